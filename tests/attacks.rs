@@ -1,5 +1,5 @@
-//! Attacks on a listener by one sender with a few addresses: for benchmarks and end-to-end tests. Each runs
-//! on a thread of its own, and opens again what the listener closes.
+//! Attacks on a listener by one sender with a few addresses, for benchmarks and end-to-end tests. Each runs on a
+//! separate thread and opens connections again that the listener has closed.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,32 +16,32 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinSet, LocalSet};
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a head that does not end: less than a listener reads of one.
+/// Bytes of an incomplete request head, less than the listener's limit.
 const HEAD: usize = 15 << 10;
-/// How soon a connection is opened again.
+/// Delay before a connection is opened again.
 const AGAIN: Duration = Duration::from_millis(20);
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What is done.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// 2,000 connections that come to no request.
+    /// 2,000 connections that never complete a request.
     Held,
-    /// 200 connections that ask for answers and take none.
+    /// 200 connections that send requests and do not read the responses.
     Unread,
-    /// 50 connections with a hundred bodies each that do not end: of callbacks, of shops that connect, and of
-    /// a key's holder.
+    /// 50 connections, each with a hundred requests whose bodies do not end: callbacks, exchanges of a connecting
+    /// shop, and creations of payments.
     Unended,
-    /// Forged callbacks, 2,000 a second, from 40 addresses: more than use up what strangers have at an account.
+    /// 2,000 forged callbacks per second from 40 addresses, which exceeds the limit of an account for strangers.
     Forged,
-    /// A frame of HTTP/2 without end, on 16 connections.
+    /// 16 connections that send one kind of HTTP/2 frame continuously.
     Frames(Frame),
-    /// Starts by a key, as many at once as there are connections: 64. The vendor must be one that hangs.
+    /// 64 connections that start payments. The vendor must be one that hangs.
     Hanging,
 }
 
-/// A frame that is sent without end.
+/// Frame that is sent continuously.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     Ping,
@@ -50,17 +50,17 @@ pub(crate) enum Frame {
     Priority,
     EmptyData,
     Continuation,
-    /// A request that is taken back at once.
+    /// A request that is reset at once.
     Reset,
-    /// A request whose body never begins.
+    /// A request whose body never starts.
     Head,
-    /// The end of a request that never was.
+    /// Resets of one and the same request.
     BareReset,
     GoAway,
     PushPromise,
-    /// Answers to pings and to settings that were never sent.
+    /// Acknowledgements of pings and settings that were never sent.
     Acknowledged,
-    /// One that HTTP/2 does not know.
+    /// A type that HTTP/2 does not define.
     Unknown,
 }
 
@@ -83,7 +83,7 @@ impl Frame {
 }
 
 impl Kind {
-    /// All of them but [`Self::Hanging`].
+    /// All kinds except [`Self::Hanging`].
     pub(crate) fn all() -> Vec<Self> {
         let frames = Frame::ALL.map(Self::Frames);
         let others = [Self::Held, Self::Unread, Self::Unended, Self::Forged];
@@ -91,17 +91,17 @@ impl Kind {
     }
 }
 
-/// At whom.
+/// Target of an attack.
 #[derive(Clone, Debug)]
 pub(crate) struct Aim {
     pub(crate) listener: SocketAddr,
-    /// The account whose callbacks are forged.
+    /// Account to which forged callbacks are sent.
     pub(crate) account: String,
-    /// A key whose holder takes no answer.
+    /// Merchant key for requests that need one.
     pub(crate) key: String,
 }
 
-/// An attack, as long as this lives.
+/// A running attack. Dropping it ends the attack.
 pub(crate) struct Attack {
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
@@ -109,7 +109,7 @@ pub(crate) struct Attack {
 }
 
 impl Attack {
-    /// Begins; all that it opens at first is open.
+    /// Starts an attack and waits until its connections are open.
     pub(crate) fn begin(kind: Kind, aim: &Aim) -> Self {
         raise_descriptors();
         let (stop, opened) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
@@ -133,7 +133,7 @@ impl Attack {
         attack
     }
 
-    /// Connections so far, those that were opened again included.
+    /// Number of connections so far, including repeated ones.
     pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
@@ -148,7 +148,7 @@ impl Drop for Attack {
     }
 }
 
-/// Lets this process open as many files as it may.
+/// Raises this process's limit of open files to the maximum.
 fn raise_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -156,7 +156,7 @@ fn raise_descriptors() {
     setrlimit(Resource::Nofile, limit).unwrap();
 }
 
-/// Addresses that an attack comes from.
+/// Number of addresses from which an attack comes.
 const fn addresses(kind: Kind) -> usize {
     match kind {
         Kind::Forged => 40,
@@ -183,7 +183,7 @@ async fn run(kind: Kind, aim: Aim, opened: Arc<AtomicU64>) {
             loop {
                 if let Ok(stream) = connect(from, aim.listener).await {
                     opened.fetch_add(1, Ordering::Relaxed);
-                    // Closed by the listener: opened again.
+                    // When the listener has closed the connection, it is opened again.
                     let _closed = one(kind, &aim, number, stream).await;
                 }
                 tokio::time::sleep(AGAIN).await;
@@ -201,7 +201,7 @@ async fn connect(from: Ipv4Addr, listener: SocketAddr) -> std::io::Result<TcpStr
     Ok(stream)
 }
 
-/// One connection to its end.
+/// Runs the attack on one connection until it ends.
 async fn one(kind: Kind, aim: &Aim, number: usize, stream: TcpStream) -> std::io::Result<()> {
     match kind {
         Kind::Held => hold(number, stream).await,
@@ -213,7 +213,7 @@ async fn one(kind: Kind, aim: &Aim, number: usize, stream: TcpStream) -> std::io
     }
 }
 
-/// A part of what begins a connection, and no more.
+/// Sends at most a part of a preface or request, then keeps the connection open.
 async fn hold(number: usize, mut stream: TcpStream) -> std::io::Result<()> {
     let filler = [b'x'; HEAD];
     let begin = match (number / addresses(Kind::Held)) % 5 {
@@ -229,7 +229,7 @@ async fn hold(number: usize, mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A hundred requests a connection, and a window that is never opened. Pings keep it alive.
+/// Sends a hundred requests with a window of one byte that never grows. Pings keep the connection alive.
 async fn unread(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
     let no_window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
     let mut begin = [PREFACE, &no_window].concat();
@@ -252,7 +252,7 @@ async fn unread(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// A hundred requests of which each is sent but for its last byte.
+/// Sends a hundred requests with bodies of 240 KiB whose streams are never ended.
 async fn unended(aim: &Aim, stream: TcpStream) -> std::io::Result<()> {
     const BODY: usize = 240 << 10;
     let failed = std::io::Error::other::<h2::Error>;
@@ -298,7 +298,7 @@ async fn unended(aim: &Aim, stream: TcpStream) -> std::io::Result<()> {
     either(sends, driven).await
 }
 
-/// The first of the two that ends.
+/// Result of the future that ends first.
 async fn either<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
     tokio::select! {
         ended = one => ended,
@@ -306,9 +306,9 @@ async fn either<T>(one: impl Future<Output = T>, other: impl Future<Output = T>)
     }
 }
 
-/// Callbacks with a wrong signature at a fixed rate, whatever is answered.
+/// Sends callbacks with a wrong signature at a fixed rate and ignores the responses.
 async fn forged(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
-    /// 64 connections send 2,000 a second.
+    /// 64 connections with this interval send 2,000 per second.
     const EVERY: Duration = Duration::from_millis(32);
     let body = br#"{"id":"evt_1","type":"captured"}"#;
     let request = format!(
@@ -335,7 +335,7 @@ async fn forged(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
     either(sends, drains).await
 }
 
-/// Payments, each created and then started.
+/// Creates and starts payments.
 async fn hanging(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let process = std::process::id();
@@ -352,7 +352,7 @@ async fn hanging(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// The answer to a request whose body is JSON.
+/// Sends a JSON request and returns the response.
 async fn ask(
     stream: &mut TcpStream,
     path: &str,
@@ -416,7 +416,7 @@ async fn flood(kind: Frame, mut stream: TcpStream) -> std::io::Result<()> {
         };
         (0..256).flat_map(|_| piece()).collect()
     };
-    // One request is under way, where the frames need one.
+    // Some kinds of frames need an open request.
     let begin = match kind {
         Frame::EmptyData | Frame::BareReset | Frame::PushPromise => frame(1, 0x04, 1, &post),
         Frame::Continuation => frame(1, 0, 1, &post),
@@ -439,7 +439,7 @@ async fn flood(kind: Frame, mut stream: TcpStream) -> std::io::Result<()> {
     either(sends, drains).await
 }
 
-/// A frame of HTTP/2.
+/// An HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();

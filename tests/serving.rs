@@ -1,4 +1,4 @@
-//! `kassette serve` as in production, on a folder of its own: for benchmarks and end-to-end tests.
+//! Runs `kassette serve` as in production, on a separate folder, for benchmarks and end-to-end tests.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use base64::Engine as _;
 use serde_json::Value;
 
-/// The binary that was built with this test or benchmark, on a folder's configuration.
+/// A command of the binary that was built with this test, with the configuration of a folder.
 pub(crate) fn kassette(folder: &Path, command: &str) -> Command {
     let mut kassette = Command::new(env!("CARGO_BIN_EXE_kassette"));
     kassette
@@ -52,7 +52,7 @@ pub(crate) fn prepare(folder: &Path, settings: &str) {
     std::fs::write(config(folder).join("kassette.toml"), main).unwrap();
 }
 
-/// The first operator's token.
+/// Creates the first operator and returns its token.
 pub(crate) fn operator(folder: &Path) -> String {
     let made = kassette(folder, "operator create --json --name root --role admin")
         .output()

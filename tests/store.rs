@@ -1,9 +1,9 @@
-//! The store that tests run their gateways on: that of `dev` where the environment names none.
+//! The store on which tests run their gateways. The default is the store of `kassette dev`.
 //!
-//! `KASSETTE_TEST_STORE=postgres` gives each gateway a PostgreSQL that `dev` starts for it, and
-//! `KASSETTE_TEST_NODES=3` beside it makes of each three nodes behind `dev`'s balancer.
+//! With `KASSETTE_TEST_STORE=postgres`, `kassette dev` starts a PostgreSQL server for each gateway. With
+//! `KASSETTE_TEST_NODES=3` in addition, each gateway has three nodes behind a load balancer.
 
-/// The options of `kassette dev` for it.
+/// The options of `kassette dev` for this store.
 pub(crate) fn options() -> Vec<String> {
     let set = |name, option: &str| {
         let value = std::env::var(name).ok()?;

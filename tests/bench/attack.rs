@@ -1,4 +1,5 @@
-//! Creates and starts beside attacks: on the gateway, and the same on a listener that discards what it gets.
+//! Creates and starts during attacks on the gateway, compared with the same attacks on a listener that discards
+//! its input.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,14 +16,14 @@ use super::gateway::{ACCOUNT, DEFAULT_LIMIT, Gateway};
 use super::options::Options;
 use super::requests::{Creates, post};
 
-/// Connections of the merchant.
+/// Number of connections of the merchant.
 const CONNECTIONS: usize = 8;
-/// How long each part of a round takes.
+/// Duration of each part of a round.
 const PART: Duration = Duration::from_secs(3);
-/// The same beside all attacks: for the first seconds they fill the buffers of their sockets, on the
-/// processors that all share.
+/// Duration if all attacks run at once. In the first seconds they fill their socket buffers, which takes time of
+/// the shared processors.
 const LONG_PART: Duration = Duration::from_secs(15);
-/// Most memory whatever is attacked, MB.
+/// Limit of the gateway's peak memory in MB.
 const MEMORY: f64 = 300.0;
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
@@ -35,13 +36,13 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut most: f64 = 0.0;
     for (name, kinds) in each.chain(all).filter(|(name, _)| chosen(name)) {
-        // Anew for each: what payments of the attacks before leave in memory is none of this one's.
+        // A new gateway per case, because payments of earlier attacks stay in memory.
         let production = Gateway::limited();
         figures.extend(beside(options, &production, &floor, &name, &kinds));
         most = most.max(production.resident_most() as f64 / 1e6);
     }
     figures.push(Figure::new("most memory", most, "MB").goal(Goal::AtMost(MEMORY)));
-    // What a test key does to live ones: `serve` knows no simulated account in live.
+    // Effect of a test key on live payments. `serve` has no simulated live accounts, so this runs `dev`.
     let hanging = ("live, a vendor that hangs in test", vec![Kind::Hanging]);
     let mut all = Kind::all();
     all.push(Kind::Hanging);
@@ -63,7 +64,8 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     figures
 }
 
-/// What the others get beside attacks, of what they get beside the same on a listener that discards it.
+/// Rates of another merchant during attacks on the gateway, relative to its rates during attacks on the discarding
+/// listener.
 fn beside(
     options: &Options,
     gateway: &Gateway,
@@ -71,7 +73,7 @@ fn beside(
     name: &str,
     kinds: &[Kind],
 ) -> Vec<Figure> {
-    // An attacker has the limits that any merchant has.
+    // The attacker has the limits of any merchant.
     let attacker = gateway.merchant("test", DEFAULT_LIMIT);
     let rounds = if options.quick { 1 } else { 3 };
     let pairs: Vec<(Measured, Measured)> = (0..rounds)
@@ -115,7 +117,7 @@ fn beside(
     figures
 }
 
-/// Direct payments, each created and then started.
+/// Creates direct payments and starts each of them.
 fn payments(gateway: &Gateway, part: Duration) -> Measured {
     let key = gateway.key.clone();
     let created = Rc::new(RefCell::new(VecDeque::new()));

@@ -1,8 +1,7 @@
-//! Modules by themselves, in this process: what a call costs, how it scales, how soon a file is
-//! active, and what a version weighs. The compiler is the real binary's child process.
+//! Modules without a server, in this process: the cost of a call, how it scales, the time until a file is active,
+//! and the memory of a version. Modules are compiled by the real binary in a child process.
 //!
-//! The module is our own iDEAL and the question one of four candidates: a real context in, real
-//! verdicts out, the host's checks included.
+//! The module is our own iDEAL, and a request has four candidates. The host's checks of the response are included.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +21,9 @@ use kassette_runtime::{Compiler, CompilerChild, MethodModule, Runtime, RuntimeCo
 use super::figure::{Figure, Goal, median};
 use super::options::Options;
 
-/// When the calls take place.
+/// Time of all calls.
 const NOW: Time = Time::from_secs(1_795_000_000);
-/// Versions that are held to see what one weighs.
+/// Number of versions that are loaded to measure their memory.
 const WEIGHED: u16 = 40;
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
@@ -41,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     figures
 }
 
-/// The module of iDEAL, as it is shipped.
+/// The iDEAL module as shipped.
 fn ideal() -> Vec<u8> {
     let mut guests = kassette_build::guests().iter();
     let ideal = guests.find(|guest| guest.slot == "method.ideal").unwrap();
@@ -58,7 +57,7 @@ fn start(folder: &Path) -> Arc<Runtime> {
     Runtime::start(config, client).unwrap()
 }
 
-/// The same module under another digest: a custom section means nothing to the host.
+/// The same module with another digest, because of a custom section that the host ignores.
 pub(crate) fn marked(module: &[u8], mark: u16) -> Vec<u8> {
     let [high, low] = mark.to_be_bytes();
     [module, &[0, 4, 1, b'm', high, low]].concat()
@@ -96,7 +95,7 @@ fn question() -> Context {
     }
 }
 
-/// Times of one call after another, nanoseconds.
+/// Durations of consecutive calls, in nanoseconds.
 fn times(time: Duration, mut call: impl FnMut()) -> Histogram<u64> {
     let mut times = Histogram::new(3).unwrap();
     let began = Instant::now();
@@ -111,7 +110,7 @@ fn times(time: Duration, mut call: impl FnMut()) -> Histogram<u64> {
     times
 }
 
-/// A fresh instance for each call against one that is asked again and again.
+/// Calls with a new instance each, compared with calls of one reused instance.
 fn calls(module: &Arc<MethodModule>, options: &Options) -> Vec<Figure> {
     let question = question();
     let mut reused = module.reused().unwrap();
@@ -137,7 +136,7 @@ fn calls(module: &Arc<MethodModule>, options: &Options) -> Vec<Figure> {
     ]
 }
 
-/// Two threads against one.
+/// Calls in two threads, compared with one thread.
 fn scaling(module: &MethodModule, options: &Options) -> Vec<Figure> {
     let question = question();
     let time = options.slice() / 3;
@@ -163,7 +162,7 @@ fn scaling(module: &MethodModule, options: &Options) -> Vec<Figure> {
     ]
 }
 
-/// Resident memory of this process, bytes.
+/// Resident memory of this process in bytes.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -171,7 +170,7 @@ fn resident() -> f64 {
     kib.unwrap().parse::<f64>().unwrap() * 1024.0
 }
 
-/// What a version takes while a caller holds it, called once.
+/// Memory of a version that a caller holds and has called one time.
 fn weight(runtime: &Runtime, slot: &Slot, ideal: &[u8]) -> Figure {
     let question = question();
     let load = |mark: u16| {
@@ -180,7 +179,7 @@ fn weight(runtime: &Runtime, slot: &Slot, ideal: &[u8]) -> Figure {
         module.rank(&question).unwrap().unwrap();
         module
     };
-    // The versions that are kept anyway, and the allocator's first growth.
+    // The first versions include what the runtime keeps anyway and the allocator's first growth.
     let mut held: Vec<_> = (0..10).map(load).collect();
     let before = resident();
     held.extend((10..10 + WEIGHED).map(load));
@@ -188,7 +187,7 @@ fn weight(runtime: &Runtime, slot: &Slot, ideal: &[u8]) -> Figure {
     Figure::new("memory of a loaded version", each / 1024.0, "KiB")
 }
 
-/// From a file's last write until it is active, cold compile included.
+/// Time from a file's last write until it is active, with compilation.
 fn swaps(
     runtime: &Runtime,
     folder: &Path,
@@ -203,7 +202,7 @@ fn swaps(
     let mut times = Histogram::<u64>::new(3).unwrap();
     for mark in 0..if options.quick { 20 } else { 200 } {
         let module = marked(ideal, 1000 + mark);
-        let digest = Digest::of(&module);
+        let digest = Digest::hash(&module);
         std::fs::write(&file, &module).unwrap();
         let written = Instant::now();
         waiting.block_on(runtime.wait_for(slot, &digest));

@@ -1,6 +1,5 @@
-//! The load: keep-alive HTTP/1.1 over raw sockets, with requests that are made ready beforehand. It
-//! is the same for the floor and for the gateway, and as cheap as possible, because it shares their
-//! cores.
+//! The load generator: keep-alive HTTP/1.1 over raw sockets with prepared requests. Floor and gateway get the same
+//! load. It must be cheap, because it shares their cores.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,24 +14,24 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
-/// Longest answer that is understood, bytes.
+/// Maximum length of a response in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// What a run has seen.
+/// Result of a run.
 pub(crate) struct Measured {
-    /// How long it took, of which only whole answers count.
+    /// Duration of the run. Only responses that arrived within it count.
     pub(crate) took: Duration,
-    /// Answers by status.
+    /// Number of responses by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
-    /// How long answers took that are no errors, microseconds.
+    /// Durations of responses with a status below 400, in microseconds.
     pub(crate) latency: Histogram<u64>,
-    /// How long errors took.
+    /// Durations of all other responses, in microseconds.
     pub(crate) refusals: Histogram<u64>,
 }
 
 impl Measured {
     fn new() -> Self {
-        // Up to a minute, three digits.
+        // Up to a minute, with three digits.
         let histogram = || Histogram::new_with_bounds(1, 60_000_000, 3).unwrap();
         Self {
             took: Duration::ZERO,
@@ -53,7 +52,7 @@ impl Measured {
         histogram.saturating_record(micros);
     }
 
-    /// Answers a second with one of these statuses.
+    /// Responses per second with one of these statuses.
     pub(crate) fn rate(&self, statuses: &[u16]) -> f64 {
         let counted = self.statuses.iter();
         let counted = counted.filter(|(status, _)| statuses.contains(status));
@@ -61,16 +60,16 @@ impl Measured {
         answers as f64 / self.took.as_secs_f64()
     }
 
-    /// A percentile of the latency, milliseconds.
+    /// A percentile of the latency, in milliseconds.
     pub(crate) fn percentile_ms(&self, percentile: f64) -> f64 {
         self.latency.value_at_percentile(percentile) as f64 / 1000.0
     }
 }
 
-/// Writes the next request into an empty buffer; false where there is none.
+/// Writes the next request into an empty buffer. Returns `false` if there is no further one.
 pub(crate) type Requests = Box<dyn FnMut(&mut Vec<u8>) -> bool>;
 
-/// One keep-alive connection.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
@@ -82,7 +81,7 @@ impl Connection {
         Self::try_open(address).await.unwrap()
     }
 
-    /// The same where the server may be gone.
+    /// Opens a connection to a server that may be gone.
     pub(crate) async fn try_open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -93,7 +92,7 @@ impl Connection {
         })
     }
 
-    /// Sends what `fill` writes and reads the whole answer; none where `fill` has nothing to send.
+    /// Sends the request that `fill` writes, and returns the status. `None` if `fill` has no request.
     pub(crate) async fn ask(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<u16> {
         self.request.clear();
         if !fill(&mut self.request) {
@@ -102,7 +101,7 @@ impl Connection {
         Some(self.exchange().await.unwrap())
     }
 
-    /// Sends one request and reads the whole answer, where the server may be gone.
+    /// Sends a request to a server that may be gone, and returns the status.
     pub(crate) async fn try_ask(&mut self, request: Vec<u8>) -> io::Result<u16> {
         self.request = request;
         self.exchange().await
@@ -126,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// A header of the last answer, by its name in lower case.
+    /// A header of the last response. `name` is in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let head = std::str::from_utf8(&self.answer[..head_end(&self.answer)?]).ok()?;
         let mut lines = head.lines().filter_map(|line| line.split_once(": "));
@@ -134,7 +133,7 @@ impl Connection {
         found.map(|(_, value)| value)
     }
 
-    /// The body of the last answer.
+    /// Body of the last response.
     pub(crate) fn body(&self) -> &[u8] {
         &self.answer[head_end(&self.answer).unwrap_or(self.answer.len())..]
     }
@@ -160,7 +159,7 @@ fn status(answer: &[u8]) -> u16 {
     digits.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Runs on the one thread that the load has.
+/// Runs a future on a single thread, as the load does.
 pub(crate) fn alone<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -169,8 +168,8 @@ pub(crate) fn alone<T>(work: impl Future<Output = T>) -> T {
     LocalSet::new().block_on(&runtime, work)
 }
 
-/// Closed loop: each connection sends its next request as soon as it has its answer, until the time
-/// is over or there are no more requests. `seen` gets each answer.
+/// Closed loop: each connection sends its next request after the response to the previous one, until the time has
+/// passed or requests run out. `seen` gets each response.
 pub(crate) fn closed(
     address: SocketAddr,
     connections: usize,
@@ -181,7 +180,7 @@ pub(crate) fn closed(
     closed_over(&[address], connections, time, requests, seen)
 }
 
-/// The same at several servers, each with as many of the connections.
+/// A closed loop over several servers, which share the connections equally.
 pub(crate) fn closed_over(
     addresses: &[SocketAddr],
     connections: usize,
@@ -234,8 +233,8 @@ pub(crate) fn closed_over(
     })
 }
 
-/// Open loop: so many requests a second, whatever becomes of them, each on a connection that is free.
-/// Latencies count from when a request was to be sent, so that no request's waiting is left out.
+/// Open loop: a fixed rate of requests per second, each on a free connection. Latencies count from the time at
+/// which a request was due, so that waiting for a connection is included.
 pub(crate) fn open(
     address: SocketAddr,
     connections: usize,
@@ -243,7 +242,7 @@ pub(crate) fn open(
     time: Duration,
     requests: Requests,
 ) -> Measured {
-    /// How often requests are handed out.
+    /// Interval at which due requests are released.
     const TICK: Duration = Duration::from_millis(1);
     alone(async move {
         let requests = Rc::new(RefCell::new(requests));
@@ -276,14 +275,14 @@ pub(crate) fn open(
                 handed += 1.0;
             }
         }
-        // What is still waiting has not been answered in time.
+        // Requests that are still waiting do not count.
         let took = began.elapsed();
         let measured = measured.replace(Measured::new());
         Measured { took, ..measured }
     })
 }
 
-/// Times at which requests are due, for the next free connection; one thread.
+/// Times at which requests are due, for the next free connection on the same thread.
 #[derive(Clone, Default)]
 struct Due {
     times: Rc<RefCell<VecDeque<Instant>>>,
@@ -306,7 +305,7 @@ impl Due {
     }
 }
 
-/// One request on a connection of its own: its status and body.
+/// Sends one request on a new connection and returns status and body.
 pub(crate) fn once(address: SocketAddr, request: &[u8]) -> (u16, Vec<u8>) {
     alone(async move {
         let mut connection = Connection::open(address).await;

@@ -1,19 +1,19 @@
-//! Figures: measured values, what they are compared with, and whether that is good enough.
+//! Measured values, the floors for comparison, and goals.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
-/// What a figure has to reach.
+/// Goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
-    /// Its ratio to the floor, at least.
+    /// Minimum ratio to the floor.
     Ratio(f64),
-    /// Its value, at most.
+    /// Maximum value.
     AtMost(f64),
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     name: String,
@@ -31,7 +31,7 @@ struct Floor {
 }
 
 impl Figure {
-    /// A value by itself. `unit` is written out: `requests/s`, `ms`, `MB`.
+    /// A value without a floor. `unit` is spelled out, such as `requests/s`, `ms` or `MB`.
     pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             name: name.into(),
@@ -42,8 +42,8 @@ impl Figure {
         }
     }
 
-    /// Compared with a floor of the same run. `ratio` is the median of the rounds' own ratios, which
-    /// is steadier than the ratio of two medians.
+    /// Adds a floor of the same run. `ratio` is the median of the ratios per round, which varies less than the
+    /// ratio of two medians.
     pub(crate) fn against(mut self, floor: impl Into<String>, value: f64, ratio: f64) -> Self {
         self.floor = Some(Floor {
             name: floor.into(),
@@ -58,7 +58,7 @@ impl Figure {
         self
     }
 
-    /// Whether it has reached its goal; true where it has none.
+    /// Whether the goal is reached. Always true if there is no goal.
     pub(crate) fn holds(&self) -> bool {
         match self.goal {
             None => true,
@@ -99,7 +99,7 @@ impl Figure {
     }
 }
 
-/// A number as people read it: three or four digits that mean something.
+/// A number with three or more digits.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -108,10 +108,10 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The table, for people.
+/// Formats the figures as a table.
 pub(crate) fn table(figures: &[Figure]) -> String {
     const HEAD: [&str; 7] = ["figure", "value", "unit", "floor", "ratio", "goal", "held"];
-    /// Columns of numbers stand to the right.
+    /// Whether a column is right-aligned.
     const RIGHT: [bool; 7] = [false, true, false, true, true, false, false];
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(figures.iter().map(Figure::cells));
@@ -135,8 +135,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
     text
 }
 
-/// The same for machines: `{"figures":[{name, value, unit, floor:{name, value}|null, ratio, goal,
-/// held}]}`.
+/// Formats the figures as JSON: `{"figures":[{name, value, unit, floor:{name, value}|null, ratio, goal, held}]}`.
 pub(crate) fn json(figures: &[Figure]) -> String {
     let each = figures.iter().map(|figure| {
         let floor = figure.floor.as_ref();
@@ -158,7 +157,7 @@ pub(crate) fn json(figures: &[Figure]) -> String {
     format!("{:#}\n", json!({ "figures": all }))
 }
 
-/// The middle of some values; the mean of the two in the middle where their number is even.
+/// The median. With an even number of values it is the mean of the middle two.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -1,6 +1,5 @@
-//! The floor: what axum costs on this machine when a handler does nothing but parse and serialize
-//! the JSON of our own answers. It runs in a process of its own, as the gateway does, on a runtime
-//! with the same settings.
+//! The floor: an axum server whose handlers only parse and serialize JSON like that of the gateway. It runs in a
+//! separate process on a runtime with the gateway's settings.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -19,9 +18,9 @@ use std::io::{BufRead as _, BufReader};
 
 use super::gateway::process_time;
 
-/// Starts this program as a floor.
+/// Argument that starts this program as a floor.
 pub(crate) const ARGUMENT: &str = "floor";
-/// Starts it as a listener that discards what it gets.
+/// Argument that starts this program as a listener that discards its input.
 pub(crate) const DISCARD: &str = "discard";
 
 #[derive(Deserialize)]
@@ -78,12 +77,12 @@ async fn create(Json(create): Json<Create>) -> (StatusCode, Json<Payment>) {
     (StatusCode::CREATED, Json(made))
 }
 
-/// Where a payment is read whatever its signature.
+/// Path at which the signature of a request is ignored.
 pub(crate) const IGNORED: &str = "/api/v1/reseller/payments/ignored";
-/// Where it is read if its signature is right.
+/// Path at which the signature of a request is checked.
 pub(crate) const CHECKED: &str = "/api/v1/reseller/payments/checked";
 
-/// Reads what the server reads of a signed request, and checks the signature as it does.
+/// Parses a signed request and checks its signature like the gateway.
 async fn read_signed(parts: Parts) -> Result<Json<&'static Payment>, StatusCode> {
     let header = |name: &str| {
         let mut values = parts.headers.get_all(name).iter();
@@ -119,7 +118,7 @@ async fn read_signed(parts: Parts) -> Result<Json<&'static Payment>, StatusCode>
     }
 }
 
-/// Serves until it is killed; prints its address.
+/// Prints the address and serves until the process is killed.
 pub(crate) fn serve() {
     let router = Router::new()
         .route("/api/v1/payments", post(create))
@@ -129,14 +128,14 @@ pub(crate) fn serve() {
     serve_on_loopback(router);
 }
 
-/// Serves on a free port until it is killed; prints the address.
+/// Serves on a free port until the process is killed. Prints the address first.
 pub(crate) fn serve_on_loopback(router: Router) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap());
     serve_on(listener, router);
 }
 
-/// Serves until it is killed, on a runtime with the gateway's settings.
+/// Serves until the process is killed, on a runtime with the gateway's settings.
 pub(crate) fn serve_on(listener: std::net::TcpListener, router: Router) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -150,7 +149,7 @@ pub(crate) fn serve_on(listener: std::net::TcpListener, router: Router) {
     });
 }
 
-/// Takes connections and throws away what comes, until it is killed; prints its address.
+/// Accepts connections and discards their input until the process is killed. Prints the address first.
 pub(crate) fn discard() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -162,7 +161,7 @@ pub(crate) fn discard() {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
-                // It ends with its peer.
+                // The copy ends when the peer closes the connection.
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
             });
         }
@@ -172,17 +171,17 @@ pub(crate) fn discard() {
 /// A running floor.
 pub(crate) struct Floor {
     child: Child,
-    /// Where it listens.
+    /// Address on which it listens.
     pub(crate) address: SocketAddr,
 }
 
 impl Floor {
-    /// Starts this very program as a floor.
+    /// Starts this program as a floor.
     pub(crate) fn start() -> Self {
         Self::serving(ARGUMENT)
     }
 
-    /// Starts it as what an argument says.
+    /// Starts this program with an argument.
     pub(crate) fn serving(argument: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg(argument)

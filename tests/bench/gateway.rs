@@ -1,5 +1,5 @@
-//! `kassette serve`, as in production, in a process of its own: a merchant with a test key, the
-//! sandbox as its provider, default settings but for the rate limit.
+//! `kassette serve` as in production, in a separate process: a merchant with a test key, the sandbox as its
+//! provider, and default settings except the rate limit. Some benchmarks need `kassette dev` instead.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,28 +14,28 @@ use super::client;
 use super::payment::{Via, learn};
 use super::serving::{kassette, operator, prepare};
 
-/// How long a start may take before it counts as failed.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// No request of a benchmark meets a rate limit: those are not measured.
+/// Maximum duration of a start.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// Setting without an effective rate limit.
 const NO_LIMIT: &str = "rate_limit = { per_second = 1_000_000, burst = 1_000_000 }";
-/// A merchant whose requests are measured meets no rate limit.
+/// Rate limit of a merchant that no benchmark reaches.
 pub(crate) const UNLIMITED: (u32, u32) = (1_000_000, 1_000_000);
-/// What a merchant has whose policy names no rate limit.
+/// Rate limit of a merchant whose policy does not set one.
 pub(crate) const DEFAULT_LIMIT: (u32, u32) = (50, 100);
-/// The account of a simulator in a process of its own.
+/// The account of a simulator in a separate process.
 pub(crate) const ACCOUNT: &str = "sandbox-test";
 /// The merchant's verified domain.
 pub(crate) const DOMAIN: &str = "shop.example";
 
-/// The database of a gateway that has one.
+/// Name of the database in PostgreSQL.
 const DATABASE: &str = "kassette";
 
-/// Whether gateways keep payments in PostgreSQL, as `KASSETTE_TEST_STORE` says.
+/// Whether gateways store payments in PostgreSQL, from `KASSETTE_TEST_STORE`.
 fn on_postgres() -> bool {
     std::env::var("KASSETTE_TEST_STORE").is_ok_and(|store| store == "postgres")
 }
 
-/// A server that syncs what it commits, with an empty database.
+/// A PostgreSQL server that syncs commits, with an empty database.
 fn database(folder: &Path) -> PrivateServer {
     let server = PrivateServer::start(&PrivateOptions {
         folder: folder.join("postgres"),
@@ -51,26 +51,26 @@ fn database(folder: &Path) -> PrivateServer {
     server
 }
 
-/// A vendor's simulator in a process of its own, with one account.
+/// A vendor's simulator in a separate process, with one account.
 pub(crate) struct Simulator {
     child: Child,
     place: SimulatorPlace,
-    /// Where it takes requests.
+    /// Address of the vendor's API.
     pub(crate) address: SocketAddr,
 }
 
-/// What a simulator is started with.
+/// Arguments of a simulator.
 struct SimulatorPlace {
     module: String,
     account: String,
-    /// Its books.
+    /// Folder of its books.
     folder: PathBuf,
-    /// The gateway that it calls back.
+    /// URL of the gateway for callbacks.
     gateway: String,
 }
 
 impl SimulatorPlace {
-    /// Starts the process. One that was started on the folder before takes the same ports again.
+    /// Starts the process. On a folder that was used before, it listens on the same ports.
     fn spawn(&self, account_file: Option<&Path>) -> Child {
         let mut sim = Command::new(env!("CARGO_BIN_EXE_kassette"));
         sim.args(["sim", "--listen", "127.0.0.1:0", "--module", &self.module])
@@ -88,13 +88,13 @@ impl SimulatorPlace {
 }
 
 impl Simulator {
-    /// The file of its account's books.
+    /// The file with the books of its account.
     pub(crate) fn books(&self) -> PathBuf {
         let name = format!("{}.jsonl", self.place.account);
         self.place.folder.join(name)
     }
 
-    /// Sends the process a signal, such as `STOP`.
+    /// Sends a signal to the process, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
         let process = self.child.id().to_string();
         let told = Command::new("kill").args(["-s", name, &process]).status();
@@ -106,14 +106,14 @@ impl Simulator {
         let _ = self.child.wait();
     }
 
-    /// Starts it again on its folder, and waits until it takes requests where it did before.
+    /// Starts the simulator again on its folder, and waits until it listens on its address.
     pub(crate) fn start_again(&mut self) {
         self.child = self.place.spawn(None);
         let began = Instant::now();
         while TcpStream::connect(self.address).is_err() {
             let account = &self.place.account;
             assert!(
-                began.elapsed() < PATIENCE,
+                began.elapsed() < START_TIMEOUT,
                 "{account} is not back at its address"
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -130,44 +130,44 @@ impl Drop for Simulator {
 /// A running gateway.
 pub(crate) struct Gateway {
     child: Child,
-    /// Its providers, where they are processes of their own.
+    /// Simulators in separate processes.
     simulators: Vec<Simulator>,
-    /// Its database, where it keeps payments in one.
+    /// The database, if payments are in PostgreSQL.
     database: Option<PrivateServer>,
     folder: TempDir,
     ready: Value,
     token: String,
-    /// Where the public API listens.
+    /// Address of the public API.
     pub(crate) address: SocketAddr,
-    /// A merchant's test key.
+    /// The merchant's API key.
     pub(crate) key: String,
-    /// From the start of the process to its first answer.
+    /// Time from the start of the process until it was ready.
     pub(crate) started_in: Duration,
 }
 
 impl Gateway {
-    /// Starts on a fresh folder. `settings` are lines of `kassette.toml`.
+    /// Starts on a new folder. `settings` are lines of `kassette.toml`.
     pub(crate) fn fresh(settings: &str) -> Self {
         Self::with(&format!("{NO_LIMIT}\n{settings}"))
     }
 
-    /// The same with the usual limits for strangers, and a simulator in a process of its own: its memory is
-    /// not the gateway's.
+    /// Starts with the default limits for strangers, and with the simulator in a separate process, so that the
+    /// gateway's memory does not include it.
     pub(crate) fn limited() -> Self {
         let mut gateway = Self::with("sandbox = false");
         gateway.simulate("sandbox", ACCOUNT, &Via::Straight);
         gateway
     }
 
-    /// `kassette dev`, whose events may go to this machine, with a module whose vendor is simulated in a process
-    /// of its own; by the way that is said.
+    /// Starts `kassette dev`, which may send webhooks to this machine, with a module whose vendor is simulated in
+    /// a separate process and reached as `via` says.
     pub(crate) fn paying(module: &str, account: &str, via: &Via<'_>) -> Self {
         let mut gateway = Self::dev(module, via);
         gateway.simulate(module, account, via);
         gateway
     }
 
-    /// The same with several modules, each with its account.
+    /// Starts the same with several modules, each with its account.
     pub(crate) fn paying_all<'a>(
         accounts: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     ) -> Self {
@@ -179,17 +179,17 @@ impl Gateway {
         gateway
     }
 
-    /// Where its first provider takes requests.
+    /// Address of the first simulator's API.
     pub(crate) fn provider(&self) -> Option<SocketAddr> {
         self.simulators.first().map(|simulator| simulator.address)
     }
 
-    /// Hands its simulators over, in the order in which they were started.
+    /// Takes the simulators, in the order in which they were started.
     pub(crate) fn take_simulators(&mut self) -> Vec<Simulator> {
         std::mem::take(&mut self.simulators)
     }
 
-    /// Starts a simulator that calls back, and waits until the gateway has taken its account over.
+    /// Starts a simulator and waits until the gateway has loaded its account.
     fn simulate(&mut self, module: &str, account: &str, via: &Via<'_>) {
         let folder = self.folder.path();
         let providers = folder.join("config/providers");
@@ -208,7 +208,7 @@ impl Gateway {
         let child = place.spawn(Some(&written));
         let began = Instant::now();
         let waited = |why: &str| {
-            assert!(began.elapsed() < PATIENCE, "{why}");
+            assert!(began.elapsed() < START_TIMEOUT, "{why}");
             std::thread::sleep(Duration::from_millis(20));
         };
         while !written.exists() {
@@ -242,14 +242,14 @@ impl Gateway {
         }
     }
 
-    /// Ends the gateway; its simulator goes on for as long as what is answered lives.
+    /// Kills the gateway. Its simulators run until the returned value is dropped.
     pub(crate) fn leave(mut self) -> Self {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self
     }
 
-    /// The provider accounts, as the admin API lists them.
+    /// The provider accounts from the admin API.
     fn accounts(&self) -> String {
         self.admin("GET", "/providers", &Value::Null).to_string()
     }
@@ -271,14 +271,14 @@ impl Gateway {
         gateway
     }
 
-    /// `kassette dev` with simulated accounts in both environments, and a key of a merchant in live.
+    /// `kassette dev` with simulated accounts in both environments, and a merchant with a live key.
     pub(crate) fn simulated() -> Self {
         let mut gateway = Self::dev("sandbox", &Via::Straight);
         gateway.key = gateway.merchant("live", UNLIMITED);
         gateway
     }
 
-    /// `kassette dev` with so many nodes on a PostgreSQL of its own.
+    /// `kassette dev` with this number of nodes on a separate PostgreSQL.
     pub(crate) fn cluster(nodes: usize) -> Self {
         let count = nodes.to_string();
         Self::dev_with(
@@ -288,7 +288,7 @@ impl Gateway {
         )
     }
 
-    /// Where the nodes of a cluster listen.
+    /// Addresses of a cluster's nodes.
     pub(crate) fn nodes(&self) -> Vec<SocketAddr> {
         let nodes = self.ready["nodes"].as_array().unwrap().iter();
         let address = |node: &Value| {
@@ -298,7 +298,7 @@ impl Gateway {
         nodes.map(address).collect()
     }
 
-    /// `kassette dev` with the accounts of one vendor.
+    /// `kassette dev` with simulated accounts of some vendors.
     fn dev(module: &str, via: &Via<'_>) -> Self {
         let store: &[&str] = match on_postgres() {
             true => &["--store", "postgres"],
@@ -354,7 +354,7 @@ impl Gateway {
             let ended = child.try_wait().unwrap();
             let log = folder.path().join("log.txt");
             assert!(
-                ended.is_none() && began.elapsed() < PATIENCE,
+                ended.is_none() && began.elapsed() < START_TIMEOUT,
                 "the gateway does not start:\n{}",
                 std::fs::read_to_string(log).unwrap_or_default()
             );
@@ -373,7 +373,7 @@ impl Gateway {
         }
     }
 
-    /// Stops it in order and starts it again on the same folder.
+    /// Stops the gateway in order and starts it again on the same folder.
     pub(crate) fn restart(mut self) -> Self {
         self.stop();
         let folder = std::mem::replace(&mut self.folder, TempDir::new().unwrap());
@@ -397,40 +397,40 @@ impl Gateway {
         self.send(method, path, "application/json", body.as_bytes())
     }
 
-    /// Puts the module of a slot on trial beside itself, under another digest.
+    /// Uploads a slot's own module with another digest as a candidate in shadow mode. Returns the digest.
     pub(crate) fn stage(&self, slot: &str) -> Value {
         let path = format!("/plugins/{slot}?mode=shadow");
         self.send("POST", &path, "application/wasm", &self.other(slot))["candidate"]["digest"]
             .clone()
     }
 
-    /// Has the same module make all recorded decisions of the slot again: how many there are.
+    /// Replays all recorded decisions of a slot with the same module. Returns their number.
     pub(crate) fn replay(&self, slot: &str) -> u64 {
         let path = format!("/plugins/{slot}/replay?last=1000000");
         let diff = self.send("POST", &path, "application/wasm", &self.other(slot));
         diff["decisions"].as_u64().unwrap()
     }
 
-    /// The module of a slot under another digest: a custom section means nothing.
+    /// A slot's module with another digest, because of a custom section that the host ignores.
     fn other(&self, slot: &str) -> Vec<u8> {
         let plugins = self.folder.path().join("plugins");
         let module = std::fs::read(plugins.join(format!("{slot}.wasm"))).unwrap();
         [module, vec![0, 3, 1, b'm', 0]].concat()
     }
 
-    /// The module of a slot, as it serves now.
+    /// A slot's current module.
     pub(crate) fn module(&self, slot: &str) -> Vec<u8> {
         let plugins = Path::new(self.ready["plugin_dir"].as_str().unwrap());
         std::fs::read(plugins.join(format!("{slot}.wasm"))).unwrap()
     }
 
-    /// Has another module serve in a slot.
+    /// Activates another module in a slot.
     pub(crate) fn replace(&self, slot: &str, module: &[u8]) {
         let path = format!("/plugins/{slot}?mode=activate");
         self.send("POST", &path, "application/wasm", module);
     }
 
-    /// What moved on all payments, an object a line, as it is written.
+    /// Starts `kassette payment export`, which prints one JSON object per movement of money.
     pub(crate) fn export(&self) -> Child {
         Command::new(env!("CARGO_BIN_EXE_kassette"))
             .args(["payment", "export", "--json", "--admin-url"])
@@ -462,15 +462,15 @@ impl Gateway {
         answer
     }
 
-    /// A merchant with a rate limit: requests a second, and at once; answers its key of an environment.
+    /// Creates a merchant with a rate limit (requests per second and burst) and returns its API key.
     pub(crate) fn merchant(&self, environment: &str, limit: (u32, u32)) -> String {
         let methods = json!({ "ideal": { "enabled": true } });
         let path = self.open_merchant(limit, &methods);
         self.issue_key(&path, environment)
     }
 
-    /// A merchant whose test payments by a method go to one account, and whose events go to each of `hooks`;
-    /// answers its key.
+    /// Creates a merchant whose test payments with a method use one account, and whose events go to each of
+    /// `hooks`. Returns its API key.
     pub(crate) fn shop(&self, method: &str, account: &str, hooks: &[String]) -> String {
         let to_it = json!({ "enabled": true, "providers": [account] });
         let path = self.open_merchant(UNLIMITED, &json!({ method: to_it }));
@@ -481,7 +481,7 @@ impl Gateway {
         self.issue_key(&path, "test")
     }
 
-    /// Makes a merchant with a verified domain; answers its path.
+    /// Creates a merchant with a verified domain. Returns its path in the admin API.
     fn open_merchant(&self, (per_second, burst): (u32, u32), methods: &Value) -> String {
         let merchant = self.admin(
             "POST",
@@ -489,6 +489,8 @@ impl Gateway {
             &json!({
                 "name": "Bench",
                 "live_approved": true,
+                "actor": "ann",
+                "reason": "a bench",
                 "fx_rates": { "EUR": "1.08" },
                 "policy": {
                     "rate_limit": { "per_second": per_second, "burst": burst },
@@ -514,7 +516,7 @@ impl Gateway {
         key["key"].as_str().unwrap().to_owned()
     }
 
-    /// What `/metrics` shows.
+    /// The response of `/metrics`.
     pub(crate) fn metrics(&self) -> Metrics {
         let url = self.ready["admin_url"].as_str().unwrap();
         let host = url.split('/').nth(2).unwrap();
@@ -529,12 +531,12 @@ impl Gateway {
         process_time(self.child.id())
     }
 
-    /// Resident memory now, bytes.
+    /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// The most that was resident so far, bytes.
+    /// Peak resident memory in bytes.
     pub(crate) fn resident_most(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -547,11 +549,11 @@ impl Gateway {
     }
 }
 
-/// Metrics in Prometheus' text form.
+/// Metrics in Prometheus' text format.
 pub(crate) struct Metrics(String);
 
 impl Metrics {
-    /// The sum of a metric's samples whose labels hold a text.
+    /// Sum of a metric's samples whose labels contain a text.
     pub(crate) fn sum(&self, name: &str, labels: &str) -> f64 {
         let samples = self.0.lines().filter_map(|line| line.strip_prefix(name));
         let samples = samples.filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels));
@@ -559,7 +561,7 @@ impl Metrics {
         values.filter_map(|value| value.parse::<f64>().ok()).sum()
     }
 
-    /// The upper bounds of a histogram's buckets whose labels hold a text, and how many samples stand below each.
+    /// Buckets of a histogram whose labels contain a text: upper bound and cumulative count.
     pub(crate) fn buckets(&self, name: &str, labels: &str) -> Vec<(f64, f64)> {
         let prefix = format!("{name}_bucket{{");
         let lines = self.0.lines().filter(|line| line.starts_with(&prefix));
@@ -574,12 +576,12 @@ impl Metrics {
     }
 }
 
-/// Processor time that a process has used so far, with all its threads, those that ended too.
+/// Processor time that a process has used so far, with all its threads, including ended ones.
 pub(crate) fn process_time(process: u32) -> Duration {
-    /// What the kernel counts in, on every machine that Linux still runs on.
+    /// Unit of the kernel's counter on all machines that Linux supports.
     const TICKS_A_SECOND: u64 = 100;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The name stands in parentheses and may hold anything; what follows it are numbers.
+    // The process name is in parentheses and may contain any characters; numbers follow it.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks: u64 = fields
         .split_ascii_whitespace()

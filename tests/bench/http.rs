@@ -1,4 +1,4 @@
-//! Requests at 32 connections in a closed loop, each in turn with its floor.
+//! Requests over 32 connections in a closed loop, alternately with their floors.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use super::gateway::Gateway;
 use super::options::Options;
 use super::requests::{Creates, Draw, get, post};
 
-/// Keep-alive connections.
+/// Number of keep-alive connections.
 pub(crate) const CONNECTIONS: usize = 32;
-/// Payments that are there to be read.
+/// Number of stored payments for reads.
 const STORED: usize = 10_000;
-/// The methods for one amount.
+/// Listing of the methods for an amount.
 const LISTING: &str = "/api/v1/methods?amount=49.90&currency=EUR";
-/// Longest time for preparing something that is measured afterwards.
+/// Maximum duration of preparations.
 const PREPARING: Duration = Duration::from_secs(60);
 
-/// What is measured.
+/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     FloorGet,
@@ -41,7 +41,7 @@ enum Case {
 }
 
 impl Case {
-    /// In the order of measuring: what is compared most closely stands side by side.
+    /// In the order of measurement. Cases that are compared with each other are adjacent.
     const ALL: [Self; 12] = [
         Self::FloorGet,
         Self::ReadPayment,
@@ -57,7 +57,7 @@ impl Case {
         Self::Page,
     ];
 
-    /// Those whose name holds a text, and what they are compared with.
+    /// Cases whose names contain a text, and their floors.
     fn chosen(text: Option<&str>) -> Vec<Self> {
         let Some(text) = text else {
             return Self::ALL.to_vec();
@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// The status that counts.
+    /// Expected status of the responses.
     const fn status(self) -> u16 {
         match self {
             Self::FloorPost
@@ -98,7 +98,7 @@ impl Case {
         }
     }
 
-    /// What it is compared with.
+    /// The case for comparison.
     const fn floor(self) -> Option<Self> {
         match self {
             Self::FloorGet | Self::FloorPost => None,
@@ -123,7 +123,7 @@ impl Case {
         }
     }
 
-    /// The goal of the 99th percentile, milliseconds.
+    /// Goal of the 99th percentile, in milliseconds.
     const fn p99(self) -> Option<f64> {
         match self {
             Self::Create => Some(5.0),
@@ -132,25 +132,25 @@ impl Case {
     }
 }
 
-/// The two servers and what is asked of them.
+/// The servers and stored payments.
 struct World {
     floor: Floor,
     gateway: Gateway,
-    /// The same, but that no answer of a method is remembered.
+    /// A gateway that does not cache responses of methods.
     forgetful: Gateway,
-    /// Such a one with a module in the shadow, and another that decides one payment in a hundred.
+    /// Such a gateway with one candidate in shadow mode and one that decides one percent of the payments.
     trying: Gateway,
     /// Ids and checkout paths of stored payments.
     stored: Rc<Vec<(String, String)>>,
 }
 
-/// Rates and latencies of one case, a round each.
+/// Results of a case, one per round.
 #[derive(Default)]
 struct Rounds {
     rates: Vec<f64>,
     p50: Vec<f64>,
     p99: Vec<f64>,
-    /// Processor time of the server for each answer, microseconds.
+    /// The server's processor time per response, in microseconds.
     cpu: Vec<f64>,
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
         .collect()
 }
 
-/// The lines of a case: its rate, and how long an answer takes.
+/// Figures of a case: rate, latencies and processor time.
 fn figures_of(case: Case, all: &[Rounds]) -> Vec<Figure> {
     let measured = &all[case as usize];
     let mut rate = Figure::new(case.name(), median(&measured.rates), "requests/s");
@@ -216,7 +216,7 @@ fn figures_of(case: Case, all: &[Rounds]) -> Vec<Figure> {
 }
 
 impl World {
-    /// Processor time that the server of a case has used since it was started.
+    /// Total processor time of a case's server.
     fn cpu(&self, case: Case) -> Duration {
         match case {
             Case::FloorGet | Case::FloorPost => self.floor.cpu(),
@@ -226,9 +226,8 @@ impl World {
         }
     }
 
-    /// Measures a case for a while; beside it the processor time that the server took meanwhile.
-    /// Anything but the expected answer ends the benchmark: a failure is quick, and would look like a
-    /// good figure.
+    /// Measures a case, and the server's processor time. Panics on an unexpected response: failures are fast and
+    /// would look like a good result.
     fn measure(&self, case: Case, time: Duration) -> (Measured, Duration) {
         let (floor, address) = (self.floor.address, self.gateway.address);
         let key = self.gateway.key.as_str();
@@ -285,7 +284,7 @@ impl World {
         (measured, took)
     }
 
-    /// Does something while the decisions of all direct payments so far are made again, over and over.
+    /// Runs a closure while the decisions of all direct payments so far are replayed again and again.
     fn beside_replays<T>(&self, act: impl FnOnce() -> T) -> T {
         let (gateway, is_over) = (&self.gateway, AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -304,7 +303,7 @@ impl World {
         })
     }
 
-    /// Reads of stored payments, by the same bytes for floor and gateway.
+    /// Reads of stored payments. Floor and gateway get the same bytes.
     fn reads(&self) -> Requests {
         let (stored, mut draw) = (Rc::clone(&self.stored), Draw::new());
         let request = get(&self.gateway.key, "/api/v1/payments/#");
@@ -328,7 +327,7 @@ impl World {
         })
     }
 
-    /// Starts, one of a direct payment each, as many as are needed in this time at the most.
+    /// Starts of direct payments, one each. Prepares as many as a run can need.
     fn starts(&self, time: Duration) -> Requests {
         /// More than can be started in a second.
         const A_SECOND: f64 = 8000.0;
@@ -346,7 +345,7 @@ impl World {
     }
 }
 
-/// Makes payments; answers their ids and the paths of their pages.
+/// Creates payments. Returns their ids and the paths of their checkout pages.
 pub(crate) fn make(gateway: &Gateway, mut creates: Creates, count: usize) -> Vec<(String, String)> {
     let made = Rc::new(RefCell::new(Vec::with_capacity(count)));
     let (seen, mut left) = (Rc::clone(&made), count);

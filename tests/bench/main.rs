@@ -1,25 +1,26 @@
-//! The benchmarks: `cargo bench -p kassette`. The real binary is measured against floors of the same
-//! run, because absolute figures swing with the machine and ratios hardly do.
+//! The benchmarks: `cargo bench -p kassette`. They measure the real binary against floors of the same run, because
+//! absolute values vary with the machine and ratios hardly do.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `figure` | one line of the table, its goal, the table, the JSON |
-//! | `options` | what to measure |
-//! | `floor` | an axum server that does nothing but JSON, in a process of its own |
-//! | `gateway` | `kassette serve` in a process of its own, with a merchant |
-//! | `client` | the load: keep-alive connections, closed loop or open |
-//! | `requests` | what is asked |
-//! | `http` | requests in turn with their floor |
-//! | `signed` | signed requests of resellers, and the store alone |
-//! | `overload` | twice what can be carried |
-//! | `attack` | what others get beside one who attacks |
-//! | `payment` | whole payments, in turn with a floor that sends the same requests and events |
-//! | `payment/hour` | an hour of them, while modules are replaced and providers and receivers fail |
-//! | `calls` | modules by themselves: a call, a swap, a version's memory |
-//! | `million` | start and memory with many payments stored |
-//! | `store` | the store by itself, against a raw log and redb; with a thousand and a million payments |
+//! | `figure` | a line of the table and its goal; the table; the JSON |
+//! | `options` | command line |
+//! | `floor` | an axum server that only processes JSON, in a separate process |
+//! | `gateway` | `kassette serve` in a separate process, with a merchant |
+//! | `client` | the load: keep-alive connections, closed or open loop |
+//! | `requests` | the requests |
+//! | `http` | requests, alternately with their floors |
+//! | `signed` | signed requests of resellers, and the store without a server |
+//! | `overload` | twice the load that the gateway can carry |
+//! | `attack` | the effect of attacks on others |
+//! | `nodes` | three nodes on PostgreSQL compared with one |
+//! | `payment` | whole payments, alternately with a floor that sends the same requests and events |
+//! | `payment/hour` | an hour of whole payments, with new modules and with failing providers and receivers |
+//! | `calls` | modules without a server: a call, a swap, memory of a version |
+//! | `million` | start and memory with many stored payments |
+//! | `store` | the store without a server, compared with a raw log and redb; a thousand and a million payments |
 //!
-//! What is stored goes to the folder of temporary files, some gigabytes; `TMPDIR` names another disk.
+//! Stored data goes to the folder for temporary files, some gigabytes; `TMPDIR` selects another disk.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,7 +60,7 @@ use clap::Parser as _;
 use self::figure::Figure;
 use self::options::{Group, Options};
 
-/// The gateway's: floor, store and runtime are measured with what they are served with.
+/// The gateway's allocator, for floor, store and runtime too.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! With many payments stored: how long a start takes, and how much memory is resident.
+//! Duration of a start, and resident memory, with many stored payments.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::http::CONNECTIONS;
 use super::options::Options;
 use super::requests::Creates;
 
-/// Most of the time that filling may take.
+/// Maximum duration of filling.
 const FILLING: Duration = Duration::from_secs(3600);
-/// How long after a start its memory is looked at: what only the start needed goes back meanwhile.
+/// Delay between a start and the measurement of memory, in which memory for the start is freed.
 const SETTLING: Duration = Duration::from_secs(1);
-/// How long the started gateway is used before its memory is looked at again.
+/// Duration of load before memory is measured again.
 const USING: Duration = Duration::from_secs(5);
-/// A megabyte of the goals.
+/// Bytes of a megabyte in the goals.
 const MB: f64 = 1e6;
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     ]
 }
 
-/// Makes payments; answers how many a second.
+/// Creates payments and returns their number per second.
 fn fill(gateway: &Gateway, mut left: usize) -> f64 {
     let mut creates = Creates::hosted(&gateway.key);
     let requests = move |request: &mut Vec<u8>| {

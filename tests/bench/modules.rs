@@ -1,12 +1,12 @@
-//! What each provider module weighs and what a call of it costs, as the table in providers/README.md.
+//! Size of each provider module and cost of its calls, for the table in providers/README.md.
 //!
 //! ```sh
 //! cargo bench -p kassette --bench provider-modules
 //! ```
 //!
-//! Each module runs as in a server, in a fresh instance per call, against its vendor's simulator in this
-//! process. What a call waits for the network is measured and left out: what remains is the module's own
-//! work and the host's around it. Callbacks are the vendor's own, signed, about a payment that was paid.
+//! Each module runs as in a server, with a new instance per call, against its vendor's simulator in this process.
+//! The time that a call waits for the network is subtracted, so the work of the module and its host remains.
+//! Callbacks are signed by the simulator and report a paid payment.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,14 +37,14 @@ use kassette_runtime::{
 use kassette_sim::{Environment, Sim, SimAccount, SimConfig};
 use tokio::sync::mpsc;
 
-/// When everything takes place.
+/// Time of all calls.
 const NOW: Time = Time::from_secs(1_800_000_000);
-/// Calls of each kind that are measured.
+/// Number of measured calls of each kind.
 const CALLS: usize = 400;
-/// Calls before them, for tokens, connections and caches.
+/// Number of calls before them, for tokens, connections and caches.
 const WARMING: usize = 20;
 
-/// The guarded client, with what is waited for it and how often.
+/// The guarded client, with the time spent waiting for it and its number of requests.
 #[derive(Clone)]
 struct Watched {
     client: Client,
@@ -66,7 +66,7 @@ impl Outgoing for Watched {
 }
 
 impl Watched {
-    /// How long a call took without the network, and how many requests it sent.
+    /// Duration of a call without the network, its number of requests, and its result.
     async fn measure<T>(&self, call: impl Future<Output = T>) -> (Duration, u64, T) {
         let read = || {
             let waited = self.waited_ns.load(Ordering::Relaxed);
@@ -81,11 +81,11 @@ impl Watched {
     }
 }
 
-/// Several calls of one kind.
+/// Measured calls of one kind.
 #[derive(Default)]
 struct Calls {
     took: Vec<Duration>,
-    /// Of the last one: the first fetch a token where there is one.
+    /// Requests of the last call. Earlier ones may have fetched a token.
     requests: u64,
 }
 
@@ -95,7 +95,7 @@ impl Calls {
         self.requests = requests;
     }
 
-    /// The median of those after the warming, and the requests.
+    /// The median without the warm-up, and the number of requests.
     fn told(mut self) -> String {
         let mut took = self.took.split_off(WARMING.min(self.took.len()));
         took.sort_unstable();
@@ -115,7 +115,7 @@ async fn main() {
     }
 }
 
-/// One module's line.
+/// The table row of a module.
 async fn row(module: &'static str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (callback_url, mut letters) = letter_box().await;
@@ -183,7 +183,7 @@ async fn row(module: &'static str) -> String {
     )
 }
 
-/// Where a simulator sends its callbacks, and what arrives there.
+/// URL for a simulator's callbacks, and a channel that receives them.
 async fn letter_box() -> (String, mpsc::UnboundedReceiver<CallbackRequest>) {
     let (sender, letters) = mpsc::unbounded_channel();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -207,7 +207,7 @@ async fn letter_box() -> (String, mpsc::UnboundedReceiver<CallbackRequest>) {
     (url, letters)
 }
 
-/// The account as `dev` would configure it.
+/// The account as `kassette dev` would configure it.
 fn access(module: &ProviderModule, sim: &Sim, id: &str) -> AccountAccess {
     let api = sim.api_addr(id).unwrap().to_string();
     let profile = sim.profile(id).unwrap();
@@ -277,7 +277,7 @@ async fn pay(action: PayerAction) {
     assert_eq!(paid.status().as_u16(), 303);
 }
 
-/// An attribute of the first tag of a fragment; empty where it has none.
+/// An attribute of the first tag of a fragment. Empty if it is missing.
 fn attribute(tag: &str, name: &str) -> String {
     let tag = tag.split('>').next().unwrap();
     let value = tag.split(&format!(" {name}=\"")).nth(1).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Creates of three nodes against those of one, each on a PostgreSQL of its own, by turns with the floor. Connections go
-//! to the nodes themselves: the balancer of `kassette dev` has no part in it.
+//! Creates on three nodes compared with one, each cluster with a separate PostgreSQL, alternately with the floor.
+//! Connections go directly to the nodes, not to the load balancer of `kassette dev`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::http::CONNECTIONS;
 use super::options::Options;
 use super::requests::Creates;
 
-/// Nodes of the two clusters.
+/// Number of nodes of the two clusters.
 const NODES: [usize; 2] = [1, 3];
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {

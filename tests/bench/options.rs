@@ -1,38 +1,39 @@
-//! What to measure and how long.
+//! Command line of the benchmarks.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-/// What is measured together.
+/// Measurements that run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Group {
-    /// Requests against their floors.
+    /// Requests compared with their floors.
     Http,
-    /// Signed requests of resellers, against unsigned ones and against the store.
+    /// Signed requests of resellers, compared with unsigned ones and with the store.
     Signed,
-    /// Twice the load that can be carried.
+    /// Twice the load that the gateway can carry.
     Overload,
-    /// Creates and starts beside attacks of strangers, and memory.
+    /// Creates and starts during attacks by strangers, and memory.
     Attack,
-    /// Whole payments at simulated vendors, until the shop is told. Takes minutes.
+    /// Whole payments at simulated vendors, until the shop is notified. Takes minutes.
     Payment,
-    /// Creates of three nodes on PostgreSQL against those of one. Takes a minute, and an installed PostgreSQL.
+    /// Creates on three nodes with PostgreSQL, compared with one. Takes a minute and needs an installed
+    /// PostgreSQL.
     Nodes,
-    /// Whole payments for an hour, while modules are replaced and providers and receivers fail, and the books
+    /// Whole payments for an hour, while modules are replaced and providers and receivers fail. Compares the books
     /// afterwards.
     Hour,
-    /// The modules by themselves: a call, a swap, a version's memory.
+    /// Modules without a server: a call, a swap, the memory of a version.
     Calls,
-    /// The store by itself against a raw log and redb.
+    /// The store without a server, compared with a raw log and redb.
     Store,
-    /// A million payments: speed, memory, disk, and how long a start takes. Takes minutes.
+    /// A million payments: speed, memory, disk space and duration of a start. Takes minutes.
     Million,
 }
 
 impl Group {
-    /// Measured where nothing is chosen; what takes minutes has to be asked for.
+    /// Groups that run by default. The others take minutes.
     const USUAL: [Self; 5] = [
         Self::Http,
         Self::Signed,
@@ -41,41 +42,41 @@ impl Group {
         Self::Store,
     ];
 
-    /// As it is written on the command line.
+    /// Name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// Measures the gateway and its store against floors of the same run.
+/// Measures the gateway and its store, compared with floors of the same run.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// Fewer and shorter rounds: shows whether it works, says little about how fast.
+    /// Run fewer and shorter rounds: tests the benchmarks, but gives inaccurate figures.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure these alone.
+    /// Run only these groups.
     #[arg(long, value_enum)]
     only: Vec<Group>,
-    /// Of the requests, measure those alone whose name holds this text, and their floors.
+    /// Run only cases whose name contains this text, and their floors.
     #[arg(long, value_name = "TEXT")]
     pub(crate) case: Option<String>,
-    /// Write the figures there too.
+    /// Also write the figures to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// How many payments a million is.
+    /// Number of payments for the group `million`.
     #[arg(long, default_value_t = 1_000_000, value_name = "COUNT")]
     pub(crate) payments: usize,
-    /// How long the hour is.
+    /// Duration of the group `hour` in minutes.
     #[arg(long, default_value_t = 60, value_name = "MINUTES")]
     pub(crate) minutes: u32,
-    /// Cargo says so to every benchmark.
+    /// Cargo passes this to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 impl Options {
-    /// What is to be measured, in order.
+    /// Groups to measure, in order.
     pub(crate) fn groups(&self) -> Vec<Group> {
         if self.only.is_empty() {
             Group::USUAL.to_vec()
@@ -84,12 +85,12 @@ impl Options {
         }
     }
 
-    /// How often each measurement is repeated; medians are taken over these.
+    /// Number of repetitions of each measurement, of which the median is taken.
     pub(crate) const fn rounds(&self) -> usize {
         if self.quick { 3 } else { 7 }
     }
 
-    /// How long one measurement takes.
+    /// Duration of one measurement.
     pub(crate) const fn slice(&self) -> Duration {
         Duration::from_millis(if self.quick { 500 } else { 1500 })
     }

@@ -1,6 +1,5 @@
-//! Twice what the service can carry: whether it still carries as much, how the rest is answered, and
-//! whether all is well again right afterwards. And a crowd of slow clients, beside whom it has to carry
-//! as much as without them.
+//! Twice the load that the gateway can carry: its rate, the rejection of the rest, and the recovery afterwards.
+//! Also the rate while a crowd of slow clients is connected.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -15,17 +14,18 @@ use super::http::CONNECTIONS;
 use super::options::Options;
 use super::requests::Creates;
 
-/// Connections of the crowd. Fewer than the doors let in, and the crowd would wait on its own side.
+/// Number of connections for the overload. With fewer than the gateway admits, requests would queue in this
+/// client.
 const CROWD: usize = 2000;
-/// Slow clients: connections that send a byte a second. With the others they stay below what one address
-/// may have.
+/// Number of slow clients, which send a byte per second. Together with the others they stay below the limit of
+/// connections per address.
 const SLOW: usize = 1000;
-/// Connections on which nothing is sent.
+/// Number of connections on which nothing is sent.
 const SILENT: usize = 900;
-/// How long each part of a round takes.
+/// Duration of each part of a round.
 const PART: Duration = Duration::from_secs(3);
 
-/// One round: before, at twice the rate of before, after, beside slow clients.
+/// One round: before, at twice that rate, afterwards, and with slow clients.
 struct Round {
     before: Measured,
     twice: Measured,
@@ -109,13 +109,13 @@ fn round(gateway: &Gateway) -> Round {
     }
 }
 
-/// Slow and silent connections, as long as this lives.
+/// Slow and silent connections, until this is dropped.
 struct SlowClients(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl SlowClients {
-    /// Opens them all.
+    /// Opens all connections.
     fn come(address: SocketAddr) -> Self {
-        /// What the slow ones send, and never come to the end of.
+        /// The start of a request, which the slow clients never complete.
         const HEAD: &[u8] = b"POST /api/v1/payments HTTP/1.1\r\nhost: pay.example\r\n";
         let open = |count| -> Vec<TcpStream> {
             let streams = (0..count).map(|_| TcpStream::connect(address));
@@ -126,7 +126,7 @@ impl SlowClients {
         let thread = std::thread::spawn(move || {
             for byte in HEAD {
                 for stream in &mut slow {
-                    // The gateway has closed those that were too slow for too long.
+                    // The gateway has closed connections that were too slow.
                     let _ended = stream.write_all(&[*byte]);
                 }
                 if gone.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {

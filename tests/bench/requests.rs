@@ -1,11 +1,11 @@
-//! The requests that are measured.
+//! The requests of the benchmarks.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::gateway::DOMAIN;
 
-/// Numbers that no other request of this run uses.
+/// A number that no other request of this run uses.
 fn next() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -16,7 +16,7 @@ pub(crate) fn get(key: &str, path: &str) -> Vec<u8> {
         .into()
 }
 
-/// A POST of JSON with a key.
+/// A POST request with an API key and a JSON body.
 pub(crate) fn post(key: &str, path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
@@ -26,10 +26,10 @@ pub(crate) fn post(key: &str, path: &str, body: &str) -> Vec<u8> {
     .into()
 }
 
-/// Creates that are all new: one request, whose numbers are counted up in place.
+/// Creates with unique numbers: one request in which the numbers are replaced.
 pub(crate) struct Creates {
     request: Vec<u8>,
-    /// Where the numbers stand.
+    /// Offsets of the numbers.
     places: Vec<usize>,
 }
 
@@ -37,17 +37,17 @@ impl Creates {
     /// Digits of a number.
     const DIGITS: usize = 12;
 
-    /// Hosted payments.
+    /// Creates of hosted payments.
     pub(crate) fn hosted(key: &str) -> Self {
         Self::with(key, "")
     }
 
-    /// Payments whose method is fixed, so that its module ranks the accounts at once.
+    /// Creates of direct payments with iDEAL, whose module ranks the accounts at once.
     pub(crate) fn direct(key: &str) -> Self {
         Self::by_method(key, "ideal")
     }
 
-    /// The same by another method.
+    /// Creates of direct payments with another method.
     pub(crate) fn by_method(key: &str, method: &str) -> Self {
         let more = format!(r#","checkout_mode":"direct","payment_method":"{method}""#);
         Self::with(key, &more)
@@ -63,7 +63,7 @@ impl Creates {
         Self { request, places }
     }
 
-    /// Appends the next one.
+    /// Appends the next request.
     pub(crate) fn write(&mut self, into: &mut Vec<u8>) {
         let mut number = String::with_capacity(Self::DIGITS);
         let _ = write!(number, "{:0width$}", next(), width = Self::DIGITS);
@@ -74,7 +74,7 @@ impl Creates {
     }
 }
 
-/// Something out of a list, evenly and without order.
+/// Pseudo-random choice from a list.
 pub(crate) struct Draw(u64);
 
 impl Draw {
@@ -82,7 +82,7 @@ impl Draw {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// One of `items`; a xorshift generator is random enough to spread reads.
+    /// Picks one of `items` with a xorshift generator, which is sufficient to spread reads.
     pub(crate) fn from<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

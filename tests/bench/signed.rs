@@ -1,9 +1,9 @@
-//! Signed requests of resellers: what the signature costs, and what the nonce's commit does.
+//! Signed requests of resellers: the cost of the signature, and of storing the nonce.
 //!
-//! The server knows no way to leave the commit out, so the signature alone is measured at the floor:
-//! the same request, whose headers one handler checks as the server does and the other ignores. The
-//! server's own read does more beside the check than the floor's, so there it costs a smaller share.
-//! The load signs each request, ignored or not: it shares the cores.
+//! The gateway cannot omit the commit of the nonce, so the cost of the signature is measured at the floor: one
+//! handler checks the headers like the gateway, the other ignores them. The gateway does more work per request, so
+//! the share of the signature is smaller there. The load signs all requests, also those whose signature is
+//! ignored, because it shares the cores.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -24,10 +24,10 @@ use super::requests::Draw;
 use super::store::work::{self, End};
 
 const PAYMENTS: &str = "/api/v1/reseller/payments";
-/// Payments of each environment that are there to be read.
+/// Number of stored payments per environment.
 const STORED: u64 = 1000;
 
-/// What is measured, in the order of measuring: what is compared most closely stands side by side.
+/// Measurements, in order. Cases that are compared with each other are adjacent.
 #[derive(Clone, Copy)]
 enum Case {
     Ignored,
@@ -47,7 +47,7 @@ impl Case {
     ];
 }
 
-/// A reseller's key with targets of payments that it reads.
+/// A reseller's key, and the targets of its payments.
 struct Reads {
     key: String,
     targets: Rc<Vec<String>>,
@@ -108,10 +108,9 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     ]
 }
 
-/// A reseller that is authorized and rolled out, with payments in both environments.
+/// Creates a reseller with an authorized delegation, live rollout, and payments in both environments.
 fn resell(gateway: &Gateway) -> (Reads, Reads) {
-    let merchant =
-        json!({ "name": "Resold", "fx_rates": { "EUR": "1.08" }, "live_approved": true });
+    let merchant = json!({ "name": "Resold", "fx_rates": { "EUR": "1.08" }, "live_approved": true, "actor": "ann", "reason": "a bench" });
     let merchant = gateway.admin("POST", "/merchants", &merchant)["merchant_id"].clone();
     let reseller = gateway.admin("POST", "/resellers", &json!({ "name": "Agency" }));
     let path = format!("/resellers/{}", reseller["reseller_id"]);
@@ -152,7 +151,7 @@ fn resell(gateway: &Gateway) -> (Reads, Reads) {
     (reads("test"), reads("live"))
 }
 
-/// Appends a request with the three headers.
+/// Appends a request with key, timestamp, nonce and signature.
 fn sign(key: &str, method: &str, target: &str, body: &str, into: &mut Vec<u8>) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -185,7 +184,7 @@ fn sign(key: &str, method: &str, target: &str, body: &str, into: &mut Vec<u8>) {
 }
 
 impl World {
-    /// Answers, or creates of the store, a second.
+    /// Responses, or creates in the store, per second.
     fn measure(&self, case: Case, time: Duration) -> f64 {
         let (floor, gateway) = (self.floor.address, self.gateway.address);
         let fixed = |target: &str| Reads {
@@ -206,7 +205,7 @@ impl World {
     }
 }
 
-/// Reads, each signed for itself.
+/// Reads, each with a new signature.
 fn reads(reads: &Reads) -> Requests {
     let (key, targets, mut draw) = (reads.key.clone(), Rc::clone(&reads.targets), Draw::new());
     Box::new(move |into| {
@@ -216,7 +215,7 @@ fn reads(reads: &Reads) -> Requests {
     })
 }
 
-/// What the store alone writes durably: creates a second by as many writers as there are connections.
+/// Durable creates per second in the store without a server, with one writer per connection.
 fn store(time: Duration) -> f64 {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     work::runtime().block_on(async {

@@ -1,4 +1,4 @@
-// From the checkout page to the return page, by keyboard alone, with and without scripts.
+// From the checkout page to the return page, with the keyboard only, with and without scripts.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -25,7 +25,11 @@ async function visiting(how, visit) {
   }
 }
 
-const method = (payer, id) => payer.page.locator(`button[name=payment_method][value=${id}]`);
+// Picks a method by keyboard and continues with it.
+async function choose(payer, id) {
+  await payer.pick('payment_method', id);
+  await payer.press(payer.page.locator('.methods li:has(:checked) button.primary'));
+}
 const back = (payer) => payer.page.getByRole('link', { name: 'Back to merchant' });
 
 async function approve(payer, payment) {
@@ -44,7 +48,7 @@ async function decline(payer, payment) {
   await payer.inspect('return-decline');
   await reaches(payment.payment_id, 'created');
   await payer.press(again);
-  await payer.heading('How would you like to pay?').waitFor();
+  await payer.heading('How would you like to pay now?').waitFor();
 }
 
 async function review(payer, payment) {
@@ -76,7 +80,7 @@ for (const size of ['phone', 'desktop']) {
           const payment = await createPayment();
           await payer.open(payment.checkout_url);
           await payer.inspect('checkout');
-          await payer.press(method(payer, 'credit_card'));
+          await choose(payer, 'credit_card');
           await payer.reachProvider('card');
           await finish(payer, payment);
         }));
@@ -90,7 +94,7 @@ for (const [id, currency] of [['klarna', 'EUR'], ['crypto', 'EUR'], ['upi_imps',
       visiting({ scripts }, async (payer) => {
         const payment = await createPayment({ currency });
         await payer.open(payment.checkout_url);
-        await payer.press(method(payer, id));
+        await choose(payer, id);
         await payer.reachProvider(id);
         await approve(payer, payment);
       }));
@@ -102,7 +106,7 @@ for (const scripts of [true, false]) {
     visiting({ size: 'desktop', scripts }, async (payer) => {
       const payment = await createPayment();
       await payer.open(payment.checkout_url);
-      await payer.press(method(payer, 'crypto'));
+      await choose(payer, 'crypto');
       await payer.heading(/^Pay with .?Bitcoin/).waitFor();
       await visiting({ size: 'phone' }, async (phone) => {
         await phone.open(payment.checkout_url);
@@ -123,7 +127,7 @@ for (const size of ['phone', 'desktop']) {
       await fault('ask');
       try {
         await payer.open(payment.checkout_url);
-        await payer.press(method(payer, 'credit_card'));
+        await choose(payer, 'credit_card');
         await payer.page.locator('form.questions').waitFor();
         await payer.reachProvider('asked');
         await approve(payer, payment);
@@ -137,13 +141,13 @@ test('a payer who comes back can choose another way', () =>
   visiting({}, async (payer) => {
     const payment = await createPayment();
     await payer.open(payment.checkout_url);
-    await payer.press(method(payer, 'credit_card'));
+    await choose(payer, 'credit_card');
     await payer.reachProvider('left');
     await payer.open(payment.checkout_url);
     await payer.inspect('open');
     await payer.press(payer.page.getByRole('button', { name: 'Choose another way to pay' }));
-    await payer.heading('How would you like to pay?').waitFor();
-    await payer.press(method(payer, 'paypal'));
+    await payer.heading('How would you like to pay now?').waitFor();
+    await choose(payer, 'paypal');
     await payer.reachProvider('second');
     await approve(payer, payment);
   }));
@@ -202,7 +206,7 @@ for (const scripts of [true, false]) {
       await payer.press(page.getByRole('link', { name: 'Polski' }));
       assert.equal(page.url(), payment.checkout_url);
       assert.equal(await language(), 'pl');
-      await payer.press(method(payer, 'credit_card'));
+      await choose(payer, 'credit_card');
       await payer.reachProvider('card-pl');
       await payer.decide('pending');
       assert.equal(await language(), 'pl', 'also after the provider');
@@ -211,8 +215,8 @@ for (const scripts of [true, false]) {
 
 const LANGUAGES = ['en-GB', 'de-DE', 'fr-FR', 'pl-PL'];
 
-// One page after another as a payer meets them, to be looked at in target/screenshots. The long form shows each
-// language at both sizes by day and night.
+// All pages in the order of a payer's visit, for a review of target/screenshots. The long form (`KASSETTE_LONG`)
+// shows each language at both sizes, in light and dark mode.
 for (const [s, size] of ['phone', 'desktop'].entries()) {
   for (const [d, dark] of [false, true].entries()) {
     for (const locale of process.env.KASSETTE_LONG ? LANGUAGES : [LANGUAGES[2 * s + d]]) {
@@ -222,14 +226,14 @@ for (const [s, size] of ['phone', 'desktop'].entries()) {
           const chosen = await createPayment({ currency: 'USD', amount: '1234.50' });
           await payer.open(chosen.checkout_url);
           await see('choose');
-          await payer.press(method(payer, 'crypto'));
+          await choose(payer, 'crypto');
           await see('instructions');
           await payer.press(payer.page.locator('form.another button'));
-          await payer.press(method(payer, 'klarna'));
+          await choose(payer, 'klarna');
           await see('form');
           const card = await createPayment();
           await payer.open(card.checkout_url);
-          await payer.press(method(payer, 'credit_card'));
+          await choose(payer, 'credit_card');
           await payer.reachProvider('look');
           await payer.open(card.checkout_url);
           await see('open');
@@ -239,7 +243,7 @@ for (const [s, size] of ['phone', 'desktop'].entries()) {
           await payer.page.locator('.state.bad').waitFor();
           await see('declined');
           await payer.press(payer.page.locator('a.primary'));
-          await payer.press(method(payer, 'paypal'));
+          await choose(payer, 'paypal');
           await payer.reachProvider('look');
           await payer.decide('approve');
           await payer.page.locator('.state.good').waitFor();
@@ -264,7 +268,7 @@ test('nothing of the payer or of the books stands on the page', () =>
     assert.ok(html.includes('TEST'), 'a test payment says so');
   }));
 
-// Last, because it moves the clock of everything: payments that are open elsewhere expire too.
+// Must be the last test, because it moves the server's clock: all other open payments expire too.
 test('an expired payment says so', () =>
   visiting({}, async (payer) => {
     const payment = await createPayment();

@@ -1,4 +1,4 @@
-// A merchant answers a reseller's invitation, by keyboard alone, with and without scripts.
+// A merchant answers a reseller's invitation, with the keyboard only, with and without scripts.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

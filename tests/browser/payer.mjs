@@ -1,11 +1,11 @@
-// A payer with a browser and a keyboard, and nothing else.
+// A payer who uses the browser only with the keyboard.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { mkdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
-import { PATIENCE, ready, shop } from './server.mjs';
+import { TEST_TIMEOUT, ready, shop } from './server.mjs';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const screenshots = fileURLToPath(new URL('../../target/screenshots/', import.meta.url));
@@ -15,15 +15,15 @@ export const SIZES = {
   desktop: { width: 1280, height: 800 },
 };
 
-// What a payer's page may weigh with all that it loads, bytes before compression.
+// Maximum size of a payer page with everything that it loads, in bytes before compression.
 const MOST_BYTES = 60_000;
-// Milliseconds from the request to the end of the load, of every page that was weighed.
+// Milliseconds from the request to the end of the load, for every measured page.
 export const loads = [];
 
-// More stops than any page has: a keyboard that never arrives is an error, not an endless loop.
+// Maximum number of Tab presses, more than any page has stops: prevents an endless loop.
 const MOST_TABS = 80;
 
-// Looks once more where the page was replaced during the look: our pages keep themselves up to date.
+// Repeats `look` if the page was replaced in the middle: gateway pages refresh themselves.
 async function steady(look) {
   for (let left = 3; ; left -= 1) {
     try {
@@ -54,8 +54,8 @@ export class Payer {
       colorScheme: dark ? 'dark' : 'light',
       reducedMotion: 'reduce',
     });
-    context.setDefaultTimeout(PATIENCE);
-    // The shop does not exist: its page is made up, and what it learns of us is kept.
+    context.setDefaultTimeout(TEST_TIMEOUT);
+    // The shop does not exist: its page is simulated, and the URL and referrer of each visit are recorded.
     const visits = [];
     await context.route(`${shop}/**`, (route) => {
       visits.push({ url: route.request().url(), referrer: route.request().headers().referer });
@@ -85,7 +85,8 @@ export class Payer {
     return this.page.goto(url);
   }
 
-  // A page of ours as it should be: one heading, in a language, found faultless, photographed.
+  // Checks the requirements on a gateway page (one heading, a language, accessibility, width, size) and takes a
+  // screenshot.
   async inspect(name, mostBytes = MOST_BYTES) {
     await steady(() => this.look(name, mostBytes));
   }
@@ -116,8 +117,8 @@ export class Payer {
     }
   }
 
-  // What axe-core finds. It runs in a copy of the page without policy or refresh, so that neither
-  // keeps it from looking nor takes the page away while it looks.
+  // Violations that axe-core finds. It runs in a copy of the page, because the page's policy would block it and a
+  // refresh would interrupt it.
   async faults() {
     const html = await this.page.content();
     const style = await this.stylesheet();
@@ -136,7 +137,7 @@ export class Payer {
     }
   }
 
-  // The page's stylesheets.
+  // Text of the page's stylesheets.
   async stylesheet() {
     const texts = [];
     for (const link of await this.page.locator('link[rel=stylesheet]').all()) {
@@ -148,14 +149,15 @@ export class Payer {
     return texts.join('\n');
   }
 
-  // Goes to an element with the Tab key alone, and sees that it can be seen to be there.
+  // Moves the focus to an element with the Tab key only, and checks that the focus is visible.
   async tabTo(locator) {
     await locator.waitFor();
     for (let tabs = 0; tabs < MOST_TABS; tabs += 1) {
       const outline = await steady(() =>
         locator.evaluate((element) => {
-          // A card's ring goes around the whole card.
-          const rings = ['', '::after'].map((part) => getComputedStyle(element, part).outlineStyle);
+          // The ring of a radio button goes around its row.
+          const around = [element, element.closest('.methods li')].filter(Boolean);
+          const rings = around.map((ringed) => getComputedStyle(ringed).outlineStyle);
           const outline = rings.find((ring) => ring !== 'none') ?? 'none';
           return element === document.activeElement ? outline : undefined;
         }),
@@ -170,6 +172,23 @@ export class Payer {
     assert.fail(`the keyboard does not reach ${locator}`);
   }
 
+  // Checks a radio button by Tab to its group, and arrows.
+  async pick(name, value) {
+    const { page } = this;
+    const group = page.locator(`input[name=${name}]:enabled`);
+    await group.first().waitFor();
+    const checked = page.locator(`input[name=${name}]:checked`);
+    await this.tabTo((await checked.count()) ? checked : group.first());
+    await page.keyboard.press('Space');
+    for (let left = await group.count(); left > 0; left -= 1) {
+      if ((await checked.getAttribute('value')) === value) {
+        return;
+      }
+      await page.keyboard.press('ArrowDown');
+    }
+    assert.fail(`no arrow leads to ${value}`);
+  }
+
   // Presses what leads to another page, and waits for that page.
   async press(locator) {
     await this.tabTo(locator);
@@ -178,19 +197,19 @@ export class Payer {
     await arrived;
   }
 
-  // Follows our own pages until the simulator's payer page stands there.
+  // Follows the gateway's pages to the simulator's payer page.
   async reachProvider(name) {
     const { page } = this;
     const outcome = page.locator('button[name=outcome]').first();
     const questions = page.locator('form.questions');
     const posted = page.locator('form:has(input[type=hidden]) button.primary');
     const opener = page.locator('a.primary[href^="http"]');
-    // Questions, then a form or instructions: three pages of ours at most.
+    // Questions, then a form or instructions: at most three gateway pages.
     for (let step = 0; step < 4; step += 1) {
       await outcome.or(questions).or(posted).or(opener).first().waitFor();
       const at = page.url();
       if (!at.startsWith(ready.base_url) || at.endsWith('/go')) {
-        // There already, or on a page that leads there by itself.
+        // Already there, or on a page that redirects there.
         break;
       }
       if (await questions.count()) {
@@ -223,7 +242,7 @@ export class Payer {
     await this.press(page.locator('form.questions button[type=submit]'));
   }
 
-  // On the simulator's page, decides and comes back to our return page.
+  // Decides on the simulator's page and returns to the gateway's return page.
   async decide(outcome) {
     await this.press(this.page.locator(`button[name=outcome][value=${outcome}]`));
     await this.page.waitForURL(`${ready.base_url}/return/**`, { waitUntil: 'domcontentloaded' });

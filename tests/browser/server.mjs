@@ -1,4 +1,4 @@
-// A running `kassette dev`, as its ready file describes it.
+// A running `kassette dev`, found by its ready file.
 
 import { readFile } from 'node:fs/promises';
 import { randomUUID } from 'node:crypto';
@@ -12,8 +12,8 @@ export const ready = JSON.parse(await readFile(path, 'utf8'));
 export const merchant = ready.merchants[0];
 export const shop = `https://${merchant.verified_domain}`;
 
-// How long anything may take: the simulator's approval is promised within 30 s.
-export const PATIENCE = 45_000;
+// Maximum wait in milliseconds. The simulator guarantees its approval within 30 s.
+export const TEST_TIMEOUT = 45_000;
 
 async function call(base, key, method, path, body) {
   const response = await fetch(`${base}${path}`, {
@@ -23,7 +23,7 @@ async function call(base, key, method, path, body) {
       ...(body ? { 'content-type': 'application/json' } : {}),
     },
     body: body ? JSON.stringify(body) : undefined,
-    signal: AbortSignal.timeout(PATIENCE),
+    signal: AbortSignal.timeout(TEST_TIMEOUT),
   });
   const text = await response.text();
   if (!response.ok) {
@@ -32,7 +32,7 @@ async function call(base, key, method, path, body) {
   return text ? JSON.parse(text) : undefined;
 }
 
-// A new payment. Fields of `more` replace the usual ones; undefined leaves one out.
+// Creates a payment. Fields of `more` replace the defaults; `undefined` omits a field.
 export function createPayment(more = {}) {
   return call(ready.base_url, merchant.test_key, 'POST', '/api/v1/payments', {
     order_id: 'Browser test <b>7</b>',
@@ -56,12 +56,12 @@ export function startPayment(id, method) {
   });
 }
 
-// Calls an operator makes; paths below `admin_url`.
+// Calls the admin API as an operator; paths are relative to `admin_url`.
 export function operate(method, path, body) {
   return call(ready.admin_url, ready.operator_token, method, path, body);
 }
 
-// The demo reseller invites a merchant.
+// Invites a merchant as the demo reseller.
 export function invite() {
   return call(ready.base_url, ready.resellers[0].test_key, 'POST', '/api/v1/reseller/invitations', {
     email: 'owner@invited-shop.example',
@@ -70,26 +70,26 @@ export function invite() {
   });
 }
 
-// Where the demo reseller stands with every merchant.
+// The demo reseller's merchants, with the status of each delegation.
 export async function resellerMerchants() {
   const { test_key: key } = ready.resellers[0];
   return (await call(ready.base_url, key, 'GET', '/api/v1/reseller/merchants')).merchants;
 }
 
-// A new merchant; its number.
+// Creates a merchant and returns its ID.
 export async function createMerchant() {
   const body = { name: 'Invited shop', live_approved: false, fx_rates: {} };
   return (await operate('POST', '/merchants', body)).merchant_id;
 }
 
-// What a merchant accepts an invitation with.
+// Issues a code with which a merchant accepts an invitation.
 export async function issueConsentCode(merchant) {
   return (await operate('POST', `/merchants/${merchant}/consent-codes`, {})).code;
 }
 
 // Waits until a payment has a status.
 export async function reaches(id, status) {
-  const deadline = Date.now() + PATIENCE;
+  const deadline = Date.now() + TEST_TIMEOUT;
   for (;;) {
     const payment = await readPayment(id);
     if (payment.status === status) {

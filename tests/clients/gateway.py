@@ -1,4 +1,4 @@
-"""A running `kassette dev`, as its ready file describes it; its payers; and how long a test waits."""
+"""A running `kassette dev`, found by its ready file; its payers; and waiting for a condition."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def stranger():
 
 
 def operate(method, path, body):
-    """What an operator does for a shop; the path is below `admin_url`."""
+    """Calls the admin API as an operator; the path is relative to `admin_url`."""
     headers = {"Authorization": f"Bearer {READY['operator_token']}"}
     answer = httpx.request(method, READY["admin_url"] + path, json=body, headers=headers)
     answer.raise_for_status()
@@ -37,7 +37,7 @@ def key(*scopes):
 
 
 def until(what, ask):
-    """What `ask` answers, as soon as that is something."""
+    """Repeats `ask` until its result is true and returns it. Fails after 45 s."""
     patience = time.monotonic() + 45
     while time.monotonic() < patience:
         answer = ask()
@@ -48,7 +48,7 @@ def until(what, ask):
 
 
 class Page(HTMLParser):
-    """The first form of a page and the link that leads on."""
+    """The first form of a page and its main link."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-// A running `kassette dev`, as its ready file describes it.
+// A running `kassette dev`, found by its ready file.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ export function client(token: string): Client<paths> {
   return createClient<paths>({ baseUrl: ready.base_url, headers: { authorization: `Bearer ${token}` } });
 }
 
-// What an operator does for a shop; the path is below `admin_url`.
+// Calls the admin API as an operator; the path is relative to `admin_url`.
 export async function operate(method: string, path: string, body: object): Promise<Record<string, string>> {
   const answer = await fetch(ready.admin_url + path, {
     method,

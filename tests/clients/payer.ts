@@ -28,7 +28,7 @@ async function open(url: string): Promise<string> {
   return page.text();
 }
 
-// Sends a form of our own or of the provider's page; answers where it leads.
+// Sends a form of the gateway's or the provider's page. Returns the address of the redirect.
 async function send(url: string, fields: Record<string, string>): Promise<string> {
   const answer = await fetch(url, {
     method: 'POST',

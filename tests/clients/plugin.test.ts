@@ -1,4 +1,4 @@
-// A shop's plugin on types that were generated from /openapi.json: it connects with a code and sells.
+// A shop plugin that uses types generated from /openapi.json: it connects with a code and sells.
 
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
@@ -41,7 +41,7 @@ test('a plugin exchanges its code for a key, an endpoint and a domain', async ()
       customer_email: 'ada@customer.example',
     };
     const created = await client(connected.data.api_key).POST('/api/v1/payments', { body: sale });
-    // USD where the request names no currency.
+    // USD is the default currency.
     assert.deepEqual([created.response.status, created.data?.currency], [201, 'USD']);
   } finally {
     site.close();

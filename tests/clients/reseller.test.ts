@@ -1,4 +1,4 @@
-// A reseller on types that were generated from /openapi.json, each request signed.
+// A reseller that uses types generated from /openapi.json and signs each request.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

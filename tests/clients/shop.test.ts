@@ -1,4 +1,4 @@
-// A shop on types that were generated from /openapi.json: it sells, asks what became of it, and gives money back.
+// A shop that uses types generated from /openapi.json: it sells, reads the payment's status, and refunds.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -57,7 +57,7 @@ test('a refused request names its field and its code, and a key without the scop
   assert.equal(refund.response.status, 403);
 });
 
-// Asks once a second, as a shop without webhooks would.
+// Polls once a second, like a shop without webhooks.
 async function until<T>(ask: () => Promise<T | undefined>): Promise<T> {
   const patience = Date.now() + 45_000;
   for (;;) {

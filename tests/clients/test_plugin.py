@@ -1,4 +1,4 @@
-"""A shop's plugin on a client that was generated from /openapi.json: it connects with a code and sells."""
+"""A shop plugin that uses a client generated from /openapi.json: it connects with a code and sells."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ from gateway import MERCHANT, client, operate, stranger
 
 
 class Site(BaseHTTPRequestHandler):
-    """Answers the proofs that were published."""
+    """Serves the published proofs."""
 
     proofs = {}
 
@@ -57,7 +57,7 @@ class PluginTest(unittest.TestCase):
             "customer_email": "ada@customer.example",
         })
         payment = create_payment.sync(client=client(connected.api_key), body=sale)
-        # USD where the request names no currency.
+        # USD is the default currency.
         self.assertEqual(payment.currency, "USD")
 
 

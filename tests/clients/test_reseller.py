@@ -1,4 +1,4 @@
-"""A reseller on a client that was generated from /openapi.json, each request signed."""
+"""A reseller that uses a client generated from /openapi.json and signs each request."""
 
 import sys
 import unittest
@@ -20,7 +20,7 @@ from client import sign  # noqa: E402
 
 
 def signed(key):
-    """A client that signs what it sends."""
+    """A client that signs its requests."""
 
     def add(request):
         target = request.url.raw_path.decode()

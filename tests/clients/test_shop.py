@@ -1,4 +1,4 @@
-"""A shop on a client that was generated from /openapi.json: it sells, hears of it, and gives money back."""
+"""A shop that uses a client generated from /openapi.json: it sells, receives events, and refunds."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ from receiver import verify  # noqa: E402
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes events whose signature is right."""
+    """Accepts events with a valid signature."""
 
     secrets, events = [], []
 

@@ -1,12 +1,12 @@
 <?php
-// A shop plugin's side of the connect exchange, without the shop around it.
+// A shop plugin's side of the connect exchange, without a shop.
 //
 //   KASSETTE_SHOP=FOLDER php -S 127.0.0.1:8090 plugin.php
-//       is the site: it answers the payment server's question.
+//       serves the site, which answers the payment server's challenge.
 //   echo CODE | KASSETTE_SHOP=FOLDER php plugin.php https://pay.example https://shop.example
-//       connects it, and prints what the server answered.
+//       connects the site and prints the server's response.
 //
-// A real plugin keeps what stands in FOLDER in its options, and takes the code from a form that only
+// A real plugin stores the contents of FOLDER in its options, and reads the code from a form that only
 // the shop's administrator can open.
 
 declare(strict_types=1);

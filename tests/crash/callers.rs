@@ -1,4 +1,4 @@
-//! Many callers, the same keys, kills in between: each key makes exactly one payment.
+//! Many callers with the same keys while the server is killed: each key creates exactly one payment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use crate::process::{Home, Running, start};
 use crate::seeded_random::SeededRandom;
 use crate::wire::{Ask, Line};
 
-/// Kills of a run.
+/// Number of kills per run.
 const KILLS: usize = 6;
-/// How far callers run apart: they meet at each key, some before and some after it is made.
+/// Range of the random reordering of keys, so that callers meet at each key, some before its payment exists and
+/// some after.
 const APART: usize = 4;
 
-/// What any caller was ever answered for a key.
+/// All responses to any caller for a key.
 #[derive(Default)]
 struct Answered {
     payment: Option<String>,
@@ -30,14 +31,14 @@ struct Answered {
 struct Callers {
     shop: Shop,
     keys: Vec<Mutex<Answered>>,
-    /// The server of now; none between a kill and the next start.
+    /// The current server. `None` between a kill and the next start.
     server: watch::Sender<Option<Arc<Running>>>,
     answers: AtomicUsize,
     lost: AtomicUsize,
     over: AtomicBool,
 }
 
-/// So many callers create with so many keys, every caller with every key; says what was shown.
+/// Every caller sends a create for every key. Returns a summary of the run.
 pub(crate) async fn run(callers: usize, keys: usize, seed: u64) -> Result<String, String> {
     let mut home = Home::new();
     let told = drive(&home, callers, keys, seed).await;
@@ -49,7 +50,7 @@ pub(crate) async fn run(callers: usize, keys: usize, seed: u64) -> Result<String
 
 async fn drive(home: &Home, callers: usize, keys: usize, seed: u64) -> Result<String, String> {
     let began = Instant::now();
-    let mut random = SeededRandom::of(seed, 0xCA11);
+    let mut random = SeededRandom::new(seed, 0xCA11);
     let first = Arc::new(start(home).ready().await?);
     let shared = Arc::new(Callers {
         shop: shop(&mut first.desk()).await?,
@@ -62,13 +63,13 @@ async fn drive(home: &Home, callers: usize, keys: usize, seed: u64) -> Result<St
     let calls: Vec<_> = (0..callers)
         .map(|caller| {
             let shared = Arc::clone(&shared);
-            let random = SeededRandom::of(seed, caller as u64);
+            let random = SeededRandom::new(seed, caller as u64);
             tokio::spawn(async move { shared.call(random).await })
         })
         .collect();
     let whole = callers * keys;
     for kill in 1..=KILLS {
-        // Spread over the run, each at a random place of its part.
+        // The kills are spread over the run, each at a random point of its part.
         let part = whole / (KILLS + 1);
         let at = kill * part + random.roll(part / 2);
         while shared.answers.load(Ordering::Relaxed) < at && !shared.over.load(Ordering::Relaxed) {
@@ -99,7 +100,7 @@ async fn drive(home: &Home, callers: usize, keys: usize, seed: u64) -> Result<St
 }
 
 impl Callers {
-    /// The server of now, once there is one.
+    /// Waits for a running server.
     async fn server(&self) -> Result<Arc<Running>, String> {
         let mut server = self.server.subscribe();
         let server = server.wait_for(Option::is_some).await;
@@ -107,7 +108,7 @@ impl Callers {
         server.ok_or_else(|| "no server".to_owned())
     }
 
-    /// One caller: every key once, again and again until it is answered.
+    /// Runs one caller, which repeats each key until it gets a response.
     async fn call(&self, mut random: SeededRandom) -> Result<(), String> {
         let told = self.try_call(&mut random).await;
         if told.is_err() {
@@ -145,7 +146,7 @@ impl Callers {
         .to_string()
     }
 
-    /// Sends one create; whether it was answered.
+    /// Sends one create. False if the outcome is unknown.
     async fn create(&self, line: &mut Line, key: usize) -> Result<bool, String> {
         let body = Self::body(key);
         let ask = Ask::post("/api/v1/payments", &self.shop.test_key, &body);
@@ -176,7 +177,7 @@ impl Callers {
         Ok(true)
     }
 
-    /// Every key has one payment, and there are no others.
+    /// Asserts that each key has one payment and that no other payments exist.
     async fn judge(&self) -> Result<BTreeSet<String>, String> {
         let server = self.server().await?;
         let mut line = server.line();

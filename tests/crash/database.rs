@@ -1,4 +1,4 @@
-//! A PostgreSQL that can fail: a server, a standby that every commit waits for, and a proxy in front of them.
+//! A PostgreSQL that can fail: a server with a synchronous standby, and a proxy before them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use tokio::time::sleep;
 
 use crate::proxy::{Faults, Proxy, Route};
 
-/// The database's name.
+/// Name of the database.
 const NAME: &str = "kassette";
-/// Longest that a server may take to come up, or a standby to follow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time for a server to start or a standby to catch up.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
-/// That a standby has everything and commits wait for it; an error otherwise.
+/// Fails unless a synchronous standby exists and has replayed almost all WAL.
 const PROTECTED: &str = "SELECT 1 / (SELECT count(*) FROM pg_stat_replication
     WHERE sync_state = 'sync' AND pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) < 100000)";
-/// That a standby follows.
+/// Fails unless a standby is streaming.
 const FOLLOWED: &str =
     "SELECT 1 / (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming')";
 
-/// The servers, and what leads to them.
+/// The servers and the proxy.
 pub(crate) struct Database {
     folder: PathBuf,
     proxy: Proxy,
     primary: Server,
     standby: Server,
-    /// Servers that were made.
+    /// Number of servers created so far.
     made: usize,
 }
 
@@ -58,7 +58,7 @@ impl Server {
         &self.options.folder
     }
 
-    /// The server's process and those of its sessions.
+    /// The server's process and its children.
     fn processes(&self) -> Vec<i32> {
         let pid = self.runs.pid();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -69,8 +69,9 @@ impl Server {
         i32::try_from(pid).into_iter().chain(children).collect()
     }
 
-    /// Ends it as a machine that burns does: at once. Sessions that outlive the first process stop waiting for the
-    /// standby, and show others what they committed; so that process stands still until they are gone.
+    /// Kills the server immediately, as a power failure does. Sessions that outlive the first process would stop
+    /// waiting for the standby and show others what they committed, so the first process is stopped until they
+    /// have ended.
     fn end(&self) {
         if let Ok(pid) = i32::try_from(self.runs.pid()) {
             signal(pid, Signal::STOP);
@@ -80,17 +81,17 @@ impl Server {
         }
     }
 
-    /// Starts it again once it has ended.
+    /// Starts the server again after it has ended.
     async fn start_again(&mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
-            // What a server that was killed has left may be in the way for a moment.
+            // Remains of a killed server may prevent the start for a moment.
             match block_in_place(|| PrivateServer::start(&self.options)) {
                 Ok(runs) => {
                     self.runs = runs;
                     return Ok(());
                 }
-                Err(error) if began.elapsed() > PATIENCE => return Err(error.to_string()),
+                Err(error) if began.elapsed() > START_TIMEOUT => return Err(error.to_string()),
                 Err(_) => sleep(LOOK).await,
             }
         }
@@ -102,7 +103,7 @@ impl Server {
         loop {
             match self.runs.administrate(statement).await {
                 Ok(()) => return Ok(()),
-                Err(said) if began.elapsed() > PATIENCE => {
+                Err(said) if began.elapsed() > START_TIMEOUT => {
                     return Err(format!("{statement}: {said}"));
                 }
                 Err(_) => sleep(LOOK).await,
@@ -111,14 +112,15 @@ impl Server {
     }
 }
 
-/// Processes that are stopped where they stand, until this is dropped.
+/// Processes that are stopped (SIGSTOP) until this is dropped.
 pub(crate) struct Stopped {
     processes: Vec<i32>,
     note: PathBuf,
 }
 
 impl Stopped {
-    /// Stops them; a note in the folder has them go on where this process is killed.
+    /// Stops the processes. If this process is killed, the watchdog reads the note in the folder and continues
+    /// them.
     pub(crate) fn stop(folder: &Path, processes: Vec<i32>) -> Self {
         let note = folder.join("stopped");
         let numbers: Vec<_> = processes.iter().map(ToString::to_string).collect();
@@ -147,7 +149,7 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
 }
 
 impl Database {
-    /// Two servers below a folder, and an empty database.
+    /// Starts two servers below a folder, with an empty database.
     pub(crate) async fn start(folder: &Path, seed: u64) -> Result<Self, String> {
         let wrong = |error: &dyn std::fmt::Display| error.to_string();
         let proxy = Proxy::start(seed).map_err(|error| wrong(&error))?;
@@ -169,7 +171,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Its address through the proxy.
+    /// The database's URL through the proxy.
     pub(crate) fn url(&self) -> String {
         let folder = self.proxy.folder().to_string_lossy().replace('/', "%2F");
         format!("postgres://kassette@{folder}/{NAME}")
@@ -180,13 +182,13 @@ impl Database {
         self.proxy.lead(Route { server, but });
     }
 
-    /// From here on commits wait for the standby.
+    /// Makes commits wait for the standby from now on.
     async fn protect(&self) -> Result<(), String> {
         self.primary.until(FOLLOWED).await?;
         for statement in [
             "ALTER SYSTEM SET synchronous_standby_names = '*'",
             "SELECT pg_reload_conf()",
-            // The checkpointer, which has sessions wait, has heard of it too.
+            // Ensures that the checkpointer, which makes sessions wait, has the new setting too.
             "SELECT 1 / (current_setting('synchronous_standby_names') = '*')::int",
             "CHECKPOINT",
         ] {
@@ -195,18 +197,18 @@ impl Database {
         self.whole().await
     }
 
-    /// Waits until the standby has all that was committed.
+    /// Waits until the standby has all commits.
     pub(crate) async fn whole(&self) -> Result<(), String> {
         self.primary.until(PROTECTED).await
     }
 
-    /// Ends the server by a signal, and starts it again after a while.
+    /// Ends the server by a signal and starts it again after `down`.
     pub(crate) async fn stop(&mut self, by: Signal, down: Duration) -> Result<(), String> {
         let pid = i32::try_from(self.primary.runs.pid()).unwrap_or_default();
         signal(pid, by);
         let began = Instant::now();
         while !self.primary.runs.has_ended() {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > START_TIMEOUT {
                 return Err("PostgreSQL does not end".into());
             }
             sleep(LOOK).await;
@@ -215,32 +217,32 @@ impl Database {
         self.primary.start_again().await
     }
 
-    /// Stops the server and all sessions where they stand, for a while.
+    /// Stops the server and all its sessions for a time.
     pub(crate) async fn pause(&self, time: Duration) {
         let _stopped = Stopped::stop(&self.folder, self.primary.processes());
         sleep(time).await;
     }
 
-    /// The same with the standby, so that no commit comes back.
+    /// Stops the standby for a time, so that no commit returns.
     pub(crate) async fn pause_standby(&self, time: Duration) {
         let _stopped = Stopped::stop(&self.folder, self.standby.processes());
         sleep(time).await;
     }
 
-    /// Things go wrong between nodes and server, for a while.
+    /// Injects faults between nodes and server for a time.
     pub(crate) async fn spoil(&self, faults: Faults, time: Duration) {
         self.proxy.set(faults);
         sleep(time).await;
         self.proxy.set(Faults::default());
     }
 
-    /// How many requests of nodes met a fault.
+    /// Number of requests of nodes that had a fault.
     pub(crate) fn met(&self) -> u64 {
         self.proxy.met()
     }
 
-    /// The server is gone for good. For a time before, the standby got nothing of what was committed, and does not get
-    /// it any more.
+    /// Destroys the server. For `cut_off` before that, the standby receives no commits, and never receives them
+    /// later.
     pub(crate) async fn lose(&self, cut_off: Duration) {
         if !cut_off.is_zero() {
             let _stopped = Stopped::stop(&self.folder, self.standby.processes());
@@ -249,7 +251,7 @@ impl Database {
             for pid in self.standby.processes() {
                 let title = fs::read_to_string(format!("/proc/{pid}/cmdline"));
                 if title.is_ok_and(|title| title.contains("walreceiver")) {
-                    // What has arrived for it is gone with it.
+                    // Data that has arrived but was not read is lost with the process.
                     signal(pid, Signal::KILL);
                 }
             }
@@ -257,9 +259,10 @@ impl Database {
         self.primary.end();
     }
 
-    /// The standby takes the server's place, which is gone, or which one process goes on reaching; when it was promoted.
+    /// Promotes the standby. `isolated` is a process that still reaches the old server. Returns the time of the
+    /// promotion.
     pub(crate) async fn fail_over(&mut self, isolated: Option<i32>) -> Result<Instant, String> {
-        // The nodes are refused there at first.
+        // At first, the new server refuses the nodes.
         std::mem::swap(&mut self.primary, &mut self.standby);
         let old = self.standby.socket().to_owned();
         self.lead(isolated.map(|pid| (pid, old)));
@@ -269,13 +272,13 @@ impl Database {
         Ok(Instant::now())
     }
 
-    /// The server of before ends, and nothing leads to it any more.
+    /// Kills the old server and removes the route to it.
     pub(crate) fn end_isolation(&self) {
         self.standby.end();
         self.lead(None);
     }
 
-    /// Another standby in place of the server that is gone.
+    /// Replaces the lost server with a new standby.
     pub(crate) async fn replace_standby(&mut self) -> Result<(), String> {
         self.made += 1;
         let gone = std::mem::replace(
@@ -289,7 +292,6 @@ impl Database {
     }
 }
 
-/// A standby of a server.
 fn follow(primary: &Server, folder: &Path, number: usize) -> Result<Server, String> {
     let options = Server::options(folder, number);
     let runs = block_in_place(|| primary.runs.start_standby(&options));

@@ -1,5 +1,5 @@
-//! Three nodes on a database with a standby that commits wait for: faults of nodes, of the database and of what is
-//! between, each under load, and judgement after each.
+//! Three nodes on a database with a synchronous standby: faults of nodes, of the database and of the connections
+//! between them, each under load and followed by a check.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,27 +21,28 @@ use crate::wire::{Ask, Line};
 
 const NODES: usize = 3;
 const REVOKERS: usize = 2;
-/// Of 500 faults so many stop a node for longer than any lease but that of a payment, and for longer than that too.
+/// Numbers of long node stops in 500 faults: longer than any lease except that of a payment, and longer than that
+/// one.
 const STOPS: [(usize, Duration); 2] = [
     (40, Duration::from_secs(20)),
     (10, Duration::from_secs(130)),
 ];
 const OF: usize = 500;
-/// Longest that nodes may take to be ready after a promotion.
+/// Maximum time until nodes are ready after a promotion.
 const AFTER_A_PROMOTION: Duration = Duration::from_secs(5);
-/// Longest that they are waited for after any fault: a node may have to start.
+/// Maximum time until nodes are ready after another fault, since a node may have to start.
 const AFTER_A_FAULT: Duration = Duration::from_secs(60);
-/// How long a node reaches a server of before, while the others have another.
+/// Time for which one node still reaches the old server while the others use the new one.
 const ISOLATION: Duration = Duration::from_secs(3);
-/// Load before and after a fault, milliseconds at the most.
+/// Maximum load before and after a fault, in milliseconds.
 const LOAD: usize = 800;
-/// Between two requests of a client: a fault may take long, and all that was acknowledged meanwhile is judged.
+/// Pause of a client between two requests. Faults can be long, and everything acknowledged in that time must be
+/// checked.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long clients are waited for that a simulator keeps waiting.
+/// Time to wait for clients whose simulator delays them.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What goes wrong.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     NodeKilled,
@@ -56,7 +57,7 @@ enum Fault {
     FailoverUnseen,
 }
 
-/// What the others are drawn from, in their proportions; a sample has each.
+/// The remaining faults, in equal proportions.
 const KINDS: [Fault; 12] = [
     Fault::NodeKilled,
     Fault::Failover,
@@ -73,7 +74,7 @@ const KINDS: [Fault; 12] = [
 ];
 
 impl Fault {
-    /// Whether the database ends, with claims that it has not written yet: they are not waited for.
+    /// Whether the database ends and loses claims that it has not written yet.
     const fn loses_claims(self) -> bool {
         matches!(
             self,
@@ -100,7 +101,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// So many faults in a random order.
+/// This many faults, in random order.
 fn deck(count: usize, random: &mut SeededRandom) -> Vec<Fault> {
     let stops = STOPS.into_iter().flat_map(|(times, time)| {
         std::iter::repeat_n(Fault::NodeStopped(time), times * count / OF)
@@ -114,7 +115,7 @@ fn deck(count: usize, random: &mut SeededRandom) -> Vec<Fault> {
     deck
 }
 
-/// Strikes so many times and lets everything come to rest; says what the run has shown.
+/// Injects this many faults, then waits for a steady state. Returns a summary of the run.
 pub(crate) async fn run(count: usize, seed: u64) -> Result<String, String> {
     let mut home = Home::new();
     println!("seed {seed}: {count} faults");
@@ -127,7 +128,7 @@ pub(crate) async fn run(count: usize, seed: u64) -> Result<String, String> {
 
 async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, String> {
     let began = Instant::now();
-    let mut random = SeededRandom::of(seed, 0xFA17);
+    let mut random = SeededRandom::new(seed, 0xFA17);
     let database = Database::start(home.path(), seed).await?;
     home.on(&database.url(), NODES);
     let run = Arc::new(start(home).ready().await?);
@@ -160,7 +161,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         let revoking: Vec<_> = (0..REVOKERS)
             .map(|number| {
                 let random =
-                    SeededRandom::of(seed, (0x3A2D << 32) + (life * REVOKERS + number) as u64);
+                    SeededRandom::new(seed, (0x3A2D << 32) + (life * REVOKERS + number) as u64);
                 let (revocations, world, run) =
                     (revocations.clone(), world.clone(), site.run.clone());
                 tokio::spawn(
@@ -182,7 +183,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         for each in revoking {
             each.await.map_err(|error| error.to_string())?;
         }
-        // From here on nothing is in the way: each question is answered in the end.
+        // No more faults: every request is repeated until it gets a response.
         site.run.asks_again.store(true, Ordering::Relaxed);
         let touched = world.journal.take_touched();
         unproved.extend(touched.iter().cloned());
@@ -226,14 +227,13 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
     }
 }
 
-/// The nodes and their database.
 struct Site {
     folder: std::path::PathBuf,
     run: Arc<Running>,
     database: Database,
-    /// How long nodes took to be ready after each promotion.
+    /// Durations from each promotion until nodes were ready.
     promotions: Vec<Duration>,
-    /// The longest that they took after any other fault.
+    /// Longest duration until nodes were ready after another fault.
     slowest: Duration,
 }
 
@@ -247,7 +247,7 @@ impl Site {
         found.ok_or_else(|| format!("there is no node {name}"))
     }
 
-    /// Has a fault happen and end, and waits until everything is whole again; says what it was.
+    /// Injects a fault, ends it and waits until the system has recovered. Returns a description.
     async fn strike(
         &mut self,
         fault: Fault,
@@ -336,7 +336,7 @@ impl Site {
         ))
     }
 
-    /// Waits until nodes are ready; how long after `since` that was.
+    /// Waits until nodes are ready. Returns the time since `since`.
     async fn ready(
         &self,
         since: Instant,

@@ -1,5 +1,5 @@
-//! The clients' journal: every request that was sent and everything that was acknowledged, written
-//! down before a client sends the next request. It lives in the judge, which survives.
+//! The clients' journal: each request sent and each response, recorded before the client's next request. It is in
+//! the memory of the test process, which survives the kills.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
-/// A shop that clients work for.
+/// A merchant whose API the clients use.
 #[derive(Clone, Debug)]
 pub(crate) struct Shop {
     pub(crate) id: u64,
@@ -22,7 +22,7 @@ impl Shop {
     }
 }
 
-/// A create request, repeated as often as a client likes.
+/// A create request, which clients may repeat.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) number: usize,
@@ -31,54 +31,54 @@ pub(crate) struct Entry {
     pub(crate) direct: bool,
     pub(crate) order_id: String,
     pub(crate) body: String,
-    /// In which life of the server it was first sent.
+    /// Number of the server's life in which it was first sent.
     pub(crate) life: usize,
     pub(crate) told: Mutex<Told>,
 }
 
-/// What was acknowledged about a payment.
+/// Responses about a payment.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) id: Option<String>,
-    /// How often 201 was said.
+    /// Number of 201 responses.
     pub(crate) made: usize,
-    /// What never changes.
+    /// Fields that never change.
     pub(crate) fixed: Option<Value>,
-    /// Status and settlement as last seen, and when.
+    /// Latest status and settlement status, and the time of the response.
     pub(crate) seen: Option<((String, String), Instant)>,
-    /// Lines of the timeline that were seen, and a hash of them.
+    /// Length and hash of the timeline as last seen.
     pub(crate) timeline: (usize, u64),
-    /// Events that were seen, and a hash of their ids.
+    /// Number of events last seen, and a hash of their IDs.
     pub(crate) events: (usize, u64),
-    /// Addresses of payer pages that starts have answered.
+    /// Addresses of payer pages in responses to starts.
     pub(crate) redirects: BTreeSet<String>,
-    /// Pages on which the vendor has acknowledged an outcome, in order.
+    /// Pages on which the provider has acknowledged an outcome, in order.
     pub(crate) outcomes: Vec<(String, &'static str)>,
-    /// What an operator was told to have decided.
+    /// An operator's acknowledged decisions.
     pub(crate) decided: Vec<&'static str>,
-    /// Refunds that were asked for, in order.
+    /// Requested refunds, in order.
     pub(crate) refunds: Vec<RefundAsked>,
 }
 
-/// A refund that was asked for, repeated as often as a client likes.
+/// A refund request, which clients may repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct RefundAsked {
     pub(crate) body: String,
-    /// What was said of it, as last seen, and when.
+    /// Latest response, and its time.
     pub(crate) told: Option<(Value, Instant)>,
 }
 
 #[derive(Default)]
 pub(crate) struct Journal {
     entries: RwLock<Vec<Arc<Entry>>>,
-    /// Entries about which something was said or sent since they were last judged.
+    /// Entries with requests or responses since the last check.
     touched: Mutex<BTreeSet<usize>>,
-    /// Which payment an attempt's id or a vendor's reference belongs to.
+    /// Entry that an attempt ID or provider reference belongs to.
     owners: Mutex<HashMap<String, usize>>,
 }
 
 impl Journal {
-    /// Writes a request down before it is sent.
+    /// Records a request before it is sent.
     pub(crate) fn enter(&self, make: impl FnOnce(usize) -> Entry) -> Arc<Entry> {
         let mut entries = self.entries.write();
         let entry = Arc::new(make(entries.len()));
@@ -92,7 +92,7 @@ impl Journal {
         self.touched.lock().insert(entry.number);
     }
 
-    /// What is to be judged now.
+    /// Entries to check now. Empties the set.
     pub(crate) fn take_touched(&self) -> Vec<Arc<Entry>> {
         let touched = std::mem::take(&mut *self.touched.lock());
         let entries = self.entries.read();
@@ -111,14 +111,15 @@ impl Journal {
         self.entries.read().clone()
     }
 
-    /// Whether an attempt's id or a reference is this payment's and no other's.
+    /// Whether an attempt ID or reference belongs to this payment only.
     pub(crate) fn owns(&self, what: String, entry: &Entry) -> bool {
         *self.owners.lock().entry(what).or_insert(entry.number) == entry.number
     }
 }
 
 impl Entry {
-    /// Notes what a create, a replay or a read said that was asked at `sent`.
+    /// Records a payment's state from a response to a request sent at `sent`. Fails if the state contradicts
+    /// earlier ones.
     pub(crate) fn hear(&self, payment: &Value, made: bool, sent: Instant) -> Result<(), String> {
         let mut told = self.told.lock();
         let id = payment["payment_id"].as_str().ok_or("no payment_id")?;
@@ -141,7 +142,7 @@ impl Entry {
         let now = (text("status"), text("settlement_status"));
         if let Some((before, when)) = &told.seen {
             if *when >= sent {
-                // Both were under way at once: which is the newer cannot be told.
+                // The two requests were concurrent, so the order of their states is unknown.
                 return Ok(());
             }
             if let Some(wrong) = crate::laws::went_back(before, &now) {
@@ -152,8 +153,8 @@ impl Entry {
         Ok(())
     }
 
-    /// Notes what was said of a refund that was asked about at `sent`: it is one, and its state goes on and
-    /// never back.
+    /// Records a refund's state from a response to a request sent at `sent`. Fails if the refund is another one or
+    /// its state has moved back.
     pub(crate) fn hear_refund(
         &self,
         nth: usize,
@@ -177,19 +178,18 @@ impl Entry {
         Ok(())
     }
 
-    /// The status as last seen.
     pub(crate) fn status(&self) -> Option<String> {
         let told = self.told.lock();
         told.seen.as_ref().map(|((status, _), _)| status.clone())
     }
 
-    /// The id, once it was told.
+    /// ID of the payment. `None` until a response contained it.
     pub(crate) fn id(&self) -> Option<String> {
         self.told.lock().id.clone()
     }
 }
 
-/// What never changes of a payment. Its address names the listener of the day, its token stays.
+/// Fields of a payment that never change. The checkout URL's address differs between starts, but not its token.
 fn fixed(payment: &Value, direct: bool) -> Value {
     let url = payment["checkout_url"].as_str().unwrap_or_default();
     let method = if direct {

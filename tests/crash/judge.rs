@@ -1,5 +1,5 @@
-//! After each restart: everything that was acknowledged is there, what was not answered is there
-//! wholly or not at all.
+//! Checks after each restart: everything acknowledged exists, and an unanswered request is completed or has had no
+//! effect.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::payers::hear_refund;
 use crate::process::{Desk, Running};
 use crate::wire::{Ask, Line, Lost};
 
-/// Judges at work at once.
+/// Number of concurrent checks.
 const JUDGES: usize = 8;
 
-/// Judges payments; the first thing that is wrong.
+/// Checks payments. Returns the first fault.
 pub(crate) async fn payments(
     world: &Arc<World>,
     run: &Arc<Running>,
@@ -44,7 +44,6 @@ pub(crate) async fn payments(
     Ok(())
 }
 
-/// Judges one payment.
 async fn payment(
     world: &World,
     entry: &Entry,
@@ -60,7 +59,7 @@ async fn payment(
         let answer = line.call(Ask::get(&path, key)).await.map_err(unanswered)?;
         entry.hear(&answer.expect(200)?, false, sent)?;
     }
-    // The repeat: the same payment, or exactly one new where nothing had been answered.
+    // The repeated create returns the same payment. If no create had a response, it may create the only one.
     let sent = Instant::now();
     let ask = Ask::post("/api/v1/payments", key, &entry.body);
     let answer = line.call(ask).await.map_err(unanswered)?;
@@ -89,7 +88,7 @@ async fn payment(
     }
 }
 
-/// Each refund that was acknowledged is there; a repeat of one that was not makes it once or not at all.
+/// Asserts that each acknowledged refund exists, and repeats the others, each of which is created at most once.
 async fn refunds(entry: &Entry, id: &str, key: &str, line: &mut Line) -> Result<(), String> {
     let unanswered = |Lost| "the server does not answer".to_owned();
     let asked: Vec<String> = {
@@ -125,7 +124,7 @@ async fn refunds(entry: &Entry, id: &str, key: &str, line: &mut Line) -> Result<
     Ok(())
 }
 
-/// The payment as operators see it: whole, and only ever longer than it was seen.
+/// Asserts that the payment in the admin API is consistent and that its lists have only grown.
 async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> {
     let sent = Instant::now();
     let inside = desk.read(&format!("/payments/{id}")).await?;
@@ -142,20 +141,27 @@ async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> 
     let mark = |list: &Value| (laws::length(list), laws::mark(list, laws::length(list)));
     told.timeline = mark(&inside["transitions"]);
     told.events = mark(&inside["events"]);
-    for redirect in &told.redirects {
-        let has = |attempt: &Value| attempt["redirect_url"] == redirect.as_str();
-        let attempts = inside["attempts"].as_array();
-        if !attempts.is_some_and(|attempts| attempts.iter().any(has)) {
-            return Err(format!(
-                "the start that answered {redirect} is gone:\n{inside:#}"
-            ));
-        }
+    // An ended attempt does not show its address.
+    let attempts = inside["attempts"].as_array().map_or(&[][..], Vec::as_slice);
+    let has = |redirect: &String| {
+        let mut attempts = attempts.iter();
+        attempts.any(|attempt| attempt["redirect_url"] == redirect.as_str())
+    };
+    let missing: Vec<_> = told.redirects.iter().filter(|url| !has(url)).collect();
+    let is_over = |attempt: &&Value| {
+        attempt["redirect_url"].is_null() && !laws::is_open(attempt["state"].as_str().unwrap_or(""))
+    };
+    if missing.len() > attempts.iter().filter(is_over).count() {
+        return Err(format!(
+            "starts that answered {missing:?} are gone:\n{inside:#}"
+        ));
     }
     drop(told);
     Ok(())
 }
 
-/// Whether an attempt and its reference are this payment's alone. For the end: it needs them all.
+/// Asserts that attempt IDs and references belong to one payment only. Complete at the end of a run, with all
+/// payments.
 pub(crate) fn is_alone(world: &World, entry: &Entry, inside: &Value) -> Result<(), String> {
     for attempt in inside["attempts"].as_array().into_iter().flatten() {
         let account = attempt["provider_id"].as_str().unwrap_or_default();
@@ -171,12 +177,12 @@ pub(crate) fn is_alone(world: &World, entry: &Entry, inside: &Value) -> Result<(
     Ok(())
 }
 
-/// The simulators' books, by attempt.
+/// The simulators' books by attempt ID.
 pub(crate) async fn books(desk: &mut Desk) -> Result<HashMap<String, Vec<Value>>, String> {
     let mut books: HashMap<String, Vec<Value>> = HashMap::new();
     let accounts = desk.read("/providers").await?;
     let accounts = accounts["providers"].as_array().into_iter().flatten();
-    // By account: the places of one move where another gets more.
+    // Read account by account: entries of one account change position when another account gets more.
     for account in accounts.filter_map(|account| account["id"].as_str()) {
         let path = format!("/dev/books?provider_id={account}");
         for entry in desk.pages(&path, "entries", 20_000).await? {
@@ -195,7 +201,7 @@ pub(crate) async fn books(desk: &mut Desk) -> Result<HashMap<String, Vec<Value>>
     Ok(books)
 }
 
-/// What a vendor has acknowledged to a payer stands in its books.
+/// Asserts that outcomes which a provider has acknowledged to payers are in its books.
 pub(crate) async fn outcomes(
     entries: &[Arc<Entry>],
     books: &HashMap<String, Vec<Value>>,
@@ -209,14 +215,21 @@ pub(crate) async fn outcomes(
         };
         let inside = desk.read(&format!("/payments/{id}")).await?;
         for (page, outcome) in told.iter().filter(taken) {
-            let has = |attempt: &&Value| attempt["redirect_url"] == page.as_str();
+            // An ended attempt does not show its page.
+            let may_be = |attempt: &&Value| {
+                let shown = &attempt["redirect_url"];
+                shown.is_null() || shown == page.as_str()
+            };
             let attempts = inside["attempts"].as_array().into_iter().flatten();
-            let attempt = attempts.into_iter().find(has);
-            let of = attempt.and_then(|attempt| attempt["attempt_id"].as_str());
-            let books = of.and_then(|of| books.get(of)).map(|found| &found[0]);
-            let state = books.and_then(|books| books["state"].as_str());
-            if matches!(state, None | Some("open" | "declined")) {
-                return Err(format!("{outcome} at {page} was acknowledged: {books:?}"));
+            let ids = attempts
+                .filter(may_be)
+                .filter_map(|each| each["attempt_id"].as_str());
+            let found: Vec<_> = ids.filter_map(|id| books.get(id)).collect();
+            let stands = |entry: &Value| {
+                !matches!(entry["state"].as_str(), None | Some("open" | "declined"))
+            };
+            if !found.iter().any(|found| stands(&found[0])) {
+                return Err(format!("{outcome} at {page} was acknowledged: {found:?}"));
             }
         }
     }

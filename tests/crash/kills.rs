@@ -1,4 +1,4 @@
-//! Cycles of load, `kill -9` at a random moment, and judgement.
+//! Cycles of load, `kill -9` at a random moment, and checks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,21 +15,22 @@ use crate::process::{Desk, Home, Running, start};
 use crate::seeded_random::SeededRandom;
 use crate::steady_state;
 
-/// Clients at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
-/// Shops that they work for.
+/// Number of merchants whose API the clients use.
 const SHOPS: usize = 3;
-/// Payments of long ago that are judged again after each restart.
+/// Number of random old payments that are checked after each restart.
 const OLD: usize = 15;
-/// Lives after which the operators get a merchant of their own: its list of keys is read whole each time.
+/// Number of lives with the same merchant for operators, because each check reads all of its keys.
 pub(crate) const OFFICE: usize = 25;
-/// The books grow with each life: they are read every second life from 100 lives on, every third from 150 on, and so on.
+/// The books grow with each life: they are read every second life from 100 lives on, every third from 150 on, and
+/// so on.
 const BOOKS: usize = 50;
-/// Lives after which a long run says how far it is.
+/// Number of lives between two progress messages.
 const TOLD: usize = 100;
 
-/// Runs so many cycles and lets everything come to rest; says what the run has shown.
-/// A kill comes at a moment between none and `load` milliseconds of it.
+/// Runs the cycles, then waits for a steady state. Returns a summary. Each kill happens after 0 to `load`
+/// milliseconds.
 pub(crate) async fn run(cycles: usize, load: usize, seed: u64) -> Result<String, String> {
     let mut home = Home::new();
     let told = cycle(&home, cycles, load, seed).await;
@@ -41,7 +42,7 @@ pub(crate) async fn run(cycles: usize, load: usize, seed: u64) -> Result<String,
 
 async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<String, String> {
     let began = Instant::now();
-    let mut random = SeededRandom::of(seed, 0);
+    let mut random = SeededRandom::new(seed, 0);
     let mut run = Arc::new(start(home).ready().await?);
     let world = Arc::new(found(&run, seed).await?);
     let (mut early, mut slowest, mut starts) = (0, Duration::ZERO, Duration::ZERO);
@@ -54,7 +55,7 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
         let load_for = Duration::from_millis(random.roll(load) as u64);
         load_and_kill(&world, &run, life, load_for).await?;
         while random.once_in(6) {
-            // Again while it starts, before or after it has opened the store.
+            // Kill the server again during its start, before or after it has opened the store.
             let starting = start(home);
             let least = starts.max(Duration::from_millis(100));
             let most = usize::try_from(least.as_millis()).unwrap_or(usize::MAX);
@@ -99,7 +100,7 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
     Ok(text)
 }
 
-/// The shops and the operators.
+/// Creates the merchants of clients and operators.
 pub(crate) async fn found(run: &Running, seed: u64) -> Result<World, String> {
     let mut desk = run.desk();
     let mut shops = Vec::new();
@@ -110,11 +111,11 @@ pub(crate) async fn found(run: &Running, seed: u64) -> Result<World, String> {
     Ok(World::new(seed, shops, operators))
 }
 
-/// A merchant that may take live payments.
+/// Creates a merchant that may take live payments.
 pub(crate) async fn merchant(desk: &mut Desk, name: &str) -> Result<u64, String> {
-    // No rate limit that any machine's load could meet: a 429 would say nothing about the store.
+    // The rate limit must never apply: a 429 would reveal nothing about the store.
     let body = json!({
-        "name": name, "live_approved": true, "fx_rates": { "EUR": "1.08" },
+        "name": name, "live_approved": true, "actor": "ann", "reason": "a test", "fx_rates": { "EUR": "1.08" },
         "policy": { "rate_limit": { "per_second": 1_000_000, "burst": 1_000_000 } },
     });
     let made = desk.change("POST", "/merchants", &body, 201).await?;
@@ -123,7 +124,7 @@ pub(crate) async fn merchant(desk: &mut Desk, name: &str) -> Result<u64, String>
         .ok_or_else(|| format!("no merchant: {made}"))
 }
 
-/// A merchant with a key for each environment.
+/// Creates a merchant with a key for each environment.
 pub(crate) async fn shop(desk: &mut Desk) -> Result<Shop, String> {
     let id = merchant(desk, "Shop").await?;
     let mut keys = Vec::new();
@@ -143,7 +144,7 @@ pub(crate) async fn shop(desk: &mut Desk) -> Result<Shop, String> {
     })
 }
 
-/// Loads a server for a while and kills it.
+/// Loads a server for a time and kills it.
 async fn load_and_kill(
     world: &Arc<World>,
     run: &Arc<Running>,
@@ -152,21 +153,21 @@ async fn load_and_kill(
 ) -> Result<(), String> {
     let load_of_it = Load::begin(world, run, life);
     tokio::time::sleep(load).await;
-    // The clients hear nothing of it: what is under way is cut off.
+    // The clients continue until the kill, so that requests in flight are cut off.
     world.over.store(true, Ordering::Relaxed);
     run.kill();
     let ended = load_of_it.end(world, Duration::MAX).await;
     ended.map_err(|wrong| format!("before kill {life}: {wrong}"))
 }
 
-/// Clients and the operators at work.
+/// Running clients and operators.
 pub(crate) struct Load {
     clients: Vec<JoinHandle<()>>,
     operators: JoinHandle<Result<(), String>>,
 }
 
 impl Load {
-    /// Until the world is over.
+    /// Starts them; they run until the world is over.
     pub(crate) fn begin(world: &Arc<World>, run: &Arc<Running>, life: usize) -> Self {
         let clients = (0..CLIENTS)
             .map(|number| tokio::spawn(Client::new(world, run, life, number).press_on()))
@@ -174,7 +175,7 @@ impl Load {
         let operators = tokio::spawn({
             let (world, run) = (Arc::clone(world), Arc::clone(run));
             async move {
-                let random = SeededRandom::of(world.seed, (life * 64 + CLIENTS) as u64);
+                let random = SeededRandom::new(world.seed, (life * 64 + CLIENTS) as u64);
                 let mut operators = world.operators.lock().await;
                 operators.press_on(&run, random, || world.is_over()).await
             }
@@ -182,7 +183,7 @@ impl Load {
         Self { clients, operators }
     }
 
-    /// Waits for its end, for clients only so long: what one has not been answered by then proves nothing.
+    /// Waits until they end, but for clients at most `patience`: a request without a response proves nothing.
     pub(crate) async fn end(self, world: &World, patience: Duration) -> Result<(), String> {
         let until = tokio::time::sleep(patience);
         tokio::pin!(until);
@@ -200,7 +201,7 @@ impl Load {
     }
 }
 
-/// Judges what the life before has touched, and some of long ago.
+/// Checks the payments touched in the last life, and some old ones.
 pub(crate) async fn judge_all(
     world: &Arc<World>,
     run: &Arc<Running>,

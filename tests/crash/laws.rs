@@ -1,10 +1,9 @@
-//! What has to hold of a payment as the admin API shows it, whatever was cut off where.
+//! Invariants of a payment in the admin API, no matter where requests were cut off.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
-/// Every status.
 const STATUSES: [&str; 9] = [
     "created",
     "pending",
@@ -17,7 +16,7 @@ const STATUSES: [&str; 9] = [
     "expired",
 ];
 
-/// The statuses that may follow one at once (decisions, "Legal transitions").
+/// Statuses that may directly follow another (decisions, "Legal transitions").
 fn follows(from: &str) -> &'static [&'static str] {
     match from {
         "created" => &["pending", "review", "expired", "cancelled"],
@@ -39,7 +38,7 @@ fn follows(from: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a payment can have come from one status to another, unseen in between.
+/// Whether a payment may change from one status to another, with statuses in between.
 fn leads_to(from: &str, to: &str) -> bool {
     let mut reached = vec![from];
     let mut at = 0;
@@ -54,7 +53,7 @@ fn leads_to(from: &str, to: &str) -> bool {
     reached.contains(&to)
 }
 
-/// What of an acknowledged status and settlement was taken back, if anything.
+/// Describes how a newer status or settlement status contradicts an older one. `None` if it does not.
 pub(crate) fn went_back(before: &(String, String), now: &(String, String)) -> Option<String> {
     if !STATUSES.contains(&now.0.as_str()) || !leads_to(&before.0, &now.0) {
         return Some(format!("{} after {} was acknowledged", now.0, before.0));
@@ -63,7 +62,7 @@ pub(crate) fn went_back(before: &(String, String), now: &(String, String)) -> Op
         .then(|| format!("settlement {} after confirmed was acknowledged", now.1))
 }
 
-/// What of an acknowledged refund was taken back, if anything.
+/// Describes how a newer state of a refund contradicts an older one. `None` if it does not.
 pub(crate) fn refund_went_back(before: &Value, now: &Value) -> Option<String> {
     let fixed = |refund: &Value| {
         [
@@ -91,8 +90,8 @@ pub(crate) fn cents(amount: &Value) -> u64 {
     digits.parse().unwrap_or_default()
 }
 
-/// What was ordered to be given back of a payment, and has not failed, is no more than the invoice, and what
-/// succeeded was told.
+/// Asserts that the merchant's refunds that have not failed do not exceed the amount, and that succeeded ones have
+/// events.
 fn refunds(inside: &Value) -> Result<(), String> {
     let refunds = inside["refunds"].as_array().ok_or("no refunds")?;
     let ours = refunds
@@ -133,8 +132,8 @@ pub(crate) fn is_open(state: &str) -> bool {
     )
 }
 
-/// Whether the payment, its timeline, its events and its attempts belong together: a change is there
-/// with all that follows from it, or not at all.
+/// Asserts that payment, timeline, events and attempts are consistent: a change is recorded with all its effects,
+/// or not at all.
 pub(crate) fn whole(inside: &Value) -> Result<(), String> {
     let payment = &inside["payment"];
     let status = payment["status"].as_str().unwrap_or_default();
@@ -145,7 +144,7 @@ pub(crate) fn whole(inside: &Value) -> Result<(), String> {
     attempts(inside, status)
 }
 
-/// The timeline leads from `created` to the status by legal moves; the events that it owes.
+/// Asserts that legal moves lead from `created` to the status. Returns the events that these moves require.
 fn timeline(inside: &Value, status: &str, settlement: &str) -> Result<Vec<String>, String> {
     let lines = inside["transitions"].as_array().ok_or("no transitions")?;
     let (mut at, mut owed) = ("created", Vec::new());
@@ -162,7 +161,7 @@ fn timeline(inside: &Value, status: &str, settlement: &str) -> Result<Vec<String
                 return Err(format!("{from} became {to}"));
             }
             at = to;
-            // Leading back tells nothing; completion is told with its settlement.
+            // Moves back to `created` have no event; `completed` has one with its settlement.
             if !matches!(to, "created" | "completed") {
                 owed.push(format!("payment.{to}"));
             }
@@ -185,23 +184,21 @@ fn timeline(inside: &Value, status: &str, settlement: &str) -> Result<Vec<String
     Ok(owed)
 }
 
-/// Every move has its event and every event its move.
+/// Asserts that the events match the moves of the timeline.
 fn events(inside: &Value, owed: &[String], settlement: &str) -> Result<(), String> {
     let told = texts(&inside["events"], "type");
     let completed = told.iter().filter(|kind| **kind == "payment.completed");
     if completed.count() != usize::from(settlement == "confirmed") {
         return Err(format!("settlement {settlement}, told {told:?}"));
     }
-    let beside = [
-        "payment.completed",
-        "payment.refunded",
-        "payment.disputed",
-        "payment.attempt_failed",
-    ];
+    // Other events are about money (a refund, a dispute) or about one attempt.
     let moves: Vec<&str> = told
         .iter()
         .copied()
-        .filter(|kind| !beside.contains(kind))
+        .filter(|kind| {
+            let status = kind.strip_prefix("payment.").unwrap_or_default();
+            status != "completed" && leads_to("created", status)
+        })
         .collect();
     if moves != owed {
         return Err(format!("told {moves:?}, the timeline owes {owed:?}"));
@@ -235,7 +232,7 @@ fn attempts(inside: &Value, status: &str) -> Result<(), String> {
     }
 }
 
-/// A hash of the first lines of a list: what was seen of it stays.
+/// Hash of a list's first items, to detect changes.
 pub(crate) fn mark(list: &Value, first: usize) -> u64 {
     let mut hash = DefaultHasher::new();
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -245,7 +242,6 @@ pub(crate) fn mark(list: &Value, first: usize) -> u64 {
     hash.finish()
 }
 
-/// How long a list is.
 pub(crate) fn length(list: &Value) -> usize {
     list.as_array().map_or(0, Vec::len)
 }

@@ -1,4 +1,4 @@
-//! Mixed load: clients that create, repeat, start, pay, decide, until the server is gone.
+//! Mixed load: clients that create, repeat, start, pay and decide until the server is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::process::{Desk, Running};
 use crate::seeded_random::SeededRandom;
 use crate::wire::{Answer, Ask, Line, Lost};
 
-/// Faults of a simulator that clients order now and then; those that hang are cut off by the kill.
+/// Faults that clients sometimes set at a simulator. The kill ends those that hang.
 const FAULTS: [&str; 18] = [
     "callback-twice",
     "callback-late",
@@ -35,14 +35,13 @@ const FAULTS: [&str; 18] = [
     "refund-late",
 ];
 const METHODS: [&str; 4] = ["ideal", "paypal", "credit_card", "klarna"];
-/// How far back clients reach for payments that are still fresh.
+/// Number of latest payments from which clients usually choose.
 const RECENT: usize = 150;
 
-/// Why a client stops.
 pub(crate) enum Trouble {
-    /// The server is gone.
+    /// No complete response.
     Lost,
-    /// The server is wrong.
+    /// The server has violated an invariant.
     Wrong(String),
 }
 
@@ -58,17 +57,17 @@ impl From<String> for Trouble {
     }
 }
 
-/// Everything that outlives the server.
+/// State that outlives the server.
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) shops: Vec<Shop>,
     pub(crate) journal: Journal,
     pub(crate) operators: tokio::sync::Mutex<Operators>,
-    /// The request that several clients send just now.
+    /// A request that several clients send concurrently.
     shared: Mutex<Option<Arc<Entry>>>,
     /// Set before the server is killed.
     pub(crate) over: AtomicBool,
-    /// What a client lets pass between two requests.
+    /// Pause of a client between two requests.
     pub(crate) pause: Duration,
     pub(crate) wrong: Mutex<Vec<String>>,
     pub(crate) acknowledged: AtomicUsize,
@@ -95,13 +94,12 @@ impl World {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Counts an answer.
     pub(crate) fn acknowledge(&self) {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A client of one life of the server.
+/// A client during one life of the server.
 pub(crate) struct Client {
     pub(crate) world: Arc<World>,
     pub(crate) run: Arc<Running>,
@@ -116,14 +114,14 @@ impl Client {
         Self {
             line: run.line(),
             desk: run.desk(),
-            random: SeededRandom::of(world.seed, (life * 64 + number) as u64),
+            random: SeededRandom::new(world.seed, (life * 64 + number) as u64),
             world: Arc::clone(world),
             run: Arc::clone(run),
             life,
         }
     }
 
-    /// Goes on until the server is killed.
+    /// Runs until the server is killed.
     pub(crate) async fn press_on(mut self) {
         while !self.world.is_over() {
             match self.act().await {
@@ -158,7 +156,7 @@ impl Client {
         }
     }
 
-    /// A request with a key of its own, written down and not yet sent.
+    /// Draws a request with a new key and records it before it is sent.
     fn draw(&mut self) -> Arc<Entry> {
         let shop = self.random.roll(self.world.shops.len());
         let live = self.random.once_in(4);
@@ -198,7 +196,7 @@ impl Client {
     async fn create_own(&mut self) -> Result<(), Trouble> {
         let entry = self.draw();
         create(&self.world, &mut self.line, &entry).await?;
-        // A payer in a hurry, or one who meets the kill between two steps.
+        // A payer in a hurry; the kill may happen between two steps.
         if entry.direct && self.random.once_in(3) {
             self.pay_for(&entry).await?;
         }
@@ -219,7 +217,7 @@ impl Client {
         create(&self.world, &mut self.line, &entry).await
     }
 
-    /// A payment of late, or now and then of long ago.
+    /// Returns a recent payment, or sometimes any old one.
     fn pick(&mut self) -> Option<Arc<Entry>> {
         let count = self.world.journal.len();
         let back = if self.random.once_in(5) {
@@ -231,7 +229,7 @@ impl Client {
         self.world.journal.get(number)
     }
 
-    /// One in this status, where a few tries find any.
+    /// Returns a payment in this status. `None` if 40 tries find none.
     pub(crate) fn pick_in(&mut self, status: &str) -> Option<Arc<Entry>> {
         const TRIES: usize = 40;
         (0..TRIES).find_map(|_| {
@@ -248,7 +246,7 @@ impl Client {
         create(&self.world, &mut self.line, &entry).await
     }
 
-    /// The same key with another amount is refused, whatever was cut off before.
+    /// The same key with another currency is refused, even after a cut-off request.
     async fn repeat_changed(&mut self) -> Result<(), Trouble> {
         let Some(entry) = self.pick().filter(|entry| entry.id().is_some()) else {
             return Ok(());
@@ -345,7 +343,7 @@ impl Client {
     }
 }
 
-/// Sends a create, for the first time or again, and writes down what is said.
+/// Sends a create, first or repeated, and records the response.
 async fn create(world: &World, line: &mut Line, entry: &Entry) -> Result<(), Trouble> {
     let key = world.shops[entry.shop].key(entry.live);
     let sent = Instant::now();
@@ -356,7 +354,7 @@ async fn create(world: &World, line: &mut Line, entry: &Entry) -> Result<(), Tro
     Ok(())
 }
 
-/// What a create's answer says; whether the payment is there by now.
+/// Records the response to a create. Returns whether the payment certainly exists.
 pub(crate) fn hear_create(
     world: &World,
     entry: &Entry,
@@ -366,7 +364,7 @@ pub(crate) fn hear_create(
     match answer.status {
         201 => entry.hear(&answer.json()?, true, sent)?,
         200 if answer.replayed => entry.hear(&answer.json()?, false, sent)?,
-        // No account can take it just now; a payment that is there is never judged anew.
+        // No account is available. A payment that exists would be replayed without this check.
         422 if entry.direct && entry.id().is_none() => return Ok(false),
         // Proves nothing.
         status if status >= 429 => return Ok(false),

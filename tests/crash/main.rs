@@ -1,20 +1,21 @@
-//! Nothing acknowledged is lost: the real binary under load, killed with `kill -9`, started again.
+//! Acknowledged operations survive: the real binary under load is killed with `kill -9` and started again.
 //!
 //! ```sh
 //! cargo test --release --test crash -- --cycles 2000 --seed 7
 //! ```
 //!
-//! `--cycles` (`KASSETTE_CRASH_CYCLES`) sets how often the server is killed under mixed load, `--load`
-//! after how many milliseconds of it at the latest, and `--keys` (`KASSETTE_CRASH_KEYS`) with how many idempotency keys each of the 64 `--callers` creates
-//! while it is killed. `--seed` (`KASSETTE_CRASH_SEED`) repeats the choices; the moments of a kill
-//! are the machine's. A word that is no flag runs only the cases whose name holds it.
+//! `--cycles` (`KASSETTE_CRASH_CYCLES`) sets the number of kills under mixed load, `--load` the maximum
+//! milliseconds of load before each, and `--keys` (`KASSETTE_CRASH_KEYS`) the number of idempotency keys with
+//! which each of the 64 `--callers` creates payments during kills. `--seed` (`KASSETTE_CRASH_SEED`) repeats the
+//! choices, but not the exact moments of the kills. An argument that is not a flag runs only the cases whose name
+//! contains it.
 //!
 //! ```sh
 //! cargo test --release --test crash -- faults --faults 500 --seed 7
 //! ```
 //!
-//! `--faults` (`KASSETTE_CRASH_FAULTS`) sets how many faults three nodes and their PostgreSQL are put to; there is none
-//! unless it is said.
+//! `--faults` (`KASSETTE_CRASH_FAULTS`) sets the number of faults of three nodes and their PostgreSQL, by default
+//! none.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +52,7 @@ const KILLS: &str = "what_was_acknowledged_survives_every_kill";
 const CALLERS: &str = "each_key_makes_one_payment_whichever_caller_asks_and_whatever_is_killed";
 const FAULTS: &str = "what_was_acknowledged_survives_faults_of_nodes_and_their_database";
 
-/// What is asked for.
+/// Command-line options.
 struct Options {
     faults: usize,
     cycles: usize,
@@ -94,7 +95,7 @@ impl Options {
                 "--seed" => options.seed = value().expect("--seed NUMBER"),
                 "--list" => options.list = true,
                 "--skip" => options.skip.extend(said.next()),
-                // What cargo's own runner knows and nothing here needs.
+                // Options of cargo's test runner that do not apply here.
                 "--test-threads" | "--format" | "--color" => drop(said.next()),
                 flag if flag.starts_with('-') => {}
                 filter => options.filter = Some(filter.to_owned()),

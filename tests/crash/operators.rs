@@ -1,5 +1,5 @@
-//! An operator at work: keys are issued, rotated, revoked, a merchant is changed; and what of it has
-//! to be there after a kill.
+//! An operator who issues, rotates and revokes keys and changes a merchant, and the checks of these changes after
+//! a kill.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,19 @@ use crate::process::{Desk, Running};
 use crate::seeded_random::SeededRandom;
 use crate::wire::{Ask, Lost};
 
-/// Keys that work at once; further ones are revoked first.
+/// Maximum number of active keys; with more, one is revoked first.
 const MOST_WORKING: usize = 8;
-/// Ended keys that are tried after a restart, beside those of the life before.
+/// Number of ended keys that are tried after a restart, in addition to those of the last life.
 const TRIED: usize = 10;
 
-/// A key that was shown.
+/// An issued key.
 #[derive(Clone, Debug)]
 struct Key {
     shown: String,
     works: bool,
 }
 
-/// What was asked for and not answered.
+/// A request without a response.
 #[derive(Clone, Debug)]
 enum Open {
     Issue,
@@ -36,18 +36,18 @@ enum Open {
 pub(crate) struct Operators {
     merchant: u64,
     keys: BTreeMap<String, Key>,
-    /// Keys whose issuing was not answered: they are there, and no client has seen them.
+    /// IDs of keys without a response to their creation: they exist, but their secrets are unknown.
     unseen: BTreeSet<String>,
-    /// Keys that ended in the life before.
+    /// Keys that ended in the last life.
     just_ended: Vec<String>,
-    /// Which state of the merchant was acknowledged.
+    /// Number of the merchant's acknowledged state.
     version: u64,
     open: Option<Open>,
-    /// Acknowledged changes with an audit line each: action and object.
+    /// Acknowledged changes, each with one entry in the audit log: action and object.
     audited: Vec<(&'static str, String)>,
-    /// Lines of the audit log that were not judged yet: action and object.
+    /// New audit log entries: action and object.
     lines: Vec<(String, String)>,
-    /// The newest line of the audit log that was seen: its number and hash.
+    /// Number and hash of the newest audit log entry seen.
     last_line: (u64, String),
     pub(crate) changes: usize,
 }
@@ -68,7 +68,7 @@ impl Operators {
         }
     }
 
-    /// Goes on with another merchant, whose list of keys is short.
+    /// Continues with another merchant, whose list of keys is short.
     pub(crate) fn moves_to(&mut self, merchant: u64) {
         let last_line = std::mem::take(&mut self.last_line);
         *self = Self {
@@ -78,7 +78,7 @@ impl Operators {
         };
     }
 
-    /// Works until the server is killed.
+    /// Runs until the server is killed.
     pub(crate) async fn press_on(
         &mut self,
         run: &Running,
@@ -114,7 +114,7 @@ impl Operators {
             (1, Some(id)) => self.revoke(desk, id).await?,
             (2, _) => self.change(desk).await?,
             (3, Some(id)) => {
-                // The key is used between two changes.
+                // Keys are also used between two changes.
                 let shown = self.keys[&id].shown.clone();
                 if !is_welcome(run, &shown).await? {
                     return Err(Trouble::Wrong(format!("key {id} is refused")));
@@ -138,7 +138,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Writes a key down that is shown this once.
+    /// Records an issued key, whose secret is shown only once.
     fn show(&mut self, issued: &Value) -> Result<String, String> {
         let text = |name: &str| issued[name].as_str().map(str::to_owned);
         let (Some(id), Some(shown)) = (text("key_id"), text("key")) else {
@@ -171,7 +171,13 @@ impl Operators {
     async fn revoke(&mut self, desk: &mut Desk, id: String) -> Result<(), Trouble> {
         self.open = Some(Open::Revoke(id.clone()));
         let path = format!("/keys/{id}");
-        let answer = desk.call("DELETE", &path, Some(&json!({}))).await?;
+        let answer = desk
+            .call(
+                "DELETE",
+                &path,
+                Some(&json!({ "actor": "ann", "reason": "lost" })),
+            )
+            .await?;
         if answer.status != 204 {
             return Err(Trouble::Wrong(format!("revoke: {answer:?}")));
         }
@@ -181,7 +187,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Name and rate change together, or not at all.
+    /// Changes name and rate, which must happen together.
     async fn change(&mut self, desk: &mut Desk) -> Result<(), Trouble> {
         let next = self.version + 1;
         self.open = Some(Open::Change(next));
@@ -195,7 +201,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Judges after a restart, and learns what became of what was not answered.
+    /// Checks the state after a restart, and determines the outcome of a request without a response.
     pub(crate) async fn judge(
         &mut self,
         run: &Running,
@@ -242,7 +248,7 @@ impl Operators {
             .collect();
         match &self.open {
             Some(Open::Issue) if new.len() <= 1 => {}
-            // The old one has ended exactly where the new one is there.
+            // The old key must have ended exactly if the new one exists.
             Some(Open::Rotate(old)) if new.len() == usize::from(ended.get(old) == Some(&true)) => {
                 if new.len() == 1 {
                     self.end(&old.clone());
@@ -288,7 +294,8 @@ impl Operators {
         Ok(())
     }
 
-    /// The log goes on from the line seen last, unbroken, with a line for each acknowledged change.
+    /// Asserts that the audit log continues unbroken after the entry seen last, with an entry for each
+    /// acknowledged change.
     async fn judge_audit(
         &mut self,
         desk: &mut Desk,
@@ -344,16 +351,16 @@ impl Operators {
     }
 }
 
-/// The merchant's state with a number.
+/// Name and rate of the merchant's state with this number.
 fn state(version: u64) -> Value {
     json!({
         "name": format!("Office {version}"),
-        // Ends in 1, so that it is written as it was said.
-        "fx_rates": { "EUR": format!("1.{version}1") },
+        // Ends in 1, so that the response has the same digits.
+        "fx_rates": { "EUR": format!("1.1{version:06}1") },
     })
 }
 
-/// Whether a key opens the door: a payment that does not exist is 404 to it.
+/// Whether a key is accepted: reading a payment that does not exist returns 404.
 async fn is_welcome(run: &Running, shown: &str) -> Result<bool, Lost> {
     let path = format!("/api/v1/payments/{}", "0".repeat(32));
     let answer = run.line().call(Ask::get(&path, shown)).await?;

@@ -1,5 +1,4 @@
-//! Payers: they start, press a button of the vendor's page, come back, and want their money back, which
-//! shops give.
+//! Payers who start payments, decide on the provider's page and return, and shops that refund them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +10,7 @@ use crate::load::{Client, Trouble};
 use crate::wire::{Answer, Ask, Line};
 
 impl Client {
-    /// A payer pays for a payment of late.
+    /// Pays a recent payment.
     pub(crate) async fn start_and_pay(&mut self) -> Result<(), Trouble> {
         let pending = self.pick_in("pending");
         let entry = match pending.filter(|_| self.random.once_in(2)) {
@@ -24,7 +23,7 @@ impl Client {
         }
     }
 
-    /// Starts, presses a button, and now and then comes back.
+    /// Starts a payment, presses a button and sometimes returns.
     pub(crate) async fn pay_for(&mut self, entry: &Arc<Entry>) -> Result<(), Trouble> {
         let Some(page) = self.start(entry).await? else {
             return Ok(());
@@ -37,7 +36,7 @@ impl Client {
             return Ok(());
         };
         if self.random.once_in(2) {
-            // The payer's browser comes back, which proves nothing and asks the vendor.
+            // The return makes the gateway query the provider.
             let path = back.split_once("/return/").map(|(_, rest)| rest.to_owned());
             let path = format!("/return/{}", path.unwrap_or_default());
             let ask = Ask {
@@ -52,7 +51,7 @@ impl Client {
         Ok(())
     }
 
-    /// Starts, and answers the payer's page where there is one.
+    /// Starts a payment. Returns the address of its payer page, if there is one.
     async fn start(&mut self, entry: &Arc<Entry>) -> Result<Option<String>, Trouble> {
         let (Some(id), Some(method)) = (entry.id(), method(entry)) else {
             return Ok(None);
@@ -76,14 +75,14 @@ impl Client {
         if entry.life == self.life
             && let Some(host) = url.split('/').nth(2)
         {
-            // An address that was drawn in this life names the payer pages of this life.
+            // Payer pages have another address after each start of the server.
             let _ = self.run.payer.set(host.to_owned());
         }
         entry.told.lock().redirects.insert(url.clone());
         Ok(Some(url))
     }
 
-    /// Presses a button of the payer's page; answers where the browser goes.
+    /// Presses a button of the payer page. Returns where the browser is redirected.
     async fn press(
         &mut self,
         entry: &Arc<Entry>,
@@ -115,7 +114,7 @@ impl Client {
         Ok(answer.location.filter(|_| answer.status == 303))
     }
 
-    /// The shop gives money back, or asks for the same refund again.
+    /// Refunds a payment, or repeats a refund request.
     pub(crate) async fn give_back(&mut self) -> Result<(), Trouble> {
         let Some(entry) = self.pick_in("completed") else {
             return Ok(());
@@ -139,7 +138,7 @@ impl Client {
         Ok(())
     }
 
-    /// A refund with a key of its own, written down and not yet sent: all that is left, or a part.
+    /// Records a refund request with a new key, for the remainder or a part, before it is sent.
     fn draw_refund(&mut self, entry: &Entry) -> usize {
         let part = 1 + self.random.roll(2_000);
         let all = self.random.once_in(3);
@@ -156,7 +155,7 @@ impl Client {
         nth
     }
 
-    /// What happens to money that was taken: a refund, a dispute.
+    /// A refund or dispute that the shop did not request.
     pub(crate) async fn afterwards(&mut self) -> Result<(), Trouble> {
         let Some(entry) = self.pick_in("completed") else {
             return Ok(());
@@ -170,7 +169,7 @@ impl Client {
     }
 }
 
-/// What the answer to a refund says; whether the refund is there.
+/// Records the response to a refund request. Returns whether the refund certainly exists.
 pub(crate) fn hear_refund(
     entry: &Entry,
     nth: usize,
@@ -180,14 +179,14 @@ pub(crate) fn hear_refund(
     let (body, known) = {
         let told = entry.told.lock();
         let asked = &told.refunds[nth];
-        // The answer to a repeat can overtake the first one's.
+        // The response to a repeated request can overtake that of the first one.
         let known = |(_, when): &(_, Instant)| *when < sent;
         (asked.body.clone(), asked.told.as_ref().is_some_and(known))
     };
     match answer.status {
         201 if !known => {}
         200 if answer.replayed => {}
-        // No more is left, or the account cannot just now: nothing was made.
+        // Not enough money remains, or the account is not available: no refund was created.
         409 | 422 if !known => return Ok(false),
         // Proves nothing.
         status if status >= 429 => return Ok(false),
@@ -201,7 +200,6 @@ pub(crate) fn hear_refund(
     Ok(true)
 }
 
-/// The method of a direct payment.
 fn method(entry: &Entry) -> Option<String> {
     let body: serde_json::Value = serde_json::from_str(&entry.body).ok()?;
     body["payment_method"].as_str().map(str::to_owned)

@@ -1,8 +1,7 @@
-//! The real binary: started, killed with SIGKILL, started again on the same folder.
+//! The real binary: started, killed with SIGKILL, and started again on the same folder.
 //!
-//! `dev` and not `serve`: the simulators with their books, faults and clock live in the same
-//! process, so a kill cuts both sides of every exchange with a vendor at once, and the books have
-//! to survive it like the store.
+//! It runs `dev`, not `serve`, so that simulators, books, faults and clock are in the same process. A kill then
+//! ends both sides of each exchange with a provider, and the books must survive it like the store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,23 +16,22 @@ use serde_json::Value;
 use crate::store;
 use crate::wire::{Answer, Ask, Line, Lost};
 
-/// Longest that a start may take on a machine with much to do.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// For how long a judge asks again where several nodes or a database have had faults just now.
+/// Maximum duration of a start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time for which checks repeat a request after faults of nodes or a database.
 const AGAIN: Duration = Duration::from_secs(120);
 
-/// The folder of a run with everything that the server keeps; removed at its end, kept where a
-/// judgement failed.
+/// Folder of a run with all files of the server. Removed at the end, unless a check has failed.
 pub(crate) struct Home {
     folder: Option<tempfile::TempDir>,
     path: PathBuf,
     watchdog: Child,
-    /// Options of the server for its store.
+    /// Store options of the server.
     store: Vec<String>,
 }
 
 impl Home {
-    /// A fresh folder with the modules in it.
+    /// Creates a folder with the modules.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let plugins = folder.path().join("data/plugins");
@@ -42,8 +40,8 @@ impl Home {
         for guest in kassette_build::guests_with(&["sandbox"]) {
             fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
         }
-        // Ends a server that an interrupted run leaves behind: its input ends with this process. What is stopped
-        // where it stands does not end by itself.
+        // Kills a server that an interrupted run leaves behind: the shell's input ends with this process. Stopped
+        // processes are continued first, because they would not end.
         let script = "cat >/dev/null; kill -CONT $(cat \"$0/stopped\") 2>/dev/null; p=$(cat \"$0/pid\" 2>/dev/null); [ -z \"$p\" ] || kill -9 \"$p\"; rm -rf \"$0\"";
         let watchdog = Command::new("sh")
             .args(["-c", script])
@@ -61,7 +59,7 @@ impl Home {
         }
     }
 
-    /// As many nodes on a database that runs already.
+    /// Selects this many nodes on a running database.
     pub(crate) fn on(&mut self, url: &str, nodes: usize) {
         let nodes = nodes.to_string();
         let options = ["--store", url, "--nodes", &nodes];
@@ -72,7 +70,7 @@ impl Home {
         &self.path
     }
 
-    /// Leaves everything where it is, to be examined after a failure.
+    /// Keeps the folder for examination after a failure.
     pub(crate) fn keep(&mut self) -> &Path {
         if let Some(folder) = self.folder.take() {
             let _ = folder.keep();
@@ -80,7 +78,7 @@ impl Home {
         &self.path
     }
 
-    /// What the server of now printed, its end.
+    /// End of the current server's log.
     pub(crate) fn log(&self) -> String {
         const LINES: usize = 40;
         let text = fs::read_to_string(self.path.join("log.txt")).unwrap_or_default();
@@ -91,13 +89,13 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Before its input ends: what is kept is kept.
+        // Kill the watchdog before its input ends, so that it does not remove a kept folder.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
     }
 }
 
-/// A process that may not serve yet.
+/// A started process that may not serve yet.
 pub(crate) struct Starting {
     child: Child,
     home: PathBuf,
@@ -138,12 +136,11 @@ pub(crate) fn start(home: &Home) -> Starting {
 }
 
 impl Starting {
-    /// Kills it before it serves, or just after.
+    /// Kills the process before it serves, or shortly afterwards.
     pub(crate) fn kill(mut self) {
         end(&mut self.child, &self.home);
     }
 
-    /// Waits until it serves.
     pub(crate) async fn ready(mut self) -> Result<Running, String> {
         let file = self.home.join("ready.json");
         let ready: Value = loop {
@@ -153,7 +150,7 @@ impl Starting {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("it does not start again: {status}"));
             }
-            if self.began.elapsed() > PATIENCE {
+            if self.began.elapsed() > START_TIMEOUT {
                 end(&mut self.child, &self.home);
                 return Err("it does not start in time".into());
             }
@@ -173,24 +170,21 @@ impl Starting {
     }
 }
 
-/// A server that serves.
 pub(crate) struct Running {
     child: Mutex<Child>,
     home: PathBuf,
-    /// How long the start took.
+    /// Duration of the start.
     pub(crate) took: Duration,
-    /// Address of the public listener.
     pub(crate) public: String,
-    /// Address of the admin listener.
     pub(crate) admin: String,
     token: String,
-    /// Address of the payer pages, once one was seen: it is another after each start.
+    /// Address of the payer pages, which differs after each start. Unset until a page's address was seen.
     pub(crate) payer: OnceLock<String>,
-    /// Whether connections that are made from now on ask again where they are told to come later.
+    /// Whether new connections repeat requests that get a 503.
     pub(crate) asks_again: AtomicBool,
 }
 
-/// A process that serves, of several.
+/// One of several serving processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -206,17 +200,14 @@ fn address(url: &str) -> String {
 }
 
 impl Running {
-    /// Ends it at once, as `kill -9` does.
     pub(crate) fn kill(&self) {
         end(&mut self.child.lock(), &self.home);
     }
 
-    /// Whether it is still there.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(self.child.lock().try_wait(), Ok(None))
     }
 
-    /// A connection to the public listener.
     pub(crate) fn line(&self) -> Line {
         self.to(&self.public)
     }
@@ -229,7 +220,7 @@ impl Running {
         line
     }
 
-    /// A connection to the admin listener, as the operator.
+    /// A connection to the admin listener with the operator's token.
     pub(crate) fn desk(&self) -> Desk {
         Desk {
             line: self.to(&self.admin),
@@ -237,7 +228,7 @@ impl Running {
         }
     }
 
-    /// The nodes, as the ready file has them now.
+    /// The nodes in the current ready file.
     pub(crate) fn nodes(&self) -> Vec<Node> {
         let ready = fs::read(self.home.join("ready.json")).unwrap_or_default();
         let ready: Value = serde_json::from_slice(&ready).unwrap_or_default();
@@ -257,30 +248,29 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where a judgement failed, nothing else ends it.
+        // After a failed check, nothing else ends the process.
         self.kill();
     }
 }
 
 fn end(child: &mut Child, home: &Path) {
     if !matches!(child.try_wait(), Ok(None)) {
-        // It has ended before; the number in the folder may be its successor's by now.
+        // It has already ended; its successor may have written the PID file.
         return;
     }
-    // SIGKILL: nothing of the process gets to run any more.
+    // SIGKILL: the process executes no further code.
     let _ = child.kill();
     let _ = child.wait();
     let _ = fs::write(home.join("pid"), "");
 }
 
-/// The admin API.
 pub(crate) struct Desk {
     line: Line,
     token: String,
 }
 
 impl Desk {
-    /// A call that may be lost: whether what is answered with "later" was done is not known either.
+    /// Sends a request. `Lost` for a 503 too: the request may have been executed.
     pub(crate) async fn call(
         &mut self,
         method: &str,
@@ -303,7 +293,7 @@ impl Desk {
         Ok(answer)
     }
 
-    /// A GET that has to be answered.
+    /// Sends a GET that must get a response.
     pub(crate) async fn read(&mut self, path: &str) -> Result<Value, String> {
         let answer = self.call("GET", path, None).await;
         let answer = answer.map_err(|Lost| format!("{path} was not answered"))?;
@@ -312,7 +302,7 @@ impl Desk {
             .map_err(|error| format!("{path}: {error}"))
     }
 
-    /// A change that has to be made.
+    /// Sends a change that must succeed.
     pub(crate) async fn change(
         &mut self,
         method: &str,
@@ -327,12 +317,11 @@ impl Desk {
             .map_err(|error| format!("{path}: {error}"))
     }
 
-    /// All items of a list.
     pub(crate) async fn list(&mut self, path: &str, name: &str) -> Result<Vec<Value>, String> {
         self.pages(path, name, 100).await
     }
 
-    /// The same, by pages of so many items.
+    /// Items of all pages, with this page size.
     pub(crate) async fn pages(
         &mut self,
         path: &str,

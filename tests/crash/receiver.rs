@@ -1,4 +1,4 @@
-//! The shops' receiver of events: that it got each of them, and none from two nodes at once.
+//! The shops' event receiver, which checks that each event arrives, and never from two nodes at the same time.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,19 +15,18 @@ use tokio::net::TcpListener;
 
 use crate::load::World;
 use crate::process::{Desk, Running};
-use crate::steady_state::{AGAIN, PATIENCE, advance};
+use crate::steady_state::{AGAIN, STEADY_TIMEOUT, advance};
 
 const LOOK: Duration = Duration::from_millis(500);
-/// What failed is tried again after 4.5 s at the earliest, what was claimed and not recorded after a minute: an event
-/// that comes again sooner was sent by two that had it at once.
+/// Failed deliveries are retried after at least 4.5 s, and claimed but unrecorded ones after a minute. An event
+/// that arrives again sooner was claimed by two nodes at the same time.
 const APART: Duration = Duration::from_secs(2);
 
-/// What came.
 #[derive(Default)]
 struct Got {
-    /// How often each event came, and when last.
+    /// Number and last time of each event's arrivals.
     events: HashMap<String, (usize, Instant)>,
-    /// Events that came again within [`APART`]: when it had come before, and how long after that.
+    /// Events that arrived again within [`APART`]: time of the previous arrival, and the interval.
     twice: Vec<(String, Instant, Duration)>,
 }
 
@@ -44,7 +43,7 @@ impl Got {
     }
 }
 
-/// Of all shops.
+/// Receiver for all shops.
 pub(crate) struct Receiver {
     address: SocketAddr,
     got: Arc<Mutex<Got>>,
@@ -63,7 +62,7 @@ impl Receiver {
         Ok(Self { address, got })
     }
 
-    /// Has the events of shops sent here.
+    /// Creates endpoints of all shops for this receiver.
     pub(crate) async fn listen(&self, world: &World, desk: &mut Desk) -> Result<(), String> {
         for shop in &world.shops {
             for environment in ["test", "live"] {
@@ -76,8 +75,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// No event came from two nodes at once. What came before `since` is not judged: a database that ends without its
-    /// latest commits has forgotten who had claimed what.
+    /// Asserts that no event came from two nodes at the same time. Ignores events before `since`: a database that
+    /// loses its latest commits has lost claims.
     pub(crate) fn judge_claims(&self, since: Instant) -> Result<(), String> {
         let twice = std::mem::take(&mut self.got.lock().twice);
         let wrong: Vec<_> = twice
@@ -93,14 +92,14 @@ impl Receiver {
         }
     }
 
-    /// Every event of every payment came at least once; says how many there were.
+    /// Asserts that every event of every payment arrived at least once. Returns a summary.
     pub(crate) async fn judge(&self, world: &World, run: &Running) -> Result<String, String> {
         let mut desk = run.desk();
         let mut owed = Vec::new();
         for id in world.journal.all().iter().filter_map(|entry| entry.id()) {
             let inside = desk.read(&format!("/payments/{id}")).await?;
             let events = inside["events"].as_array().into_iter().flatten();
-            // An endpoint gets it where it names it.
+            // This type is sent only to endpoints that subscribe to it.
             let told = events.filter(|event| event["type"] != "payment.attempt_failed");
             owed.extend(told.map(|event| event["id"].as_str().unwrap_or_default().to_owned()));
         }
@@ -110,7 +109,7 @@ impl Receiver {
             if owed.is_empty() {
                 break;
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > STEADY_TIMEOUT {
                 return Err(format!(
                     "{} of {count} events were lost: {owed:?}",
                     owed.len()

@@ -1,5 +1,5 @@
-//! A key that was revoked opens nothing: whatever is sent to any node after the answer is refused, however late the node
-//! reads it.
+//! Revoked keys: any node refuses each request sent after the response to the revocation, even if it reads the
+//! request much later.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use crate::process::{Desk, Node, Running};
 use crate::seeded_random::SeededRandom;
 use crate::wire::{Ask, Line, Lost};
 
-/// How long a request waits for its answer: longer than a node is ever stopped.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a key is used before it is revoked, and how long after the answer requests are sent, milliseconds.
+/// Maximum time for a response, longer than a node is ever stopped.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(180);
+/// Maximum milliseconds of a key's use before its revocation, and maximum delay of requests after it.
 const BEFORE: usize = 1_000;
 const AFTER: usize = 2_500;
-/// Requests to each node with a key that was revoked.
+/// Number of requests to each node with a revoked key.
 const TRIES: usize = 4;
-/// Between two uses of a key that works, and two tries where no answer came.
+/// Pause between two uses of a valid key, and between two tries without a response.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Issues keys of one merchant, revokes them and tries them.
+/// Issues, revokes and tries keys of one merchant.
 pub(crate) struct Revocations {
     merchant: u64,
-    /// Keys that were revoked, and when it was answered.
+    /// Revoked keys, and the time of the response.
     revoked: Mutex<Vec<(String, Instant)>>,
     tries: Mutex<JoinSet<Result<(), String>>>,
     refused: AtomicUsize,
@@ -43,7 +43,7 @@ impl Revocations {
         }
     }
 
-    /// Works until it is over.
+    /// Runs until `over`.
     pub(crate) async fn press_on(
         self: &std::sync::Arc<Self>,
         run: &Running,
@@ -58,7 +58,7 @@ impl Revocations {
         }
     }
 
-    /// One key's life.
+    /// Issues, uses, revokes and tries one key.
     async fn one(
         self: &std::sync::Arc<Self>,
         desk: &mut Desk,
@@ -72,7 +72,7 @@ impl Revocations {
         let issued = issued.expect(201).map_err(|_| Lost)?;
         let text = |name: &str| issued[name].as_str().unwrap_or_default().to_owned();
         let (id, key) = (text("key_id"), text("key"));
-        // Every node remembers it.
+        // Every node has the key in its cache.
         let until = Instant::now() + Duration::from_millis(random.roll(BEFORE) as u64);
         loop {
             let nodes = run.nodes();
@@ -86,7 +86,13 @@ impl Revocations {
             sleep(PAUSE).await;
         }
         let path = format!("/keys/{id}");
-        let answer = desk.call("DELETE", &path, Some(&json!({}))).await?;
+        let answer = desk
+            .call(
+                "DELETE",
+                &path,
+                Some(&json!({ "actor": "ann", "reason": "lost" })),
+            )
+            .await?;
         if answer.status != 204 {
             return Err(Lost);
         }
@@ -100,7 +106,7 @@ impl Revocations {
         Ok(())
     }
 
-    /// Tries a key that was revoked, a while from now.
+    /// Tries a revoked key after a delay.
     fn attempt(
         self: &std::sync::Arc<Self>,
         node: &Node,
@@ -116,7 +122,7 @@ impl Revocations {
             };
             match status {
                 401 => drop(revocations.refused.fetch_add(1, Ordering::Relaxed)),
-                // It takes nothing just now.
+                // Overloaded or unavailable; says nothing about the key.
                 429 | 503 => {}
                 _ => {
                     let name = node.name;
@@ -129,7 +135,7 @@ impl Revocations {
         });
     }
 
-    /// Tries all that was revoked since `since` at every node, and hears of what was tried before.
+    /// Tries all keys revoked since `since` at every node, and collects the results of earlier tries.
     pub(crate) async fn judge(
         self: &std::sync::Arc<Self>,
         run: &Running,
@@ -149,7 +155,7 @@ impl Revocations {
         Ok(())
     }
 
-    /// What was shown.
+    /// Summary of the run.
     pub(crate) fn told(&self) -> String {
         let (revoked, refused) = (
             self.revoked.lock().len(),
@@ -159,10 +165,10 @@ impl Revocations {
     }
 }
 
-/// The status of an answer to a key, by a read of a payment that does not exist or by a create.
+/// Status of a request with a key, either a read of a payment that does not exist or a create.
 async fn ask(node: &Node, key: &str, creates: bool) -> Result<u16, Lost> {
     let mut line = Line::to(&node.public);
-    line.patience = PATIENCE;
+    line.patience = RESPONSE_TIMEOUT;
     let path = format!("/api/v1/payments/{}", "0".repeat(32));
     let body = json!({
         "order_id": "of-no-key", "idempotency_key": "of-no-key", "amount": "1.00", "currency": "EUR",

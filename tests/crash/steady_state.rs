@@ -1,4 +1,4 @@
-//! The end of a run: everything comes to rest, and gateway and vendors agree about every cent.
+//! The end of a run: nothing changes any more, and gateway and providers agree about every cent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::load::World;
 use crate::process::{Desk, Running};
 use crate::seeded_random::SeededRandom;
 
-/// Longest that nothing may come nearer to rest.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
-/// Statuses in which a payment still waits for its payer or the gateway.
+/// Maximum time without progress towards the steady state.
+pub(crate) const STEADY_TIMEOUT: Duration = Duration::from_secs(300);
+/// Statuses in which a payment waits for its payer or the gateway.
 const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
-/// Late callbacks, questions, attempts' ends, the payments' ends.
+/// Seconds until late callbacks, queries, the ends of attempts and the ends of payments.
 const TIMES: [u64; 6] = [11, 301, 3600, 3600, 24 * 3600, 24 * 3600];
-/// Past the longest pause between two tries.
+/// Seconds, longer than the longest pause between two tries.
 pub(crate) const AGAIN: u64 = 700;
 
-/// Lets everything come to rest and judges all of it; how the payments ended.
+/// Waits for a steady state and checks everything. Returns the number of payments by final status.
 pub(crate) async fn settle(
     world: &Arc<World>,
     run: &Arc<Running>,
@@ -35,7 +35,7 @@ pub(crate) async fn settle(
     for seconds in TIMES {
         advance(&mut desk, seconds).await?;
     }
-    let mut random = SeededRandom::of(world.seed, u64::MAX);
+    let mut random = SeededRandom::new(world.seed, u64::MAX);
     let (mut fewest, mut since) = (usize::MAX, Instant::now());
     loop {
         let waiting = waiting(&mut desk).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn settle(
         if restless < fewest {
             (fewest, since) = (restless, Instant::now());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > STEADY_TIMEOUT {
             return Err(format!("never at rest: {waiting:?} {reviewed:?}"));
         }
         for payment in reviewed {
@@ -55,13 +55,13 @@ pub(crate) async fn settle(
         }
         advance(&mut desk, AGAIN).await?;
     }
-    // What a final payment still has open at a vendor is closed, what was refunded is heard of.
+    // Open attempts of final payments are closed, and pending refunds are queried.
     for _ in 0..3 {
         advance(&mut desk, 24 * 3600).await?;
     }
     judge::payments(world, run, world.journal.all()).await?;
     let ends = agree(world, run).await?;
-    // The line of before was idle for as long as all that took, and the server has closed it.
+    // The server has closed the previous connection, which was idle for too long.
     nothing_else(world, &mut run.desk()).await?;
     Ok(ends)
 }
@@ -81,7 +81,7 @@ async fn waiting(desk: &mut Desk) -> Result<Vec<Value>, String> {
     Ok(found)
 }
 
-/// An operator decides; what needs the vendor's word first is tried again later.
+/// Decides a review as an operator. A decision that needs the provider first is repeated later.
 async fn decide(desk: &mut Desk, payment: &Value, random: &mut SeededRandom) -> Result<(), String> {
     let decision = random.one_of(&["approve", "decline"]);
     let body = json!({ "decision": decision, "actor": "ann", "reason": "the end of the day" });
@@ -95,7 +95,7 @@ async fn decide(desk: &mut Desk, payment: &Value, random: &mut SeededRandom) -> 
     }
 }
 
-/// The books and the gateway agree about every payment.
+/// Asserts that books and gateway agree about every payment.
 async fn agree(world: &Arc<World>, run: &Arc<Running>) -> Result<BTreeMap<String, usize>, String> {
     let mut desk = run.desk();
     let books = judge::books(&mut desk).await?;
@@ -126,7 +126,7 @@ async fn agree(world: &Arc<World>, run: &Arc<Running>) -> Result<BTreeMap<String
     Ok(ends)
 }
 
-/// One payment and its vendor; how many sessions it has there.
+/// Compares a payment with the books. Returns the number of its sessions there.
 fn one(
     entry: &Entry,
     inside: &Value,
@@ -164,7 +164,8 @@ fn one(
     Ok(sessions)
 }
 
-/// Each refund has ended as the books say, was made once at most, and no money went back unknown.
+/// Asserts that refunds ended as in the books, were executed at most once, and that no money was refunded
+/// unnoticed.
 fn given_back(inside: &Value, books: &HashMap<String, Vec<Value>>) -> Result<(), String> {
     let known = inside["refunds"].as_array().ok_or("no refunds")?;
     let attempts = inside["attempts"].as_array().into_iter().flatten();
@@ -214,7 +215,7 @@ fn given_back(inside: &Value, books: &HashMap<String, Vec<Value>>) -> Result<(),
         .iter()
         .filter(|entry| entry["state"] == "succeeded" && entry["refund_id"].is_string());
     let ordered: u64 = of_orders.map(|entry| cents(&entry["amount"])).sum();
-    // The notice of a refund in the dashboard may never have been sent, which is a fault that clients order.
+    // The callback about a refund in the dashboard may be missing, because clients set such faults.
     if ordered != sum(true) || sum(false) > gone.saturating_sub(ordered) {
         let (ours, elsewhere) = (sum(true), sum(false));
         return Err(format!(
@@ -231,7 +232,7 @@ fn by_operator(inside: &Value) -> bool {
         .any(|line| line["cause"].as_str().unwrap_or_default() == "operator: approved")
 }
 
-/// There are the payments of the journal and no others.
+/// Asserts that only the journal's payments exist.
 async fn nothing_else(world: &World, desk: &mut Desk) -> Result<(), String> {
     let known: BTreeSet<String> = world
         .journal

@@ -1,5 +1,4 @@
-//! HTTP/1.1 by hand: an answer counts only once all of it has arrived, and nothing is sent twice
-//! behind the caller's back.
+//! HTTP/1.1 client: a response counts only when complete, and no request is repeated implicitly.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +6,18 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Longer than a start may take at a vendor that hangs.
-const PATIENCE: Duration = Duration::from_secs(40);
-/// Between two times that the same is asked.
+/// Longer than a start at a provider that hangs.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(40);
+/// Pause between two repetitions of a request.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Longest answer: as much as one address may hold of the admin listener's memory.
+/// Maximum response size in bytes: as much as the admin listener buffers for one address.
 const LONGEST: usize = 64 << 20;
 
-/// No whole answer came: what became of the request is not known.
+/// No complete response arrived. The outcome of the request is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost;
 
-/// An answer, read whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -28,17 +27,16 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether it says no more than that the request can be sent again.
+    /// Whether the response only says that the request can be repeated.
     pub(crate) const fn says_later(&self) -> bool {
         self.status == 503
     }
 
-    /// The body as JSON.
     pub(crate) fn json(&self) -> Result<Value, String> {
         serde_json::from_str(&self.text).map_err(|error| format!("{error}: {}", self.text))
     }
 
-    /// The body as JSON where the status is this one.
+    /// Body as JSON, if the response has this status.
     pub(crate) fn expect(&self, status: u16) -> Result<Value, String> {
         if self.status == status {
             self.json()
@@ -51,7 +49,6 @@ impl Answer {
     }
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
@@ -72,7 +69,6 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// A POST of JSON.
     pub(crate) const fn post(path: &'a str, key: &'a str, body: &'a str) -> Self {
         Self {
             method: "POST",
@@ -84,30 +80,30 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// A connection that is kept open, and made anew after it was lost.
+/// A connection that is kept open, and opened again after a failure.
 pub(crate) struct Line {
     to: String,
     stream: Option<TcpStream>,
     buffer: Vec<u8>,
-    /// How long an answer may take.
+    /// Maximum time for a response.
     pub(crate) patience: Duration,
-    /// For how long it asks again where it is told to come later.
+    /// Time for which requests that get a 503 or no response are repeated.
     pub(crate) again: Duration,
 }
 
 impl Line {
-    /// To `127.0.0.1:8080`.
+    /// Creates a connection to an address such as `127.0.0.1:8080`.
     pub(crate) fn to(address: &str) -> Self {
         Self {
             to: address.to_owned(),
             stream: None,
             buffer: Vec::new(),
-            patience: PATIENCE,
+            patience: RESPONSE_TIMEOUT,
             again: Duration::ZERO,
         }
     }
 
-    /// Asks and reads the answer.
+    /// Sends a request and reads the response.
     pub(crate) async fn call(&mut self, ask: Ask<'_>) -> Result<Answer, Lost> {
         let began = Instant::now();
         loop {
@@ -233,7 +229,7 @@ impl Head {
                 _ => {}
             }
         }
-        // An answer of unknown length cannot be told from half of one.
+        // A response without a length could be incomplete.
         told.then_some(head)
     }
 }

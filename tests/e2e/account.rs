@@ -1,4 +1,4 @@
-//! The backends of a merchant and of a reseller manage their own webhook endpoints, and hear through them.
+//! Merchants and resellers manage their own webhook endpoints over the API and receive events through them.
 
 use serde_json::{Value, json};
 
@@ -35,15 +35,14 @@ async fn a_backend_makes_its_endpoint_and_sends_again_what_failed() {
     let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
     server.get(&live, &path).await.expect(404);
 
-    // 410 switches it off: the backend sees that, switches it on and has the event again.
+    // One 410 switches nothing off. The backend sees it, switches the endpoint off and on, and has the event again.
     server.started(&pays, "ideal", json!({})).await;
     let refused = receiver.wait(1).await.remove(0);
     assert!(refused.is_signed_by(made["secret"].as_str().unwrap()));
-    let off = async || {
-        let shown = server.get(&key, &path).await.expect(200).json();
-        (shown["enabled"] == false).then_some(shown)
-    };
-    server.wait_for("the endpoint is off", off).await;
+    let url = format!("{}{path}", server.base());
+    let off = server.http.patch(url).bearer_auth(&key);
+    let off = server.send(off.json(&json!({ "enabled": false }))).await;
+    assert_eq!(off.expect(200).json()["enabled"], false);
     let list = format!(
         "/api/v1/account/deliveries?endpoint_id={}",
         made["id"].as_str().unwrap()
@@ -127,7 +126,7 @@ async fn a_reseller_hears_of_its_live_payments_while_the_merchant_lets_it() {
     let failed = server.attempted(&listed[0]["id"], 1).await;
     assert_eq!((listed.len(), &failed["status"]), (1, &json!("pending")));
 
-    // A revocation holds for what waits, and nothing else is queued.
+    // A revocation also withholds redeliveries, and no new delivery is queued.
     receiver.answer(Reply::Status(200));
     server.set_standing(&reseller, merchant, "revoked").await;
     server.hook_act(&hook, "deliver", json!({})).await;

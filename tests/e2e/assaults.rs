@@ -1,4 +1,4 @@
-//! One sender against all others: what others ask for is done, and memory stays bounded.
+//! Attacks by single clients: other clients are still served, and memory stays bounded.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::harness::{Server, fresh_folder, new_payment};
 
 const PAYMENTS: &str = "/api/v1/payments";
 const START: &str = "/api/v1/payments/start";
-/// Most memory, bytes, whatever is attacked.
+/// Maximum peak memory during any attack, in bytes.
 const MEMORY: usize = 300_000_000;
-/// The longest that a create and its start may take, whatever is attacked on the same processors.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Maximum duration of a create and its start during any attack, which runs on the same processors.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn aim(server: &Server) -> Aim {
     aim_at(server, server.base())
@@ -32,11 +32,11 @@ fn aim_at(server: &Server, url: &str) -> Aim {
     }
 }
 
-/// Begins an attack by threads that take the processor time which others leave: attackers have machines of their own.
+/// Starts an attack on threads with the lowest priority: real attackers use the processors of their own machines.
 fn attack(kind: Kind, aim: &Aim) -> Attack {
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| {
-            // Of this thread, and so of those that it starts.
+            // Sets the priority of this thread, which the threads that it starts inherit.
             rustix::process::setpriority_process(None, 19).unwrap();
             Attack::begin(kind, aim)
         });
@@ -49,7 +49,7 @@ async fn direct(server: &Server, key: &str) -> Value {
     server.create(key, fields).await
 }
 
-/// The binary as a process that may open so many files.
+/// Command that runs the binary with a limit on open files.
 fn with_files(most: u32) -> Command {
     let mut command = Command::new("sh");
     let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
@@ -57,7 +57,7 @@ fn with_files(most: u32) -> Command {
     command
 }
 
-/// The most memory that the server has held so far.
+/// Peak memory of the server process, in bytes.
 fn memory(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -65,13 +65,13 @@ fn memory(server: &Server) -> usize {
     kib.parse::<usize>().unwrap() << 10
 }
 
-/// Payments are created and started in live.
+/// Creates and starts live payments, each within `CREATE_TIMEOUT`.
 async fn others_are_served(server: &Server, payments: usize) {
     for _ in 0..payments {
         let began = Instant::now();
         server.started(server.live_key(), "ideal", json!({})).await;
         let took = began.elapsed();
-        assert!(took < PATIENCE, "{took:?}");
+        assert!(took < CREATE_TIMEOUT, "{took:?}");
     }
 }
 
@@ -86,7 +86,7 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
         let held = memory(&server);
         assert!(held < MEMORY, "{held} bytes beside {kind:?}");
     }
-    // A vendor that hangs in test, whose calls wait for ever, beside all of it.
+    // In addition, the provider hangs in test, so that calls to it wait until they time out.
     server
         .fault("sandbox-test", "timeout-before-effect", 1_000_000)
         .await;
@@ -109,7 +109,7 @@ async fn operators_are_served_beside_each_attack_on_their_listener() {
             let began = Instant::now();
             server.admin("GET", "/providers", None).await.expect(200);
             let took = began.elapsed();
-            assert!(took < PATIENCE, "{took:?} beside {kind:?}");
+            assert!(took < CREATE_TIMEOUT, "{took:?} beside {kind:?}");
         }
         others_are_served(&server, 10).await;
         drop(attack);
@@ -141,7 +141,7 @@ async fn a_test_key_at_a_provider_that_hangs_takes_nothing_from_live() {
             })
         })
         .collect();
-    // Those beyond the share of the key's merchant are answered; the others hang.
+    // Starts beyond the share of the key's merchant are refused; the others hang.
     server
         .wait_for("refused starts", async || {
             (answered.load(Ordering::SeqCst) >= STARTS / 2).then_some(())
@@ -159,13 +159,14 @@ async fn a_test_key_at_a_provider_that_hangs_takes_nothing_from_live() {
     }
 }
 
-/// A vendor whose address has proved a notice is heard beside forgers who use up what strangers have.
+/// Callbacks from a provider's verified address are processed while forgers use up the limit of unverified
+/// addresses.
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "the figures of the long form")]
 async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     let server = Server::fresh().await;
     let key = server.test_key();
-    // Over the public listener; true where the vendor sends its notice itself.
+    // `sent`: whether the simulator sends the callback. If not, the test sends it over the public listener.
     let paid_by_notice = async |sent: bool| {
         let (payment, url) = server.started(key, "ideal", json!({})).await;
         if sent {
@@ -185,7 +186,7 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     let set = std::env::var("KASSETTE_FORGED_SECONDS").ok();
     let least = set.map_or(0, |set| set.parse().expect("seconds"));
     let attack = attack(Kind::Forged, &aim(&server));
-    // All that strangers may send to the account is used up.
+    // Wait until the account's limit for unverified addresses is used up.
     let used_up = async || (counted("limited").await >= 1000).then_some(());
     server.wait_for("refused notices", used_up).await;
     let (mut paid, mut longest) = (0, Duration::ZERO);
@@ -200,18 +201,18 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     let (forged, limited) = (counted("forged").await, counted("limited").await);
     drop(attack);
     let log = server.log();
-    // The vendor would repeat one that is not taken, and this test would not see it.
+    // The simulator repeats a callback that is not accepted, which would hide the failure from this test.
     assert!(!log.contains("a simulated callback was not taken"), "{log}");
     let lines = log[before..].matches("a callback was refused").count();
     let bytes = log.len() - before;
     let seconds = began.elapsed().as_secs();
     assert!(lines as u64 <= seconds + 50, "{lines} lines in {seconds} s");
-    // The account's share of strangers: 100 at once and 50 a second.
+    // The account's limit for unverified addresses: a burst of 100, then 50 a second.
     assert!(
         forged <= 100 + 50 * (seconds + 1),
         "{forged} in {seconds} s"
     );
-    assert!(longest < PATIENCE, "{longest:?}");
+    assert!(longest < CREATE_TIMEOUT, "{longest:?}");
     let held = memory(&server);
     assert!(held < MEMORY, "{held} bytes");
     println!(

@@ -1,4 +1,4 @@
-//! What finance and support look for: payments by what they know of one, and what moved.
+//! Payment search by what finance and support know, and the export of money movements.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, shared, unique};
 
-/// The ids of all payments that a query finds, in their order.
+/// IDs of all payments that a query finds, in the order of the list.
 async fn listed(server: &Server, query: &str) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -27,7 +27,7 @@ fn id(payment: &Value) -> String {
     payment["payment_id"].as_str().unwrap().to_owned()
 }
 
-/// A payment that was paid; as operators see it.
+/// A completed payment, as the admin API shows it.
 async fn paid(server: &Server, key: &str, more: Value) -> Value {
     let (payment, url) = server.started(key, "ideal", more).await;
     server.pay(&url, "approve").await.expect(303);
@@ -94,7 +94,7 @@ async fn payments_are_found_by_reference_attempt_account_and_time() {
     }
 }
 
-/// What `kassette …` wrote, and whether it was refused.
+/// Exit code and standard output of `kassette …`.
 pub(crate) fn kassette(server: &Server, words: &[&str]) -> (Option<i32>, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(words)
@@ -105,7 +105,7 @@ pub(crate) fn kassette(server: &Server, words: &[&str]) -> (Option<i32>, String)
     (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
 }
 
-/// A table by the names in its first line.
+/// Rows of a CSV table, keyed by the names in its first line.
 fn table(csv: &str) -> Vec<BTreeMap<String, String>> {
     let mut lines = records(csv).into_iter();
     let names = lines.next().unwrap();
@@ -116,7 +116,7 @@ fn table(csv: &str) -> Vec<BTreeMap<String, String>> {
     lines.map(row).collect()
 }
 
-/// Records as RFC 4180 has them.
+/// Parses records in CSV format (RFC 4180).
 fn records(csv: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;

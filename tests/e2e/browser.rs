@@ -1,4 +1,4 @@
-//! What a payer's browser does in the tests: open pages, follow links, send forms.
+//! A payer's browser: opens pages, follows links and sends forms.
 
 use serde_json::Value;
 
@@ -10,18 +10,17 @@ impl Server {
         self.send(self.http.get(url)).await
     }
 
-    /// Opens a page with a header.
     pub(crate) async fn open_with(&self, url: &str, name: &str, value: &str) -> Answer {
         self.send(self.http.get(url).header(name, value)).await
     }
 
-    /// Sends a form of one of our pages, as a browser does that was on it.
+    /// Sends a form of a gateway page, with the `Origin` header that a browser adds.
     pub(crate) async fn submit(&self, form: &Form, more: &[(&str, &str)]) -> Answer {
         let request = self.http.post(&form.action).header("origin", self.base());
         self.send(request.form(&form.with(more))).await
     }
 
-    /// Chooses a method on a payment's hosted page as it stands.
+    /// Chooses a method on the current hosted page of a payment.
     pub(crate) async fn choose(&self, payment: &Value, method: &str) -> Answer {
         let url = payment["checkout_url"].as_str().unwrap();
         let page = self.open(url).await.expect(200);
@@ -29,7 +28,7 @@ impl Server {
             .await
     }
 
-    /// Chooses a method that leads away: the vendor's page.
+    /// Chooses a method that redirects, and returns the address of the provider's page.
     pub(crate) async fn chosen(&self, payment: &Value, method: &str) -> String {
         let answer = self.choose(payment, method).await.expect(303);
         let to = answer.header("location").unwrap();
@@ -39,39 +38,39 @@ impl Server {
             .unwrap_or_else(|| panic!("no link to the provider:\n{}", page.text))
     }
 
-    /// The form of a vendor's page, before anything is pressed.
     pub(crate) async fn payer_form(&self, provider_page: &str) -> Form {
         let page = self.open(provider_page).await.expect(200);
         Form::first(&page.text, provider_page)
     }
 
-    /// Presses a button of the vendor's page; answers where the browser goes.
+    /// Presses a button of the provider's page. The response redirects the browser.
     pub(crate) async fn press(&self, form: &Form, outcome: &str) -> Answer {
         let fields = form.with(&[("outcome", outcome)]);
         self.send(self.http.post(&form.action).form(&fields)).await
     }
 
-    /// The payer opens the vendor's page and presses a button; answers where the browser goes.
+    /// Opens the provider's page and presses a button. The response redirects the browser.
     pub(crate) async fn pay(&self, provider_page: &str, outcome: &str) -> Answer {
         let form = self.payer_form(provider_page).await;
         self.press(&form, outcome).await
     }
 }
 
-/// A form of a page: where it goes and what it carries.
+/// A form of a page: its target and its hidden fields.
+#[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) action: String,
     pub(crate) hidden: Vec<(String, String)>,
 }
 
 impl Form {
-    /// The first form of a page. Our pages and the simulators' are written by us, so a plain search
-    /// reads them.
+    /// The first form of a page. A plain text search is enough, because all pages come from the gateway and the
+    /// simulators.
     pub(crate) fn first(html: &str, page_url: &str) -> Self {
         Self::nth(html, page_url, 0)
     }
 
-    /// The form at a place of the page.
+    /// The form with this index on the page, from 0.
     pub(crate) fn nth(html: &str, page_url: &str, place: usize) -> Self {
         let form = html
             .split("<form")
@@ -94,7 +93,7 @@ impl Form {
         }
     }
 
-    /// The fields with what the person entered or pressed.
+    /// The hidden fields together with those that the payer enters or presses.
     pub(crate) fn with<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let hidden = self
             .hidden
@@ -104,7 +103,7 @@ impl Form {
     }
 }
 
-/// Where a page's main link leads.
+/// Target of a page's main link.
 pub(crate) fn primary_link(html: &str) -> Option<String> {
     attribute(html.split("<a class=\"primary\"").nth(1)?, "href")
 }

@@ -1,18 +1,17 @@
-//! Provider callbacks as strangers, vendors and thieves of addresses send them.
+//! Provider callbacks from strangers, from providers, and from strangers at a known address.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, shared};
 use crate::steps::session;
 
-/// A started payment and its attempt.
 async fn open(server: &Server) -> (Value, Value) {
     let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
     let attempt = server.attempts(&payment).await[0].clone();
     (payment, attempt)
 }
 
-/// The body of an event about an attempt that was captured.
+/// Body of an event that reports the attempt as captured.
 fn captured(attempt: &Value) -> String {
     json!({ "id": "evt_1", "type": "captured", "created_at": 1, "session": session(attempt, "captured", "49.90") })
         .to_string()
@@ -112,7 +111,7 @@ async fn a_callback_may_be_256_kib_and_no_byte_more() {
 }
 
 #[tokio::test]
-async fn signed_nonsense_is_refused_and_signed_news_about_strangers_ignored() {
+async fn signed_nonsense_is_acknowledged_and_signed_news_about_strangers_ignored() {
     let server = shared().await;
     let now = server.now().await;
     for nonsense in ["", "{}", "not json", "{\"session\":{}}"] {
@@ -120,7 +119,7 @@ async fn signed_nonsense_is_refused_and_signed_news_about_strangers_ignored() {
         server
             .callback("sandbox-test", &signature, nonsense.to_owned())
             .await
-            .expect(400);
+            .expect(200);
     }
     let (payment, attempt) = open(server).await;
     let mut stranger = attempt.clone();
@@ -142,12 +141,8 @@ async fn signed_nonsense_is_refused_and_signed_news_about_strangers_ignored() {
 async fn a_capture_without_an_amount_is_not_believed() {
     let server = Server::fresh().await;
     let (payment, attempt) = open(&server).await;
-    let answer = server.tell(&attempt, "captured", "0.00").await;
-    assert_eq!(
-        answer.status, 500,
-        "a bad reply of the module, which the vendor repeats: {}",
-        answer.text
-    );
+    // The callback is authentic, but reports a captured amount of zero and changes nothing.
+    server.tell(&attempt, "captured", "0.00").await.expect(200);
     server.advance(6).await;
     assert_eq!(
         status(&server, &payment).await,

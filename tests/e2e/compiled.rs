@@ -1,11 +1,11 @@
-//! What is compiled once is kept, and believed only where this host wrote it.
+//! Compiled modules are cached, and the cache is used only if this host wrote it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::harness::Server;
 
-/// The files of the cache, by name.
+/// Files of the cache, sorted by name.
 fn artifacts(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join("data/compiled")).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -13,7 +13,7 @@ fn artifacts(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// How often the cache gave what was asked for, had nothing, or refused what it found.
+/// Numbers of cache hits, misses and refused entries.
 async fn counted(server: &Server) -> [u64; 3] {
     let metrics = server.metrics().await;
     ["hit", "miss", "refused"].map(|outcome| {
@@ -41,7 +41,7 @@ async fn a_restart_loads_what_was_compiled_and_compiles_what_was_tampered_with()
     assert_eq!(counted(&server).await, [all, 0, 0]);
     let folder = server.stop().await;
 
-    // One is altered in its last byte, one is another module's, one is cut short.
+    // One file is altered in its last byte, one is replaced by another module's, one is truncated.
     let mut altered = std::fs::read(&files[0]).unwrap();
     *altered.last_mut().unwrap() ^= 1;
     std::fs::write(&files[0], altered).unwrap();
@@ -56,7 +56,7 @@ async fn a_restart_loads_what_was_compiled_and_compiles_what_was_tampered_with()
     assert!(plugins.iter().all(|plugin| plugin["state"] == "serving"));
     let folder = server.stop().await;
 
-    // Others could have put something there: nothing of it is used, and the start goes on.
+    // With this mode, other users could have written to the cache: the server ignores it and still starts.
     let cache = folder.path().join("data/compiled");
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o770)).unwrap();
     let server = Server::in_folder(folder).await;

@@ -1,7 +1,9 @@
-//! Modules compiled once for all gateways that tests start: to compile them was most of what a start took.
+//! Shares compiled modules between all gateways that tests start, because compiling took most of the time of a
+//! start.
 //!
-//! A gateway believes what was compiled under its own master key alone, so gateways on fresh folders share one. Key
-//! and compiled modules stay in the target folder between runs. A test about compiling empties `data/compiled`.
+//! A gateway trusts only modules that were compiled under its own master key, so gateways on fresh folders share
+//! one key. Key and compiled modules stay in the target folder between runs. A test about compiling empties
+//! `data/compiled`.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -9,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Most files that are kept: modules that were built anew leave theirs behind.
+/// Maximum number of files in the shared folder. Rebuilt modules leave their old files behind.
 const MOST_FILES: usize = 200;
 
 static KEPT: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -18,14 +20,14 @@ static KEPT: LazyLock<PathBuf> = LazyLock::new(|| {
     let files = artifacts(&folder).unwrap();
     if files.len() > MOST_FILES {
         for file in files {
-            // Another run may be quicker.
+            // Another run may have removed it first.
             let _ = fs::remove_file(folder.join(file));
         }
     }
     folder
 });
 
-/// Gives a data directory that no gateway has used yet the key and what was compiled under it.
+/// Copies the key and the modules compiled under it to a data directory that no gateway has used yet.
 pub(super) fn lend(data: &Path) -> io::Result<()> {
     let key = data.join("master.key");
     if key.exists() || !KEPT.join("master.key").exists() {
@@ -37,13 +39,14 @@ pub(super) fn lend(data: &Path) -> io::Result<()> {
         .mode(0o700)
         .create(&compiled)?;
     for file in artifacts(&KEPT)? {
-        // Another run may have removed it: then it is compiled anew.
+        // Another run may have removed it; the gateway then compiles the module.
         let _ = fs::copy(KEPT.join(&file), compiled.join(&file));
     }
     fs::copy(KEPT.join("master.key"), key).map(drop)
 }
 
-/// Keeps what a gateway with the same key has compiled, or the first gateway's key.
+/// Shares the modules that a gateway with the shared key has compiled. The first gateway's key becomes the shared
+/// key.
 pub(super) fn keep(data: &Path) -> io::Result<()> {
     copy_new(&data.join("master.key"), &KEPT.join("master.key"))?;
     if fs::read(data.join("master.key"))? != fs::read(KEPT.join("master.key"))? {
@@ -62,18 +65,18 @@ fn artifacts(folder: &Path) -> io::Result<Vec<String>> {
         .flatten()
         .map(|entry| entry.file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
-    // One that is still being written has a name with a dot in front.
+    // A file that is still being written has a name that starts with a dot.
     let is_whole = |name: &String| name.ends_with(".cwasm") && !name.starts_with('.');
     Ok(names.filter(is_whole).collect())
 }
 
-/// Copies a file whole, or leaves the one that is there.
+/// Copies a file atomically. An existing target stays unchanged.
 fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
     if to.exists() {
         return Ok(());
     }
     let mut source = match fs::File::open(from) {
-        // The gateway may have removed what it needs no more.
+        // The gateway may have removed a file that it no longer needs.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };

@@ -14,7 +14,8 @@ use crate::receiver::{Receiver, Reply};
 
 const PATH: &str = "/api/v1/connect/exchange";
 
-/// The lower-case hex HMAC-SHA256 over challenge, newline and origin, keyed with the code as shown.
+/// Proof of a connect exchange: lower-case hex HMAC-SHA256 over challenge, newline and origin, keyed with the
+/// code.
 pub(crate) fn proof(code: &str, challenge: &str, origin: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(code.as_bytes()).unwrap();
     mac.update(format!("{challenge}\n{origin}").as_bytes());
@@ -26,12 +27,12 @@ pub(crate) fn challenge() -> String {
     format!("{:A<40}", format!("test_{}_", unique()))
 }
 
-/// A shop's site on loopback, under one of its names.
+/// Origin of a shop's site on loopback, under this host name.
 pub(crate) fn origin(shop: &Receiver, host: &str) -> String {
     format!("http://{host}:{}", shop.address.port())
 }
 
-/// What a plugin on that site sends; its site answers with the proof from now on.
+/// Body of a plugin's exchange request. From now on, the site answers with the proof.
 pub(crate) fn claim(code: &str, shop: &Receiver, site_url: &str, origin: &str) -> Value {
     let challenge = challenge();
     let proof = proof(code, &challenge, origin);
@@ -40,7 +41,6 @@ pub(crate) fn claim(code: &str, shop: &Receiver, site_url: &str, origin: &str) -
 }
 
 impl Server {
-    /// A code for a site.
     pub(crate) async fn connect_code(&self, merchant: u64, site_url: &str, more: Value) -> String {
         let mut body = json!({ "environment": "test", "site_url": site_url });
         merge(&mut body, more);
@@ -49,13 +49,13 @@ impl Server {
         issued.json()["code"].as_str().unwrap().to_owned()
     }
 
-    /// An exchange, as a plugin asks for it.
+    /// Sends an exchange request as a plugin does.
     pub(crate) async fn exchange(&self, body: &Value) -> Answer {
         let url = format!("{}{PATH}", self.base());
         self.send(self.http.post(url).json(body)).await
     }
 
-    /// Everything of a list that belongs to a merchant.
+    /// Items of a list of a merchant (the first 100).
     pub(crate) async fn of_merchant(&self, merchant: u64, list: &str, name: &str) -> Vec<Value> {
         let path = format!("/merchants/{merchant}/{list}?limit=100");
         let page = self.admin("GET", &path, None).await.expect(200).json();
@@ -116,7 +116,7 @@ async fn a_connected_shop_is_paid_and_hears_of_it() {
     let verified = json!([{ "domain": "localhost", "include_subdomains": false }]);
     assert_eq!(server.domains(merchant).await, verified);
 
-    // The key pays, under the domain alone, and its events arrive, signed.
+    // The key can start payments under the verified domain only, and its events arrive with a signature.
     shop.answer(Reply::Status(200));
     let key = connected["api_key"].as_str().unwrap();
     assert!(key.starts_with("kp_test_"));
@@ -190,9 +190,9 @@ async fn a_race_of_64_exchanges_has_one_winner() {
     statuses.sort_unstable();
     let mut expected = [401; 64];
     expected[0] = 200;
-    // Who comes while one is under way has lost like one who finds the code used.
+    // An exchange that arrives while another is under way is refused like one whose code has been used.
     assert_eq!(statuses, expected);
-    // Each node asks for itself; which of them redeems the code the store decides.
+    // Each node asks the site; the store decides which node redeems the code.
     let nodes = std::env::var("KASSETTE_TEST_NODES").map_or(1, |nodes| nodes.parse().unwrap());
     let asked = shop.got().len();
     assert!((1..=nodes).contains(&asked), "asked {asked} times");
@@ -222,7 +222,7 @@ async fn a_code_under_way_takes_one_place_however_often_it_is_sent() {
         async move { shared().await.exchange(&first).await }
     });
     shop.wait(1).await;
-    // More in all than there are places for exchanges. Each is told at once, while the shop is silent.
+    // More exchanges than can run at the same time. Each is refused immediately, while the shop does not answer.
     for _ in 0..3 {
         let more = (0..100).map(|_| {
             let first = first.clone();
@@ -240,7 +240,7 @@ async fn a_code_under_way_takes_one_place_however_often_it_is_sent() {
     let code = server.connect_code(other, &other_site, json!({})).await;
     let claimed = claim(&code, &other_shop, &other_site, &other_site);
     server.exchange(&claimed).await.expect(200);
-    // The first one fails, as its shop does not answer with the proof; the code is good still.
+    // The first exchange fails, because its shop does not answer with the proof. The code remains valid.
     assert!(!held.is_finished());
     shop_goes_on.notify_one();
     held.await.unwrap().expect(403);
@@ -264,7 +264,7 @@ async fn a_plugin_names_where_it_takes_events() {
     }
     let url = format!("{site_url}/modules/kassette/webhook");
     asked["webhook_path"] = json!("/modules/kassette/webhook");
-    // Where another endpoint has the address the code stays good.
+    // If another endpoint has the address, the code remains valid.
     let by_hand = server.hook(merchant, &shop, json!({ "url": url })).await;
     let taken = server.exchange(&asked).await.expect(409);
     assert_eq!(taken.json()["code"], "webhook_endpoint_exists");
@@ -296,7 +296,7 @@ async fn connecting_again_takes_the_place_of_what_was() {
     let by_hand = server.hook(merchant, &shop, json!({})).await;
     let first = connect(&site, json!({})).await;
     let live = connect(&site, json!({ "environment": "live" })).await;
-    // Another path is the same origin.
+    // Another path has the same origin.
     let second = connect(&format!("{site}/moved"), json!({})).await;
     let key = |connected: &Value| connected["api_key"].as_str().unwrap().to_owned();
     server

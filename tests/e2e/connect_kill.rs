@@ -1,4 +1,4 @@
-//! A crash in the middle of exchanges leaves each of them whole or not begun.
+//! After a crash during exchanges, each exchange is either complete or has had no effect.
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -7,9 +7,9 @@ use crate::connect::{claim, origin};
 use crate::harness::{Answer, Server};
 use crate::receiver::Receiver;
 
-/// Shops that connect at once.
+/// Number of shops that connect at the same time.
 const SHOPS: usize = 24;
-/// Answers after which the server is killed, while the others are under way.
+/// Number of responses after which the server is killed, while other exchanges are under way.
 const ANSWERS: usize = 6;
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_kill_in_the_middle_leaves_all_or_nothing() {
     drop(tell);
     let mut answered: Vec<Option<Value>> = vec![None; SHOPS];
     let mut note = |(at, text): (usize, String)| {
-        // What was cut off was not answered.
+        // A response that was cut off does not count.
         answered[at] = serde_json::from_str(&text).ok();
     };
     for _ in 0..ANSWERS {

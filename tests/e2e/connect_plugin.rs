@@ -1,4 +1,4 @@
-//! The plugin that config/connect.md shows, against the real server.
+//! The plugin in config/connect.md, run against the real server.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{PATIENCE, Server, shared};
+use crate::harness::{Server, TEST_TIMEOUT, shared};
 
 fn plugin() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/connect/plugin.php")
 }
 
-/// The plugin's site, served by PHP's own server.
+/// The plugin's site, served by PHP's built-in server.
 struct Site {
     folder: tempfile::TempDir,
     port: u16,
@@ -22,7 +22,7 @@ struct Site {
 }
 
 impl Site {
-    /// PHP has to be told a port; where another process takes it first, another is tried.
+    /// PHP needs a fixed port. If another process takes the port first, the next one is tried.
     async fn new() -> Self {
         let began = Instant::now();
         loop {
@@ -46,7 +46,7 @@ impl Site {
                 if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
                     return site;
                 }
-                assert!(began.elapsed() < PATIENCE, "PHP does not listen");
+                assert!(began.elapsed() < TEST_TIMEOUT, "PHP does not listen");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
@@ -56,7 +56,7 @@ impl Site {
         format!("http://127.0.0.1:{}/store", self.port)
     }
 
-    /// Runs the plugin with a code: what the server answered.
+    /// Runs the plugin with a code and returns the server's response.
     async fn connect(&self, server: &Server, code: &str) -> Value {
         let mut child = tokio::process::Command::new("php")
             .arg(plugin())

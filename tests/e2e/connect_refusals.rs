@@ -1,4 +1,4 @@
-//! What an exchange is refused for, in the decided order, and what that costs the code.
+//! Reasons to refuse an exchange, in their order of precedence, and whether each uses up the code.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::connect::{challenge, claim, origin, proof};
 use crate::harness::{Server, merge, shared};
 use crate::receiver::{Receiver, Reply};
 
-/// A merchant, a shop, its site, a code for it, and the right claim.
+/// A merchant, a shop, the site's origin and a valid claim with a new code.
 async fn ready(server: &Server, more: Value) -> (u64, Receiver, String, Value) {
     let (merchant, ..) = server.merchant(json!({})).await;
     let shop = Receiver::new().await;
@@ -22,7 +22,7 @@ fn with(claim: &Value, change: Value) -> Value {
     changed
 }
 
-/// Nothing was made.
+/// Asserts that the merchant has no endpoint and no key except the two that it started with.
 async fn nothing(server: &Server, merchant: u64) {
     let hooks = server
         .of_merchant(merchant, "webhook-endpoints", "webhook_endpoints")
@@ -137,11 +137,11 @@ async fn five_wrong_sites_or_proofs_burn_a_code() {
     let other = origin(&elsewhere, "127.0.0.1");
     let wrong = [
         claim(code, &elsewhere, &other, &other),
-        // The same machine by another name, and by another port, is another site.
+        // The same machine under another name or port is another site.
         with(&right, json!({ "site_url": origin(&shop, "localhost") })),
         with(&right, json!({ "proof": "0".repeat(64) })),
         with(&right, json!({ "challenge": challenge() })),
-        // A proof for the address as it was written, not for its origin.
+        // A proof for the URL as written instead of its origin.
         with(
             &right,
             json!({ "proof": proof(code, right["challenge"].as_str().unwrap(), &format!("{site}/")) }),
@@ -223,7 +223,7 @@ async fn a_site_where_nobody_listens_is_403() {
     let server = shared().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let shop = Receiver::new().await;
-    // Taken, so that no other process gets it, and not listened at.
+    // Binds the port without listening, so that connections are refused and no other process takes it.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let site = format!("http://127.0.0.1:{}", taken.local_addr().unwrap().port());

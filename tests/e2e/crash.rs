@@ -1,4 +1,4 @@
-//! What was acknowledged survives: `kill -9`, a graceful stop, a second start on the same folder.
+//! Acknowledged operations survive `kill -9`, a graceful stop, and a second start on the same folder.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, merge, new_payment};
 
-/// Clients at once while the server is being ended.
+/// Number of clients that send requests while the server ends.
 const CLIENTS: usize = 8;
 
-/// A payment without its address, which names the listener of the day, but with the address's token.
+/// The payment with only the token of its checkout URL, because the listener's port differs between starts.
 pub(crate) fn comparable(payment: &Value) -> Value {
     let mut payment = payment.clone();
     let token = payment["checkout_url"]
@@ -25,7 +25,8 @@ pub(crate) fn comparable(payment: &Value) -> Value {
     payment
 }
 
-/// What a client was told before the end.
+/// Responses that a client received before the server ended. `redirect_url` is `None` if the start had no
+/// response.
 #[derive(Clone, Debug)]
 struct Told {
     request: Value,
@@ -33,7 +34,7 @@ struct Told {
     redirect_url: Option<String>,
 }
 
-/// Creates and starts payments until the server is gone; notes what was acknowledged.
+/// Creates and starts payments until the server is gone, and records the acknowledged ones.
 async fn press_on(server: &Server, told: &Mutex<Vec<Told>>) {
     loop {
         let mut request = new_payment();
@@ -63,7 +64,7 @@ async fn press_on(server: &Server, told: &Mutex<Vec<Told>>) {
     }
 }
 
-/// An answer that arrived whole; none once the server is gone or going.
+/// The JSON body of a complete response. `None` if the server is gone or is stopping.
 async fn ask(server: &Server, url: &str, body: &Value, status: u16) -> Option<Value> {
     let answer = server
         .http
@@ -78,7 +79,7 @@ async fn ask(server: &Server, url: &str, body: &Value, status: u16) -> Option<Va
     (code == status).then(|| serde_json::from_str(&text).unwrap())
 }
 
-/// Loads a server until enough was acknowledged, ends it, and gives back what it had acknowledged.
+/// Loads a server until enough payments are acknowledged, ends it, and returns them with the server's folder.
 async fn end_under_load(
     server: Server,
     end: impl AsyncFnOnce(Arc<Server>) -> Arc<tempfile::TempDir>,
@@ -102,7 +103,7 @@ async fn end_under_load(
     (told, folder)
 }
 
-/// Asserts that a server on the same folder knows everything that was acknowledged.
+/// Asserts that a server on the same folder has everything that was acknowledged.
 async fn assert_all_there(server: &Server, told: &[Told]) {
     let key = server.test_key();
     for each in told {
@@ -146,7 +147,7 @@ async fn everything_acknowledged_survives_a_kill() {
     assert_eq!(second.ready()["operator_token"], keys["operator_token"]);
     assert_all_there(&second, &told).await;
 
-    // A start that the kill tore in two goes on with its attempt.
+    // A start that the kill interrupted continues with the same attempt.
     let torn: Vec<&Told> = told
         .iter()
         .filter(|each| each.redirect_url.is_none())

@@ -1,5 +1,4 @@
-//! A record that does not read back: our own fault, 500, and never served as data. `verify` tells where it is
-//! and what to do.
+//! Corrupt records: a 500, and never shown as data. `verify` reports their location and the remedy.
 
 use std::path::Path;
 use std::process::Command;
@@ -82,7 +81,7 @@ async fn verify_tells_which_bytes_of_a_store_that_does_not_open_are_damaged_and_
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// Flips one bit of the row that holds this order's text, as a failing disk would.
+/// Flips one bit of the row that contains this order ID, as a failing disk would.
 fn flip_a_bit(store: &Path, order: &str) {
     let db = engine(store);
     let holds = |value: &[u8]| {
@@ -104,7 +103,7 @@ fn flip_a_bit(store: &Path, order: &str) {
     db.flush().unwrap();
 }
 
-/// Opens a store's engine as the store does: segments of another size are refused.
+/// Opens a store's database with the store's segment size; sled refuses any other size.
 pub(crate) fn engine(store: &Path) -> sled::Db {
     const SEGMENT_BYTES: usize = 8 << 20;
     let config = sled::Config::new().path(store);

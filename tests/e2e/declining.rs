@@ -1,5 +1,5 @@
-//! A vendor that says no to the start itself: certain, so no fallback, and the payment is
-//! `created` again.
+//! A provider that definitively declines the start itself: there is no fallback, and the payment returns to
+//! `created`.
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use crate::harness::Server;
 
-/// The account's id.
 const DECLINER: &str = "sandbox-decliner";
 
-/// A vendor that speaks the sandbox's protocol and takes nothing; where it listens.
+/// Starts a provider that speaks the sandbox's protocol and declines every payment. Returns its address.
 async fn vendor() -> std::net::SocketAddr {
     let refused = json!({ "error": { "code": "payment_refused", "message": "no", "fields": [] } });
     let routes = Router::new()

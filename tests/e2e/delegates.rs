@@ -1,4 +1,4 @@
-//! What resellers and the operators behind them do in the tests.
+//! Requests of resellers, and of the operators who manage them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::harness::{Answer, Server, merge, unique};
 use crate::reseller_calls::{Signed, delegated};
 
 impl Server {
-    /// A reseller's request, signed at the server's own time, which a test may have moved.
+    /// A reseller's request, signed with the server's clock, which a test may have moved.
     pub(crate) async fn resell(
         &self,
         key: &str,
@@ -20,14 +20,13 @@ impl Server {
         self.ask(&signed).await
     }
 
-    /// A direct payment that a reseller makes for a merchant.
+    /// Creates a direct payment as a reseller for a merchant.
     pub(crate) async fn resold(&self, key: &str, merchant: u64, more: Value) -> Value {
         let body = new_resold(merchant, more);
         let made = self.resell(key, "POST", "/api/v1/reseller/payments", Some(&body));
         made.await.expect(200).json()
     }
 
-    /// Invites a merchant; the invitation.
     pub(crate) async fn invite(&self, key: &str) -> Value {
         let body = json!({
             "email": "owner@invited.example", "business_name": "Invited <Shop>",
@@ -37,7 +36,7 @@ impl Server {
         invited.await.expect(200).json()
     }
 
-    /// A reseller's merchant of an invitation.
+    /// The entry of an invitation in the reseller's list of merchants.
     pub(crate) async fn invited(&self, key: &str, invitation: &Value) -> Value {
         let listed = self
             .resell(key, "GET", "/api/v1/reseller/merchants", None)
@@ -48,7 +47,7 @@ impl Server {
         merchants.iter().find(ours).unwrap().clone()
     }
 
-    /// A code for a merchant to consent with.
+    /// A code with which a merchant consents to an invitation.
     pub(crate) async fn consent_code(&self, merchant: u64) -> String {
         let path = format!("/merchants/{merchant}/consent-codes");
         let issued = self.admin("POST", &path, None).await.expect(201).json();

@@ -1,5 +1,5 @@
-//! Disks that fail and come back: 503 with nothing half written, `/readyz` says why, and the service
-//! goes on by itself with everything that it had acknowledged.
+//! Disks that fail and recover: requests get 503 and leave nothing half written, `/readyz` gives the reason, and
+//! the service recovers automatically with everything that it had acknowledged.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,10 +16,10 @@ use crate::keeping::done;
 use crate::receiver::{Receiver, Reply};
 use crate::steps::session;
 
-/// Bytes that the process's own log stays below, and the store's database does not.
+/// File size limit, in bytes, that the process's log stays below and the store's database exceeds.
 const FULL: u64 = 1 << 20;
 
-/// What was created, with the request.
+/// Requests and the payments that they created.
 type Made = Vec<(Value, Value)>;
 
 async fn readyz(server: &Server) -> Answer {
@@ -50,7 +50,7 @@ async fn create(server: &Server, request: &Value) -> Answer {
         .await
 }
 
-/// Creates until the disk takes no more; the last request was not acknowledged.
+/// Creates payments until the disk is full. Returns the last request, which was not acknowledged.
 async fn create_until_refused(server: &Server, made: &mut Made) -> Value {
     loop {
         let request = new_payment();
@@ -69,7 +69,8 @@ async fn create_until_refused(server: &Server, made: &mut Made) -> Value {
     }
 }
 
-/// Everything acknowledged is there; what was in doubt is there once or not at all, and can be made.
+/// Asserts that every acknowledged payment exists, and that the doubtful request created at most one and can be
+/// repeated.
 async fn whole(server: &Server, made: &Made, doubtful: &Value) {
     let key = server.test_key();
     for (request, payment) in made {
@@ -97,7 +98,7 @@ async fn whole(server: &Server, made: &Made, doubtful: &Value) {
     assert_eq!(listed["payments"].as_array().unwrap().len(), 1, "{listed}");
 }
 
-/// Lets no file of a process grow beyond so many bytes.
+/// Limits the size of the files that the server process writes, in bytes. `None` removes the limit.
 pub(crate) fn limit_files(server: &Server, bytes: Option<u64>) {
     let pid = i32::try_from(server.pid()).unwrap();
     let limit = Rlimit {
@@ -107,8 +108,7 @@ pub(crate) fn limit_files(server: &Server, bytes: Option<u64>) {
     prlimit(Pid::from_raw(pid), Resource::Fsize, limit).unwrap();
 }
 
-/// Runs the binary so that a write beyond the limit fails, as it does on a full disk, and does not end
-/// the process.
+/// Runs the binary so that a write beyond the limit fails, as on a full disk, instead of ending the process.
 fn surviving_refusals() -> Command {
     let mut command = Command::new("sh");
     command
@@ -141,7 +141,7 @@ async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
     ready(&server).await;
     whole(&server, &made, &doubtful).await;
     assert_eq!(server.pid(), pid);
-    // And it was written: a start finds the same.
+    // The payments were also written to disk: a restarted server finds them.
     let server = Server::in_folder(server.kill()).await;
     let doubtful = new_payment();
     whole(&server, &made, &doubtful).await;
@@ -153,14 +153,14 @@ async fn what_has_arrived_while_the_disk_refuses_writes_is_recorded_later_and_no
     let (merchant, ..) = server.merchant(json!({})).await;
     let receiver = Receiver::new().await;
     let hook = server.hook(merchant, &receiver, json!({})).await;
-    // The disk fails while an attempt is under way.
+    // The disk fails during a delivery attempt.
     let told = Arc::new(Notify::new());
     receiver.answer_next([Reply::Held(Arc::clone(&told))]);
     server.hook_act(&hook, "test", json!({})).await;
     receiver.wait(1).await;
     limit_files(&server, Some(0));
     told.notify_one();
-    // As long as it takes to lose patience.
+    // Wait for many retries: the outcome must never be dropped.
     server
         .wait_for("many tries", async || {
             let tries = server.counted("kassette_webhook_record_retries_total", "");
@@ -180,7 +180,7 @@ async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log(
     let server = Server::through(surviving_refusals(), fresh_folder()).await;
     let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
     let attempt = server.attempts(&payment).await[0].clone();
-    // The clock of `dev` has to be asked while the store answers.
+    // The clock of `dev` can be read only while the store answers.
     let account = attempt["provider_id"].as_str().unwrap();
     let session = session(&attempt, "captured", "49.90");
     let body = json!({ "id": "evt_1", "type": "captured", "created_at": 1, "session": session });
@@ -201,7 +201,8 @@ async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log(
     server.tell(&attempt, "captured", "49.90").await.expect(200);
 }
 
-/// Runs the binary on a disk of which `syncs-fail` or `reads-hang` as long as a file of that name is in a folder.
+/// Runs the binary on a disk where syncs fail or reads hang while `syncs-fail` or `reads-hang` exists in the
+/// folder.
 fn on_a_faulty_disk(folder: &Path) -> Command {
     let layer = folder.join("disk_faults.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/disk_faults.c");
@@ -236,7 +237,7 @@ async fn syncs_that_fail_are_told_and_the_service_goes_on_when_they_do_not() {
         assert!(why.contains("Input/output error"), "{why}");
         let unavailable = server.counted("kassette_unready", "\"store_unavailable\"");
         assert_eq!(unavailable.await, 1);
-        // What was read from a disk that may have lost it is not shown either.
+        // Data read from a disk that may have lost it is not shown either.
         let path = format!(
             "/api/v1/payments/{}",
             made[0].1["payment_id"].as_str().unwrap()
@@ -260,8 +261,8 @@ async fn reads_that_hang_are_answered_in_time_and_hold_up_nothing_else() {
     let folder = fresh_folder();
     let server = Server::in_folder(Arc::clone(&folder)).await;
     let mut made = Made::new();
-    // The first are not in the memory of the next process: what it reads at its start is more than the cache
-    // of the database takes.
+    // The next process must not hold the first payments in memory: it reads more data at its start than fits into
+    // the cache of the database.
     for _ in 0..50 {
         let requests: Vec<_> = (0..100).map(|_| new_payment()).collect();
         let creates = requests.iter().map(|request| create(&server, request));
@@ -315,8 +316,7 @@ async fn refused_creates_beside_a_disk_that_refuses_writes_write_few_lines_of_th
     }
     let log = server.log();
     let lines = log[before..].lines().count() as u64;
-    // At most twenty failures with two lines each in every second of the clock that it touches, and what the
-    // store says of the disk.
+    // In each second at most 20 failures of two lines each, in addition to the store's messages about the disk.
     let seconds = since.elapsed().as_secs() + 2;
     assert!(
         lines <= 45 * seconds,
@@ -328,7 +328,7 @@ async fn refused_creates_beside_a_disk_that_refuses_writes_write_few_lines_of_th
     create(&server, &new_payment()).await.expect(201);
 }
 
-/// Runs the binary where the store is on a file system of its own, of 128 MiB.
+/// Runs the binary with the store on a separate file system of 128 MiB.
 fn on_a_small_file_system(folder: &Path, options: &str) -> Command {
     let store = folder.join("data/store");
     std::fs::create_dir_all(&store).unwrap();
@@ -353,7 +353,7 @@ async fn a_small_file_system_that_is_full_takes_nothing_new_and_still_reads() {
     let request = new_payment();
     let answer = create(&server, &request).await.expect(201);
     made.push((request, answer.json()));
-    // The file system as the process sees it.
+    // Path of the file system as the process sees it.
     let inside = PathBuf::from(format!("/proc/{pid}/root"));
     let store = server.folder().join("data/store");
     let filler = inside.join(store.strip_prefix("/").unwrap()).join("filler");
@@ -367,7 +367,7 @@ async fn a_small_file_system_that_is_full_takes_nothing_new_and_still_reads() {
             made[0].1["payment_id"].as_str().unwrap()
         );
         server.get(server.test_key(), &path).await.expect(200);
-        // Another disk has room for a backup.
+        // A backup goes to another disk, which is not full.
         let backup = server.folder().join("backup");
         let (file, data) = (backup.to_str().unwrap(), server.folder().join("data"));
         let set = [
@@ -379,7 +379,7 @@ async fn a_small_file_system_that_is_full_takes_nothing_new_and_still_reads() {
         let verified = done(&["verify", file, "--data-dir", data, "--json"], &[]);
         let verified: Value = serde_json::from_str(&verified).unwrap();
         assert_eq!(verified["findings"], json!([]));
-        // What was refused before was made in the end.
+        // Requests that were refused before have succeeded in the end.
         assert_eq!(verified["payments"], made.len() + again, "{verified}");
         std::fs::remove_file(&backup).unwrap();
         std::fs::remove_file(&filler).unwrap();

@@ -1,4 +1,4 @@
-/* Loaded before the C library: a disk whose syncs fail, or whose reads hang, as long as a file is there. */
+/* Preloaded before the C library: while a file with the name of a fault exists, syncs fail or reads hang. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Whether a fault was asked for, and the file is the store's. */
+/* Whether the file of this fault exists and the descriptor is a file of the store. */
 static int has(const char *fault, int file)
 {
     char asked[4096], link[64], path[4096];

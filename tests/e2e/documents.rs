@@ -1,6 +1,6 @@
-//! What the documents show, taken out of them: blocks are run or read, commands are parsed by the binary, paths,
-//! links and names are looked up. A shell block that no machine of ours can run is marked in its document, by
-//! `<!-- not run: … -->` with one of [`REASONS`].
+//! Checks what the documents show: blocks are run or parsed, the binary parses the commands, and paths, links and
+//! names must exist. A shell block that no test machine can run is marked in its document with `<!-- not run: …
+//! -->` and one of [`REASONS`].
 
 mod markdown;
 mod operators;
@@ -11,14 +11,22 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use kassette_domain::id::EventId;
+use kassette_domain::secret::Secret;
+use kassette_domain::webhook::sign_standard;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::markdown::{Block, Document, documents, root};
 use crate::harness::shared;
 
-/// Why a shell block is not run, and what it has to hold for that to be so.
-const REASONS: [(&str, &[&str]); 3] = [
+/// Allowed reasons not to run a shell block, each with texts of which the block must contain one.
+const REASONS: [(&str, &[&str]); 5] = [
+    (
+        "needs a refund whose outcome stayed unknown",
+        &["refund settle"],
+    ),
+    ("needs a rate that was refused", &["rates accept"]),
     ("needs a database server", &["createdb"]),
     (
         "builds for minutes",
@@ -30,8 +38,8 @@ const REASONS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Blocks that are run, compared or compiled by another test, by their language, and which test that is.
-const ELSEWHERE: [(&str, &str, &str); 19] = [
+/// Blocks that another test runs, compares or compiles: document, language and test.
+const ELSEWHERE: [(&str, &str, &str); 20] = [
     ("config/install.md", "sh", "tests/e2e/install.rs"),
     ("config/connect.md", "php", "tests/e2e/connect_plugin.rs"),
     (
@@ -61,6 +69,7 @@ const ELSEWHERE: [(&str, &str, &str); 19] = [
         "text",
         "tests/e2e/documents/operators.rs",
     ),
+    ("config/payments.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "rust", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "php", "tests/e2e/receivers.rs"),
@@ -73,14 +82,14 @@ const ELSEWHERE: [(&str, &str, &str); 19] = [
     ("host/README.md", "", ".ci/run"),
 ];
 
-/// Examples of bodies, by a field that no other has, and what /openapi.json calls them.
+/// Example bodies: a field that only this body has, and the name of its schema in /openapi.json.
 const BODIES: [(&str, &str); 3] = [
     ("api_key", "ConnectExchangeResponse"),
     ("requires_wordpress", "Release"),
     ("data", "Event"),
 ];
 
-/// A document whose JSON and requests are those of a vendor.
+/// The document that shows JSON and requests of providers.
 const OF_VENDORS: &str = "providers/README.md";
 
 fn blocks() -> impl Iterator<Item = (String, Block)> {
@@ -93,7 +102,7 @@ fn blocks() -> impl Iterator<Item = (String, Block)> {
     })
 }
 
-/// The test that runs or reads blocks of a language in place of these.
+/// The entry of [`ELSEWHERE`] for a document and language, if there is one.
 fn elsewhere(
     document: &str,
     language: &str,
@@ -106,7 +115,7 @@ fn is_shell(block: &Block) -> bool {
     ["sh", "console", "bash"].contains(&block.language.as_str())
 }
 
-/// The binary, without what the environment says to it.
+/// The binary, without the settings in the environment.
 fn kassette() -> Command {
     let mut kassette = Command::new(env!("CARGO_BIN_EXE_kassette"));
     kassette
@@ -115,9 +124,9 @@ fn kassette() -> Command {
     kassette
 }
 
-/// Whether the command line is one that the binary knows: with `--help` at its end it parses all before that.
+/// Whether the binary accepts the command line. A `--help` at its end makes it parse everything before.
 fn parses(command: &str) -> Result<(), String> {
-    // What follows is another command's, and what another command prints is one word.
+    // Drops command substitutions, which are parts of arguments, and cuts off the commands that follow.
     let command = match command.split_once("$(") {
         Some((before, rest)) => format!(
             "{before}{}",
@@ -296,7 +305,7 @@ fn every_command_is_one_that_the_binary_knows() {
     );
 }
 
-/// The options of all commands, from their own help.
+/// Collects the options of all commands from their help.
 fn options(command: &[&str], found: &mut BTreeSet<String>) {
     let help = kassette().args(command).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
@@ -308,7 +317,7 @@ fn options(command: &[&str], found: &mut BTreeSet<String>) {
     );
     let (_, commands) = help.split_once("Commands:\n").unwrap_or_default();
     for line in commands.lines().take_while(|line| !line.is_empty()) {
-        // Deeper lines go on with what a command is for.
+        // Lines that are indented further continue a command's description.
         let name = line
             .strip_prefix("  ")
             .filter(|line| !line.starts_with(' '));
@@ -382,7 +391,7 @@ fn every_link_and_every_path_leads_somewhere() {
             let Some(path) = as_path(&span.text) else {
                 continue;
             };
-            // Where a path may begin.
+            // Folders that a path may be relative to.
             let bases = [
                 "",
                 folder.to_str().unwrap(),
@@ -400,7 +409,7 @@ fn every_link_and_every_path_leads_somewhere() {
     }
 }
 
-/// Resolves `..`.
+/// Resolves `..` without reading the file system.
 fn plain(path: &Path) -> String {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -414,7 +423,7 @@ fn plain(path: &Path) -> String {
     plain.to_str().unwrap().to_owned()
 }
 
-/// A span that is a path: of names alone, with a slash.
+/// Returns the span if it looks like a relative path: names separated by slashes.
 fn as_path(span: &str) -> Option<&str> {
     let of_names = span
         .chars()
@@ -476,7 +485,7 @@ async fn every_request_is_one_that_a_listener_takes() {
             };
             let path = path.split(['?', ' ', '[']).next().unwrap();
             let is_of = |roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
-            // A shop's own address, which the server asks.
+            // Address of a shop, which the server calls.
             let of_shop = path.contains("/.well-known/") || path.contains("/wp-json/");
             let base = match path {
                 _ if of_shop => continue,
@@ -498,7 +507,7 @@ async fn every_request_is_one_that_a_listener_takes() {
                 .map(|part| if part.starts_with('{') { "1" } else { part })
                 .collect();
             let url = format!("{base}{}", path.join("/"));
-            // Without a credential: a path that is there says so before anything is done.
+            // Sent without a credential, so that an existing path refuses the request before it has an effect.
             let answer = server
                 .send(server.http.request(method.parse().unwrap(), url))
                 .await;
@@ -536,7 +545,7 @@ async fn examples_in_json_are_as_the_api_describes_them() {
     assert_eq!(seen.len(), BODIES.len(), "{seen:?}");
 }
 
-/// Whether a body has the fields of a schema.
+/// Asserts that the body has all required fields of the schema and no unknown ones, recursively.
 fn is_of(api: &Value, schema: &Value, body: &Value, at: &str) {
     let schema = match schema["$ref"].as_str() {
         Some(reference) => api.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -556,7 +565,6 @@ fn is_of(api: &Value, schema: &Value, body: &Value, at: &str) {
     }
 }
 
-/// The text of all sources and scripts.
 fn sources() -> String {
     let mut text = std::fs::read_to_string(root().join(".ci/run")).unwrap();
     let mut folders = vec![
@@ -591,7 +599,7 @@ fn variables_and_metrics_are_those_of_the_sources() {
     };
     let known = words(&sources);
     let families = root().join("host/server/src/telemetry");
-    let families = ["families.rs", "certificates.rs"]
+    let families = ["families.rs", "certificates.rs", "../status/facts.rs"]
         .map(|file| std::fs::read_to_string(families.join(file)).unwrap())
         .concat();
     let families = words(&families);
@@ -612,7 +620,8 @@ fn variables_and_metrics_are_those_of_the_sources() {
                 .iter()
                 .find_map(|end| word.strip_suffix(end))
                 .unwrap_or(&word);
-            if is_metric && !is_code_of_a_shop(&document, &word) {
+            let is_role = document.prose.contains(&format!("CREATE ROLE {word} "));
+            if is_metric && !is_role && !is_code_of_a_shop(&document, &word) {
                 assert!(
                     families.contains(family),
                     "{}: there is no metric {word}",
@@ -623,7 +632,7 @@ fn variables_and_metrics_are_those_of_the_sources() {
     }
 }
 
-/// The words of a vector, by their names.
+/// Values of a test vector by name.
 fn vector(shown: &Block) -> BTreeMap<&str, &str> {
     let lines = shown.text.lines();
     let words = lines.filter_map(|line| line.split_once(' '));
@@ -632,7 +641,7 @@ fn vector(shown: &Block) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// HMAC-SHA256 in lower-case hex.
+/// Lower-case hex HMAC-SHA256.
 fn signature(key: &str, message: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
     mac.update(message.as_bytes());
@@ -694,6 +703,13 @@ fn the_event_that_is_shown_with_its_signature_verifies() {
     let message = format!("{}.{id}.{body}", vector["timestamp"]);
     let made = signature(vector["secret"], &message);
     assert_eq!(format!("v1={made}"), vector["signature"], "{}", shown.at);
+    let secret = Secret::new(vector["secret"]);
+    let (timestamp, event) = (
+        vector["timestamp"].parse().unwrap(),
+        EventId::parse(id).unwrap(),
+    );
+    let standard = sign_standard([&secret].into_iter(), timestamp, event, body.as_bytes());
+    assert_eq!(standard, vector["standard"], "{}", shown.at);
     let body: Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["id"], id);
 }
@@ -714,7 +730,7 @@ async fn the_page_says_how_much_of_the_disk_stays_free() {
     assert!(page.unwrap().prose.contains(&said), "{said}");
 }
 
-/// Functions of the shop's plugin begin like metrics.
+/// Whether the word occurs in a PHP block: functions of the shop's plugin have the same prefix as metrics.
 fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
     let mut shown = document
         .blocks
@@ -723,9 +739,9 @@ fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
     shown.any(|block| block.text.contains(word))
 }
 
-/// The files that the blocks of config/README.md are, in their order; with what else the account needs.
+/// Files shown in config/README.md, in order; in each, a text to replace and its replacement.
 const FILES: [(&str, &str, &str); 5] = [
-    // With a date that has come, whatever the clock of the machine.
+    // A date in the past, even if the machine's clock is wrong.
     ("rates.toml", "2026-11-25", "2020-01-02"),
     ("methods/ideal.toml", "", ""),
     (
@@ -738,7 +754,7 @@ const FILES: [(&str, &str, &str); 5] = [
         "\"…\"",
         "\"0f4e2d1c3b5a69788796a5b4c3d2e1f00f4e2d1c3b5a69788796a5b4c3d2e1f0\"",
     ),
-    // Behind what stands there.
+    // Completes the abbreviated value.
     (
         "kassette.toml",
         "…",

@@ -1,4 +1,4 @@
-//! What time does to payments and attempts, and what happens when a vendor stays silent.
+//! Effects of time on payments and attempts, and providers that do not answer.
 
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ async fn a_payment_paid_in_its_last_moment_is_completed_though_nobody_told() {
     );
 }
 
-/// Lets the whole schedule of questions pass.
+/// Advances the clock past all scheduled queries of an attempt.
 async fn pass_the_schedule(server: &Server) {
     for seconds in [301, HOUR, DAY, DAY, DAY, DAY, DAY, DAY] {
         server.advance(seconds).await;
@@ -170,7 +170,7 @@ async fn a_completed_payment_that_is_not_confirmed_is_asked_about() {
         .expect(200);
     server.advance(301).await;
     if server.payment(key, &payment).await["settlement_status"] != "confirmed" {
-        // A machine with much to do may have missed the first question's deadline; the second follows.
+        // On a busy machine, the first query may have missed its deadline; a second one follows.
         server.advance(3_600).await;
     }
     let inside = server.inside(&payment).await;

@@ -1,4 +1,4 @@
-//! Why methods are offered: what is explained is what a listing shows.
+//! Why methods are offered: the explanation agrees with the listing.
 
 use std::process::Command;
 
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, fresh_folder, merge, new_payment, shared, unique};
 
-/// A merchant with a test key.
 async fn merchant(server: &Server, rates: Value) -> (u64, String) {
     let body = json!({ "name": format!("Shop {}", unique()), "fx_rates": rates });
     let made = server.admin("POST", "/merchants", Some(&body)).await;
@@ -23,15 +22,14 @@ async fn policy(server: &Server, merchant: u64, policy: Value) {
     server.admin("PATCH", &path, Some(&body)).await.expect(200);
 }
 
-/// Every method with why it is offered, or not.
+/// All methods, each with the reason why it is offered or not.
 async fn explain(server: &Server, merchant: u64, query: &str) -> Vec<Value> {
     let path = format!("/explain?merchant_id={merchant}&{query}");
     let explained = server.admin("GET", &path, None).await.expect(200).json();
     explained["methods"].as_array().unwrap().clone()
 }
 
-/// One of them.
-async fn of(server: &Server, merchant: u64, method: &str, query: &str) -> Value {
+async fn explained(server: &Server, merchant: u64, method: &str, query: &str) -> Value {
     let methods = explain(server, merchant, query).await;
     let mut methods = methods.into_iter();
     methods
@@ -44,7 +42,7 @@ fn reason(explained: &Value) -> &str {
     explained["reason"].as_str().unwrap()
 }
 
-/// Why an account does not take it.
+/// Reason why the account is not eligible.
 fn account(explained: &Value, id: &str) -> String {
     let accounts = explained["accounts"].as_array().unwrap();
     let account = accounts.iter().find(|account| account["provider_id"] == id);
@@ -76,7 +74,7 @@ async fn a_method_is_explained_as_offered_exactly_where_a_listing_shows_it() {
                 let listed = server.get(&key, &path).await;
                 let listed = match listed.status {
                     200 => listed.json()["methods"].as_array().unwrap().clone(),
-                    // There is no rate, or the amount is not worth a cent.
+                    // There is no rate, or the amount is below one cent.
                     _ => Vec::new(),
                 };
                 let listed: Vec<_> = listed.iter().map(|method| method["id"].clone()).collect();
@@ -104,10 +102,10 @@ async fn the_step_at_which_a_method_falls_is_named() {
     let server = Server::fresh().await;
     let (id, _key) = merchant(&server, json!({ "EUR": "1.08" })).await;
     let euros = "environment=test&amount=49.90&currency=EUR";
-    let ideal = async |query: &str| of(&server, id, "ideal", query).await;
+    let ideal = async |query: &str| explained(&server, id, "ideal", query).await;
     assert_eq!(ideal(euros).await["offered"], true);
 
-    // The payment itself.
+    // Restrictions of the payment itself.
     let said = ideal("environment=test&currency=CAD").await;
     assert!(
         reason(&said).contains("no usable exchange rate for CAD"),
@@ -120,7 +118,7 @@ async fn the_step_at_which_a_method_falls_is_named() {
     assert!(reason(&said).contains("max_usd"), "{said}");
     policy(&server, id, json!({ "max_usd": null })).await;
 
-    // The currency, and the policy.
+    // Restrictions of the currency and of the policy.
     let said = ideal("environment=test&amount=49.90&currency=USD").await;
     assert!(reason(&said).contains("currency"), "{said}");
     for (told, why) in [
@@ -139,12 +137,12 @@ async fn the_step_at_which_a_method_falls_is_named() {
     assert!(account(&said, "sandbox-test").contains("names other accounts"));
     policy(&server, id, Value::Null).await;
 
-    // The account's limits, in its module's own words.
+    // Limits of the account: the reason is the provider module's text.
     let said = ideal("environment=test&amount=9999999.00&currency=EUR").await;
     reason(&said);
     account(&said, "sandbox-test");
 
-    // The method's module, and the account.
+    // A disabled method module and a disabled provider module.
     let switch = async |path: &str| {
         server.admin("POST", path, None).await.expect(200);
     };
@@ -214,7 +212,7 @@ async fn a_refused_create_and_a_refused_start_leave_the_same_reason_at_debug() {
         json!({ "checkout_mode": "direct", "payment_method": "ideal" }),
     );
     let query = "environment=test&amount=20.00&currency=EUR";
-    let why = reason(&of(&server, id, "ideal", query).await).to_owned();
+    let why = reason(&explained(&server, id, "ideal", query).await).to_owned();
     assert!(told().is_empty(), "{:?}", told());
 
     let refused = server.post(&key, "/api/v1/payments", &direct).await;
@@ -227,9 +225,9 @@ async fn a_refused_create_and_a_refused_start_leave_the_same_reason_at_debug() {
     let start = start.await;
     assert!(start.contains(&why), "{why}: {start}");
 
-    // Where no method takes it, whichever it is.
+    // No method accepts the amount, so every method gets a reason.
     policy(&server, id, json!({ "max_usd": "5.00" })).await;
-    let why = reason(&of(&server, id, "paypal", query).await).to_owned();
+    let why = reason(&explained(&server, id, "paypal", query).await).to_owned();
     merge(&mut direct, json!({ "payment_method": "paypal" }));
     let refused = server.post(&key, "/api/v1/payments", &direct).await;
     refused.expect(422).error();

@@ -1,4 +1,4 @@
-//! A second account behind the first: a simulator of its own, in a process of its own.
+//! A second account to fall back to: a simulator in a separate process.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::browser::Form;
 use crate::harness::Server;
 
-/// The second account's id.
 pub(crate) const SECOND: &str = "sandbox-second";
 
-/// A running `kassette sim`, ended on drop.
+/// Number of requests of a start to an account that answers 429: one retry after the second that it asks for.
+pub(crate) const TRIES: u32 = 2;
+
 pub(crate) struct Simulator(Child);
 
 impl Drop for Simulator {
@@ -22,7 +23,7 @@ impl Drop for Simulator {
 }
 
 impl Simulator {
-    /// Starts one beside a server; it writes the file of its account.
+    /// Starts a simulator next to a server. It writes the configuration file of its account.
     pub(crate) fn beside(server: &Server, account: &str, file: &Path) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
             .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", account])
@@ -44,8 +45,7 @@ impl Simulator {
     }
 }
 
-/// Starts a second simulator, whose account the gateway takes over from its configuration folder
-/// while it runs.
+/// Starts a second simulator, whose account the running gateway loads from its configuration folder.
 pub(crate) async fn second_provider(server: &Server) -> Simulator {
     let file = format!("config/providers/{SECOND}.toml");
     let simulator = Simulator::beside(server, SECOND, &server.folder().join(file));
@@ -53,7 +53,7 @@ pub(crate) async fn second_provider(server: &Server) -> Simulator {
     simulator
 }
 
-/// Waits until these accounts take iDEAL.
+/// Waits until exactly these accounts accept iDEAL.
 pub(crate) async fn wait_for_accounts(server: &Server, accounts: &[&str]) {
     server
         .wait_for("other accounts", || async {
@@ -74,7 +74,7 @@ pub(crate) async fn wait_for_accounts(server: &Server, accounts: &[&str]) {
         .await;
 }
 
-/// Which account was tried and what came of it.
+/// Account and state of each attempt.
 fn providers(attempts: &[Value]) -> Vec<(&str, &str)> {
     attempts
         .iter()
@@ -92,7 +92,7 @@ async fn the_next_in_rank_takes_over_within_one_start_and_one_event() {
     let server = Server::fresh().await;
     let _second = second_provider(&server).await;
     let key = server.test_key();
-    server.fault("sandbox-test", "status-429", 1).await;
+    server.fault("sandbox-test", "status-429", TRIES).await;
     let (payment, url) = server.started(key, "ideal", json!({})).await;
     let attempts = server.attempts(&payment).await;
     assert_eq!(
@@ -125,7 +125,7 @@ async fn a_provider_that_was_named_has_no_fallback() {
     let start = json!({
         "payment_id": payment["payment_id"], "payment_method": "ideal", "provider_id": "sandbox-test",
     });
-    server.fault("sandbox-test", "status-429", 1).await;
+    server.fault("sandbox-test", "status-429", TRIES).await;
     let path = "/api/v1/payments/start";
     server.post(&key, path, &start).await.expect(422).error();
     assert_eq!(server.payment(&key, &payment).await["status"], "created");
@@ -158,7 +158,7 @@ async fn the_page_asks_again_before_it_falls_back_to_another_note() {
         })
         .await;
     let payment = server.create(server.test_key(), json!({})).await;
-    server.fault("sandbox-test", "status-429", 1).await;
+    server.fault("sandbox-test", "status-429", TRIES).await;
     let asked = server.choose(&payment, "ideal").await.expect(200);
     assert_eq!(
         server.payment(server.test_key(), &payment).await["status"],

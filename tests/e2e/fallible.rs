@@ -1,10 +1,10 @@
-//! Starts that meet a vendor in trouble: nothing is charged twice, nothing is guessed.
+//! Starts while a provider fails: no payment is charged two times, and no outcome is guessed.
 
 use serde_json::{Value, json};
 
+use crate::fallback::TRIES;
 use crate::harness::{Answer, Server};
 
-/// Asserts that a payment has one attempt and that attempt one session at the vendor.
 async fn assert_one_session(server: &Server, payment: &Value) {
     assert_eq!(server.attempts(payment).await.len(), 1);
     assert_eq!(server.entries(payment).await.len(), 1);
@@ -19,7 +19,7 @@ async fn start(server: &Server, payment: &Value) -> Answer {
     server.start(server.test_key(), payment, "ideal").await
 }
 
-/// Pays what a start led to, and sees it completed with one capture.
+/// Pays a started payment and asserts that it is completed with one capture.
 async fn pay(server: &Server, payment: &Value, started: &Answer) {
     let url = started.json()["redirect_url"].as_str().unwrap().to_owned();
     server.pay(&url, "approve").await.expect(303);
@@ -36,9 +36,9 @@ async fn pay(server: &Server, payment: &Value, started: &Answer) {
 #[tokio::test]
 async fn a_provider_that_surely_did_nothing_leaves_the_payment_created() {
     let server = Server::fresh().await;
-    for fault in ["refuse-connection", "status-429", "down"] {
+    for (fault, times) in [("refuse-connection", 1), ("status-429", TRIES), ("down", 1)] {
         let payment = direct(&server).await;
-        server.fault("sandbox-test", fault, 1).await;
+        server.fault("sandbox-test", fault, times).await;
         start(&server, &payment).await.expect(422).error();
         assert_eq!(
             server.payment(server.test_key(), &payment).await["status"],
@@ -69,9 +69,9 @@ async fn a_provider_that_surely_did_nothing_leaves_the_payment_created() {
 }
 
 #[tokio::test]
-async fn an_answer_lost_once_is_asked_for_again_under_the_same_key() {
+async fn a_start_that_fails_once_is_made_again_under_the_same_key() {
     let server = Server::fresh().await;
-    for fault in ["status-500", "malformed", "truncated"] {
+    for fault in ["status-429", "status-500", "malformed", "truncated"] {
         let payment = direct(&server).await;
         server.fault("sandbox-test", fault, 1).await;
         let started = start(&server, &payment).await.expect(200);
@@ -85,7 +85,7 @@ async fn an_unknown_outcome_is_told_and_the_next_start_goes_on_with_the_same_att
     let server = Server::fresh().await;
     for fault in ["status-500", "malformed", "truncated"] {
         let payment = direct(&server).await;
-        // The start, its two repeats and the look after them.
+        // The start, its two retries and the query after them.
         server.fault("sandbox-test", fault, 4).await;
         let answer = start(&server, &payment).await.expect(409);
         answer.error();
@@ -115,7 +115,7 @@ async fn a_start_that_left_nothing_behind_ends_once_that_is_proved() {
     server.fault("sandbox-test", "status-500", 4).await;
     start(&server, &payment).await.expect(409);
     assert!(server.entries(&payment).await.is_empty());
-    // The question that is due then fails, and so does the start, which is repeated for the last time.
+    // The query that is due fails, and so does the start, which is then retried for the last time.
     server.fault("sandbox-test", "status-500", 9).await;
     server.advance(60).await;
     server.fault("sandbox-test", "none", 1).await;
@@ -144,7 +144,7 @@ async fn a_payer_who_waits_is_led_on_once_the_provider_is_back() {
     server.open(url).await.expect(200);
     assert_eq!(server.attempts(&payment).await[0]["state"], "unknown");
     server.advance(8).await;
-    // What the page that waits looks at leads on to the provider.
+    // The address that the waiting page refreshes to leads to the provider.
     let on = server.open(&format!("{url}/go")).await.expect(200);
     assert!(
         on.text.contains(r#"<meta http-equiv="refresh""#),
@@ -179,7 +179,7 @@ async fn a_page_offers_no_other_way_while_an_outcome_is_unknown() {
     assert_one_session(&server, &payment).await;
 }
 
-/// A start whose vendor does not answer for as long as a start may take.
+/// A start whose provider does not answer within the maximum duration of a start.
 async fn hang(fault: &str) {
     let server = Server::fresh().await;
     let once = direct(&server).await;

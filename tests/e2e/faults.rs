@@ -1,4 +1,4 @@
-//! Every fault under every outcome, at random: the simulators' books are the judge.
+//! Random combinations of faults and outcomes, judged by the simulators' books.
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use crate::browser::{Form, primary_link};
 use crate::harness::Server;
 
-/// Payments of a run.
 const PAYMENTS: usize = 60;
-/// Payments under way at once, so that one's fault hits another's call now and then.
+/// Number of concurrent payments, so that the fault of one sometimes hits a call of another.
 const AT_ONCE: usize = 4;
-/// Starts of one payment before its payer gives up.
+/// Number of starts of a payment before its payer gives up.
 const TRIES: usize = 4;
 
-/// Faults that cost no waiting. Those that hang have tests of their own (`fallible`).
+/// Faults that do not delay the test. `fallible` tests those that hang.
 const FAULTS: [&str; 15] = [
     "refuse-connection",
     "status-429",
@@ -49,7 +48,7 @@ impl Dice {
         from[self.roll(from.len())]
     }
 
-    /// A fault, or good manners.
+    /// A random fault, or `none` in half of all cases.
     fn fault(&mut self) -> &'static str {
         if self.roll(2) == 0 {
             "none"
@@ -59,7 +58,7 @@ impl Dice {
     }
 }
 
-/// What one payer is going to meet and do.
+/// The faults and decisions of one payer.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     live: bool,
@@ -95,7 +94,7 @@ impl Plan {
     }
 }
 
-/// One payer's visit. Whatever is refused on the way is accepted; only what is left is judged.
+/// One payer's visit. Refusals are accepted on the way; only the final state is judged.
 async fn visit(server: &Server, plan: Plan) -> Value {
     let key = if plan.live {
         server.live_key()
@@ -138,7 +137,7 @@ async fn visit(server: &Server, plan: Plan) -> Value {
         .await;
     for page in pages {
         let shown = server.open(&page).await;
-        // A page that is over has no button any more.
+        // The page of a finished payment has no button.
         if shown.status == 200 && shown.text.contains("name=\"outcome\"") {
             let back = server
                 .press(&Form::first(&shown.text, &page), plan.outcome)
@@ -151,12 +150,12 @@ async fn visit(server: &Server, plan: Plan) -> Value {
     if plan.before_paying == "down" {
         server.fault(plan.account(), "none", 1).await;
     }
-    // An account that was found down is probed again, and what is due meanwhile is done.
+    // An account that was found down is probed, and due work is done in the meantime.
     server.advance(10).await;
     payment
 }
 
-/// The choice of a page that has been open for long.
+/// The choice form of a page that has been open for a long time.
 fn choice(url: &str) -> Form {
     let seen = |method: &str, account: &str| (format!("seen.{method}"), account.to_owned());
     let hidden = ["sandbox-test", "sandbox-live"]
@@ -167,7 +166,7 @@ fn choice(url: &str) -> Form {
     }
 }
 
-/// The vendor's page of the open attempt, after questions where some are asked.
+/// The provider's page of the open attempt, after answering the method's questions, if there are any.
 async fn provider(server: &Server, url: &str) -> Option<String> {
     let page = server.open(url).await;
     if page.text.contains("/answer\"") {
@@ -191,7 +190,7 @@ async fn provider(server: &Server, url: &str) -> Option<String> {
     }
 }
 
-/// Judges one payment by the books; what is wrong with it.
+/// Checks one payment against the books. The error describes the discrepancy.
 fn judge(inside: &Value, entries: &[Value], work: &[Value]) -> Result<(), String> {
     let payment = &inside["payment"];
     let status = payment["status"].as_str().unwrap();
@@ -262,7 +261,7 @@ async fn run(seed: u64) {
     for account in ["sandbox-test", "sandbox-live"] {
         server.fault(account, "none", 1).await;
     }
-    // Questions, late callbacks, attempts' ends, the payments' ends.
+    // Due times of queries, late callbacks, the ends of attempts and the ends of payments.
     for seconds in [11, 301, 3600, 3600, 24 * 3600, 24 * 3600] {
         server.advance(seconds).await;
     }
@@ -297,7 +296,7 @@ async fn run(seed: u64) {
     );
 }
 
-/// Other seeds than these are tried with `KASSETTE_SEED=…`.
+/// `KASSETTE_SEED=…` runs another seed instead.
 #[tokio::test]
 async fn under_every_fault_no_money_is_counted_twice_or_lost() {
     let wished = std::env::var("KASSETTE_SEED").ok();

@@ -1,4 +1,4 @@
-//! What each field and parameter may be, and what the listing says.
+//! Valid values of each field and parameter, and the content of the method listing.
 
 use serde_json::{Value, json};
 

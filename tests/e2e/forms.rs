@@ -1,4 +1,4 @@
-//! Forms that reach our pages: from where, and with what in them.
+//! Forms sent to payer pages: accepted origins and contents.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The real binary over real sockets: start it, talk to it, kill it, start it again.
+//! Starts, stops, kills and restarts the real binary, and sends requests to it over real sockets.
 
 #[path = "compiled_once.rs"]
 mod compiled_once;
@@ -18,15 +18,15 @@ use tokio::sync::OnceCell;
 
 use self::contract::{Contract, Exchange};
 
-/// Longest that a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest that a start may take: one of several nodes with every module, beside others that start.
+/// Maximum time that a test waits for a condition or a response.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum duration of a start: several nodes with every module, while other gateways start.
 const START: Duration = Duration::from_secs(180);
 
-/// The provider module that most tests need alone.
+/// The provider module that most tests use, as the only one.
 const SANDBOX: &str = "sandbox";
 
-/// A running `kassette dev` on a folder of its own.
+/// A running `kassette dev`.
 pub(crate) struct Server {
     child: Mutex<Option<Child>>,
     watchdog: Mutex<Watchdog>,
@@ -35,7 +35,6 @@ pub(crate) struct Server {
     pub(crate) http: reqwest::Client,
 }
 
-/// An answer, read whole.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -44,24 +43,24 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// The answer again, if its status is this one.
+    /// Returns the response if it has this status; panics otherwise.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
     }
 
-    /// A header's text.
+    /// Value of a header. `None` if it is missing or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The Error shape: exactly `{"error": "...", "code": "..."}`, and `field` where one is at fault.
+    /// The Error shape: exactly `{"error": "...", "code": "..."}`, `field` if one is at fault, and `status` in conflicts
+    /// about a payment.
     #[track_caller]
     pub(crate) fn error(&self) -> String {
         let body = self.json();
@@ -69,8 +68,9 @@ impl Answer {
             .as_object()
             .unwrap_or_else(|| panic!("no object: {body}"));
         assert!(body["code"].is_string(), "no code: {body}");
-        let field = object.get("field").is_some_and(Value::is_string);
-        let fields = if field { 3 } else { 2 };
+        let has = |name: &str| object.get(name).is_some_and(Value::is_string);
+        let is_conflict = self.status == 409 && has("status");
+        let fields = 2 + usize::from(has("field")) + usize::from(is_conflict);
         assert_eq!(object.len(), fields, "nothing but the error: {body}");
         body["error"]
             .as_str()
@@ -79,24 +79,23 @@ impl Answer {
     }
 }
 
-/// One server that tests share which only add payments of their own.
+/// The server shared by all tests that only add payments to it.
 pub(crate) async fn shared() -> &'static Server {
     static SHARED: OnceCell<Server> = OnceCell::const_new();
     SHARED.get_or_init(Server::fresh).await
 }
 
 impl Server {
-    /// Starts on a fresh folder.
     pub(crate) async fn fresh() -> Self {
         Self::configured("").await
     }
 
-    /// The same with a `kassette.toml`.
+    /// Starts a server on a fresh folder with this `kassette.toml`.
     pub(crate) async fn configured(main: &str) -> Self {
         Self::simulating(&[SANDBOX], main).await
     }
 
-    /// The same with these provider modules and their vendors.
+    /// Like [`Self::configured`], with these provider modules and their simulators.
     pub(crate) async fn simulating(providers: &[&str], main: &str) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let config = folder.path().join("config");
@@ -106,18 +105,17 @@ impl Server {
         Self::in_folder(folder).await
     }
 
-    /// Starts on a folder that holds at most a configuration.
+    /// Starts a server on a folder that contains at most a configuration.
     pub(crate) async fn with_modules(folder: Arc<tempfile::TempDir>) -> Self {
         add_modules(folder.path(), &[SANDBOX]);
         Self::in_folder(folder).await
     }
 
-    /// Starts on a folder that another server left behind.
     pub(crate) async fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
         Self::through(Command::new(env!("CARGO_BIN_EXE_kassette")), folder).await
     }
 
-    /// So many nodes behind a balancer, with a `kassette.toml`.
+    /// Starts this many nodes behind a balancer, with this `kassette.toml`.
     pub(crate) async fn nodes(nodes: usize, main: &str) -> Self {
         let folder = fresh_folder();
         let config = folder.path().join("config");
@@ -129,7 +127,7 @@ impl Server {
         Self::with_options(command, folder, options.to_vec()).await
     }
 
-    /// Starts on a folder by a command that ends in the binary's name and becomes it.
+    /// Starts a server by a command that takes the binary's arguments and runs in the same process.
     pub(crate) async fn through(command: Command, folder: Arc<tempfile::TempDir>) -> Self {
         Self::with_options(command, folder, store::options()).await
     }
@@ -181,8 +179,8 @@ impl Server {
             http: reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
-                .timeout(PATIENCE)
-                // Each test has a runtime of its own, and a connection dies with the one it began in.
+                .timeout(TEST_TIMEOUT)
+                // Each test has its own runtime, and a connection cannot outlive the runtime that opened it.
                 .pool_max_idle_per_host(0)
                 .build()
                 .unwrap(),
@@ -208,13 +206,13 @@ impl Server {
         }
     }
 
-    /// What the ready file says now: it follows what is started again.
+    /// Current content of the ready file, which changes when nodes restart.
     pub(crate) fn ready_now(&self) -> Value {
         let file = self.folder.path().join("ready.json");
         serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
     }
 
-    /// A node as the ready file tells of it now.
+    /// Current entry of a node in the ready file.
     pub(crate) fn told_of(&self, name: &str) -> Value {
         let ready = self.ready_now();
         let nodes = ready["nodes"].as_array().unwrap();
@@ -224,7 +222,7 @@ impl Server {
             .clone()
     }
 
-    /// The same server by one of its nodes, past the balancer.
+    /// The same server through one of its nodes, without the balancer.
     pub(crate) fn node(&self, name: &str) -> Self {
         let node = self.told_of(name);
         let mut ready = self.ready.clone();
@@ -240,7 +238,7 @@ impl Server {
         }
     }
 
-    /// The process; nothing starts it anew.
+    /// ID of the server's process. Panics if it has ended.
     pub(crate) fn pid(&self) -> u32 {
         let mut child = self.child.lock();
         let child = child.as_mut().unwrap();
@@ -253,12 +251,11 @@ impl Server {
         child.id()
     }
 
-    /// What it printed so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log.txt")).unwrap_or_default()
     }
 
-    /// Ends it at once, as `kill -9` does, and gives back its folder.
+    /// Kills the server like `kill -9` and returns its folder.
     pub(crate) fn kill(&self) -> Arc<tempfile::TempDir> {
         self.watchdog.lock().dismiss();
         let mut child = self.child.lock().take().unwrap();
@@ -267,7 +264,7 @@ impl Server {
         Arc::clone(&self.folder)
     }
 
-    /// Tells it to stop and waits until it has; gives back its folder.
+    /// Sends SIGTERM, waits until the server has stopped, and returns its folder.
     pub(crate) async fn stop(&self) -> Arc<tempfile::TempDir> {
         self.watchdog.lock().dismiss();
         let mut child = self.child.lock().take().unwrap();
@@ -283,7 +280,6 @@ impl Server {
         Arc::clone(&self.folder)
     }
 
-    /// Everything that it keeps.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -296,18 +292,16 @@ impl Server {
         self.ready["admin_url"].as_str().unwrap()
     }
 
-    /// The keys and secrets of `dev`.
     pub(crate) fn credentials(&self) -> Value {
         let file = self.folder.path().join("data/dev-credentials.json");
         serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
     }
 
-    /// Root of the admin listener.
     pub(crate) fn admin_root(&self) -> &str {
         self.admin_base().strip_suffix("/admin/v1").unwrap()
     }
 
-    /// What `/metrics` shows: of each node, where there are several.
+    /// Text of `/metrics`, of all nodes one after the other.
     pub(crate) async fn metrics(&self) -> String {
         let mut pages = String::new();
         for node in self.ready["nodes"].as_array().unwrap() {
@@ -320,7 +314,7 @@ impl Server {
         pages
     }
 
-    /// The sum of a counter's series whose labels hold a text.
+    /// Sum of a counter over all series whose labels contain this text.
     pub(crate) async fn counted(&self, name: &str, label: &str) -> u64 {
         let metrics = self.metrics().await;
         let series = metrics.lines().filter(|line| {
@@ -352,7 +346,6 @@ impl Server {
         PathBuf::from(self.ready["plugin_dir"].as_str().unwrap())
     }
 
-    /// Sends a request and reads the answer.
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -363,26 +356,26 @@ impl Server {
         }
     }
 
-    /// POST of JSON to the public API with a key.
+    /// POSTs JSON to the public API with a key.
     pub(crate) async fn post(&self, key: &str, path: &str, body: &Value) -> Answer {
         let url = format!("{}{path}", self.base());
         self.send(self.http.post(url).bearer_auth(key).json(body))
             .await
     }
 
-    /// GET of the public API with a key.
+    /// GETs from the public API with a key.
     pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
         let url = format!("{}{path}", self.base());
         self.send(self.http.get(url).bearer_auth(key)).await
     }
 
-    /// A call of the admin API as the operator of `dev`.
+    /// Calls the admin API as the operator of `dev`.
     pub(crate) async fn admin(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         self.admin_as(self.operator_token(), method, path, body)
             .await
     }
 
-    /// A call of the admin API with any token.
+    /// Calls the admin API with another operator token.
     pub(crate) async fn admin_as(
         &self,
         token: &str,
@@ -397,6 +390,11 @@ impl Server {
             .bearer_auth(token);
         if let Some(body) = body {
             request = request.json(body);
+        }
+        if needs_reason(method, path) {
+            request = request
+                .header("x-audit-actor", "Tests")
+                .header("x-audit-reason", "a test");
         }
         let answer = self.send(request).await;
         let told = serde_json::from_str(&answer.text).ok();
@@ -413,7 +411,7 @@ impl Server {
         answer
     }
 
-    /// The admin API's document; that of any gateway under `dev` is the same.
+    /// OpenAPI document of the admin API, which is the same for every gateway under `dev`.
     async fn contract(&self) -> &'static Contract {
         static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
         let read = async || {
@@ -424,7 +422,7 @@ impl Server {
         CONTRACT.get_or_init(read).await
     }
 
-    /// Moves the clock of gateway and simulators.
+    /// Advances the clock of gateway and simulators.
     pub(crate) async fn advance(&self, seconds: u64) {
         self.admin(
             "POST",
@@ -435,11 +433,10 @@ impl Server {
         .expect(200);
     }
 
-    /// The time of the injected clock, in seconds since 1970.
+    /// Current time of the test clock, in seconds since 1970.
     pub(crate) async fn now(&self) -> i64 {
-        let body = json!({ "advance_seconds": 0 });
         let answer = self
-            .admin("POST", "/dev/clock", Some(&body))
+            .admin("GET", "/dev/clock", None)
             .await
             .expect(200)
             .json();
@@ -447,14 +444,14 @@ impl Server {
         now.as_second()
     }
 
-    /// Spoils the next calls of a simulated account.
+    /// Applies a fault to the next calls of a simulated account.
     pub(crate) async fn fault(&self, provider_id: &str, fault: &str, times: u32) {
         let body = json!({ "provider_id": provider_id, "fault": fault, "times": times });
         let answer = self.admin("POST", "/dev/faults", Some(&body)).await;
         assert!(answer.status / 100 == 2, "{}", answer.text);
     }
 
-    /// What a simulator believes about an attempt's payment.
+    /// A simulator's books: what the provider recorded about each payment.
     pub(crate) async fn books(&self, provider_id: &str) -> Vec<Value> {
         let answer = self
             .admin(
@@ -467,7 +464,7 @@ impl Server {
         answer.json()["entries"].as_array().unwrap().clone()
     }
 
-    /// Waits until a question about the server is answered with something.
+    /// Repeats `ask` until it returns a value. Panics after `TEST_TIMEOUT`.
     pub(crate) async fn wait_for<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
@@ -479,7 +476,7 @@ impl Server {
                 return found;
             }
             assert!(
-                began.elapsed() < PATIENCE,
+                began.elapsed() < TEST_TIMEOUT,
                 "waited in vain for {what}\n{}",
                 self.log()
             );
@@ -488,7 +485,7 @@ impl Server {
     }
 }
 
-/// A folder with the modules of this build and nothing else.
+/// A folder with this build's modules only.
 pub(crate) fn fresh_folder() -> Arc<tempfile::TempDir> {
     let folder = Arc::new(tempfile::tempdir().unwrap());
     add_modules(folder.path(), &[SANDBOX]);
@@ -503,7 +500,7 @@ fn add_modules(folder: &Path, providers: &[&str]) {
     }
 }
 
-/// The vendors to simulate: those whose modules are in the folder, and the sandbox's.
+/// The providers to simulate, separated by commas: the sandbox and all providers whose module is in the folder.
 fn simulated(folder: &Path) -> String {
     let plugins = folder.join("data/plugins");
     let is_there = |module: &str| plugins.join(format!("provider.{module}.wasm")).exists();
@@ -522,12 +519,12 @@ impl Drop for Server {
     }
 }
 
-/// Ends a server that no test ended and removes its folder: what the tests share is never dropped, and
-/// a run that is interrupted drops nothing.
+/// Kills a server that no test ended and removes its folder. Needed because the shared server is never dropped,
+/// and an interrupted run drops nothing.
 struct Watchdog(Option<Child>);
 
 impl Watchdog {
-    /// It learns from its standard input's end that this process is gone.
+    /// The shell waits for the end of its standard input, which closes when this process ends.
     fn over(child: &Child, folder: &Path) -> Self {
         let watchdog = Command::new("sh")
             .args(["-c", "cat >/dev/null; kill -9 \"$0\"; rm -rf \"$1\""])
@@ -541,7 +538,7 @@ impl Watchdog {
         Self(Some(watchdog))
     }
 
-    /// Before the server is ended otherwise: its number may soon be another process's.
+    /// Must be called before the server is ended, because its process ID may then be reused.
     fn dismiss(&mut self) {
         if let Some(mut watchdog) = self.0.take() {
             let _ = watchdog.kill();
@@ -550,14 +547,14 @@ impl Watchdog {
     }
 }
 
-/// Overlays fields.
+/// Overrides or adds fields of a JSON object.
 pub(crate) fn merge(body: &mut Value, more: Value) {
     if let (Value::Object(body), Value::Object(more)) = (body, more) {
         body.extend(more);
     }
 }
 
-/// A request that is right in every field, with references of its own.
+/// A request with only valid fields and unique references.
 pub(crate) fn new_payment() -> Value {
     json!({
         "order_id": format!("order-{}", unique()),
@@ -567,7 +564,7 @@ pub(crate) fn new_payment() -> Value {
     })
 }
 
-/// A word that no other test uses.
+/// A text that no other test uses.
 pub(crate) fn unique() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -576,4 +573,14 @@ pub(crate) fn unique() -> String {
         std::process::id(),
         NEXT.fetch_add(1, Ordering::Relaxed)
     )
+}
+
+/// Whether a call of the admin API needs a reason unless its body already gives one.
+fn needs_reason(method: &str, path: &str) -> bool {
+    match method {
+        "POST" => path == "/merchants" || path.ends_with("/rotate"),
+        "PATCH" => path.starts_with("/merchants/") || path.starts_with("/providers/"),
+        "DELETE" => path.starts_with("/keys/"),
+        _ => false,
+    }
 }

@@ -1,11 +1,11 @@
-//! Heads of HTTP/1.1 that two readers could understand in two ways, byte for byte.
+//! HTTP/1.1 request heads that two parsers could read in different ways, sent byte for byte.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::harness::shared;
 
-/// Sends the very bytes and reads until the connection is closed.
+/// Sends exactly these bytes and reads until the server closes the connection.
 async fn said(address: &str, head: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! One request, one payment: replays, changed data, races.
+//! Idempotency: replays, changed requests and races.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::harness::{Answer, Server, merge, new_payment, shared, unique};
 
 const PAYMENTS: &str = "/api/v1/payments";
 
-/// The same request with something changed.
+/// A copy of the request with other values in some fields.
 fn with(body: &Value, more: Value) -> Value {
     let mut changed = body.clone();
     merge(&mut changed, more);
     changed
 }
 
-/// Asserts that an answer is the replay of a payment.
+/// Asserts that the response replays the payment's creation.
 #[track_caller]
 fn assert_replay(answer: &Answer, payment: &Value) {
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -39,7 +39,7 @@ async fn the_same_request_finds_the_same_payment() {
     assert_replay(&server.post(key, PAYMENTS, &body).await, &payment);
     let spelled_out = with(
         &body,
-        json!({ "checkout_mode": "hosted", "payment_method": null }),
+        json!({ "checkout_mode": "hosted", "payment_method": null, "metadata": {}, "expires_in": 24 * 3600 }),
     );
     assert_replay(&server.post(key, PAYMENTS, &spelled_out).await, &payment);
 }
@@ -107,6 +107,10 @@ async fn the_same_key_with_any_other_data_is_a_conflict() {
         json!({ "customer_email": null }),
         json!({ "return_url": "https://shop.example/done?x" }),
         json!({ "return_url": null }),
+        json!({ "metadata": { "cart": "1" } }),
+        json!({ "description": "Two tickets" }),
+        json!({ "locale": "de" }),
+        json!({ "expires_in": 300 }),
     ];
     for change in changes {
         let answer = server

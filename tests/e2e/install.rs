@@ -1,5 +1,5 @@
-//! A release: the archive, the program that brings its modules along, and the page that leads from the one to
-//! a live payment.
+//! A release: its archive, its bundled modules, and the install page, which leads from the archive to a live
+//! payment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,8 +15,8 @@ use crate::receiver::Receiver;
 use crate::service::Service;
 use crate::serving::{kassette, operator, prepare};
 
-/// What bash knows before the page's first block. Paths of the system are below `$ROOT`, addresses are those
-/// of free ports, and no vendor is called.
+/// Bash code that runs before the page's blocks. System paths are below `$ROOT`, addresses use free ports, and no
+/// provider is called.
 const PRELUDE: &str = r#"
 set -euo pipefail
 mkdir -p "$ROOT"/etc/systemd/system "$ROOT"/usr/bin "$ROOT"/var/lib
@@ -85,9 +85,9 @@ gateway=
 trap '[ -z "$gateway" ] || kill -9 $gateway 2>/dev/null || true' EXIT
 "#;
 
-/// What follows the page's block about the first live payment: the same once more, with a simulator as the
-/// vendor of the same account. `dev` does that, on copies of the configuration and of the store: `serve` takes no
-/// simulator for live payments. The shop's endpoint leads to a receiver here.
+/// Runs after the page's block about the first live payment and repeats it, with a simulator as the provider of the
+/// same account. The payment runs on `dev`, with copies of the configuration and of the store, because `serve`
+/// accepts no simulator for live payments. The shop's endpoint leads to a receiver of the test.
 const SIMULATED: &str = r#"
 ENDPOINT=$(kassette endpoint list --merchant-id 1 --json | sed -n 's|.*"id": "\(.*\)".*|\1|p')
 systemctl stop kassette.socket kassette-admin.socket kassette
@@ -112,7 +112,7 @@ export KASSETTE_ADMIN_URL=$(told admin_url)
 kassette endpoint update $ENDPOINT --url "$SHOP"
 "#;
 
-/// The payer pays, and everything that the page has its reader check shows it.
+/// Pays the payment, then runs the checks that the page asks its reader to make.
 const PAID: &str = r#"
 MADE=$(ask $LIVE payments -d '{"order_id":"order-2","idempotency_key":"order-2-a","amount":"1.00","currency":"EUR","return_url":"https://shop.example/thanks"}')
 PAYMENT=$(cut -d'"' -f4 <<<"$MADE")
@@ -135,7 +135,7 @@ wait $gateway
 systemctl start kassette.socket kassette-admin.socket kassette
 "#;
 
-/// What a block prints, by something that it holds; in the order of the page.
+/// Expected output by a text that the block contains, in the order of the page.
 const PRINTS: [(&str, &str); 11] = [
     ("tar -xzf", "kassette 0."),
     (
@@ -166,7 +166,7 @@ fn root() -> &'static Path {
         .unwrap()
 }
 
-/// The archive of this build; what the run before left is replaced.
+/// The archive of this build. Replaces the archive of the previous run.
 fn archive() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -182,7 +182,7 @@ fn archive() -> &'static Path {
     })
 }
 
-/// The unpacked archive.
+/// A folder with the unpacked archive, and the path of the archive's top folder in it.
 fn unpacked() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let done = Command::new("tar")
@@ -196,7 +196,7 @@ fn unpacked() -> (TempDir, PathBuf) {
     (folder, inside)
 }
 
-/// The files below a folder, by their paths in it.
+/// Files below a folder, by relative path.
 fn files(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![folder.to_owned()];
@@ -215,7 +215,6 @@ fn files(folder: &Path) -> BTreeSet<String> {
     found
 }
 
-/// The shell blocks of the page, in their order.
 fn blocks() -> Vec<String> {
     let page = std::fs::read_to_string(root().join("config/install.md")).unwrap();
     let blocks = page.split("```sh\n").skip(1);
@@ -325,7 +324,7 @@ async fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_and_i
     assert_eq!(files(&plugins), BTreeSet::new(), "the folder stays empty");
     let mode = std::fs::metadata(&plugins).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    // The program that took over found nothing wrong.
+    // The second process, which took over, logged no error.
     let (_, second) = log.rsplit_once("stopped").unwrap();
     assert!(!second.contains("\"ERROR\""), "{second}");
 }
@@ -364,7 +363,7 @@ fn an_archive_holds_what_it_says_and_its_bill_names_every_crate_with_its_checksu
         assert_eq!(has("hashes"), !own(name), "{component}");
     }
     let there = |name: &str| components.iter().any(|it| it["name"] == name);
-    // Of the program, of a module alone, and of neither.
+    // One crate is part of the program, two only of modules, and two of neither.
     assert!(there("wasmtime") && there("wit-bindgen") && there("kassette-method-ideal"));
     assert!(!there("proptest") && !there("redb"));
 
@@ -375,7 +374,7 @@ fn an_archive_holds_what_it_says_and_its_bill_names_every_crate_with_its_checksu
     assert_eq!(symbols(&inside.join("kassette")), b"");
 }
 
-/// The instructions of the container file, with what follows each.
+/// Instructions of the container file with their arguments.
 fn image(inside: &Path) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(inside.join("config/deploy/Containerfile")).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -408,7 +407,7 @@ fn the_container_file_is_made_of_what_the_archive_holds_and_starts_the_server() 
     };
     let list = |name: &str| serde_json::from_str::<Vec<String>>(of(name)).unwrap();
 
-    // What the image has: the archive's program, executable for all, where the entry point is.
+    // The image contains the archive's program at its entry point, executable for all users.
     let words: Vec<&str> = of("COPY").split(' ').collect();
     let [mode, source, target] = words[..] else {
         panic!("{words:?}");
@@ -420,7 +419,7 @@ fn the_container_file_is_made_of_what_the_archive_holds_and_starts_the_server() 
     let version = Command::new(inside.join(source)).arg("--version").output();
     assert!(said(&version.unwrap()).starts_with("kassette 0."));
 
-    // The folders, made as its user can use them. Another user cannot be given here.
+    // The folders are created with the image's user as owner, which the test leaves out: only root can set it.
     let (user, group) = of("USER").split_once(':').unwrap();
     let owned = format!("-o {user} -g {group} ");
     assert!(of("RUN").contains(&owned) && user != "0");
@@ -442,7 +441,7 @@ fn the_container_file_is_made_of_what_the_archive_holds_and_starts_the_server() 
         .mode();
     assert_eq!(mode & 0o777, 0o700);
 
-    // What it starts: the configuration that its head names is taken, and its port is the one that is shown.
+    // The container's command: the named configuration is valid and listens on the exposed port.
     let command = list("CMD");
     let [serve, config, etc] = &command[..] else {
         panic!("{command:?}");
@@ -486,7 +485,7 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// What the admin API tells of the slots: state and digest by name.
+/// State and digest of each slot in the admin API, by slot name.
 async fn slots(service: &Service, token: &str) -> BTreeMap<String, (String, String)> {
     let ask = client().get(format!("{}/plugins", service.admin_url()));
     let answer = ask.bearer_auth(token).send().await.unwrap();
@@ -524,7 +523,7 @@ async fn a_released_program_serves_its_modules_from_an_empty_folder_and_a_file_g
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Service::start(folder.path(), command).await
     };
-    let digest = |bytes: &[u8]| kassette_domain::id::Digest::of(bytes).to_string();
+    let digest = |bytes: &[u8]| kassette_domain::id::Digest::hash(bytes).to_string();
     let mut expected: BTreeMap<String, (String, String)> = guests()
         .iter()
         .map(|built| {
@@ -536,7 +535,7 @@ async fn a_released_program_serves_its_modules_from_an_empty_folder_and_a_file_g
     assert_eq!(slots(&service, &token).await, expected);
     service.stop().await;
 
-    // The same module with a section that means nothing is another version.
+    // Adding a custom section without meaning makes another version of the module.
     let ideal = guests().iter().find(|built| built.slot == "method.ideal");
     let mut own = std::fs::read(&ideal.unwrap().path).unwrap();
     own.extend_from_slice(b"\0\x05\x04mine");
@@ -548,7 +547,7 @@ async fn a_released_program_serves_its_modules_from_an_empty_folder_and_a_file_g
     assert_eq!(slots(&service, &token).await, expected);
     service.stop().await;
 
-    // Neither is compiled again, and the operator's stays without its file.
+    // Neither version is compiled again, and the operator's version remains without its file.
     std::fs::remove_file(&file).unwrap();
     let service = start().await;
     assert_eq!(slots(&service, &token).await, expected);
@@ -623,7 +622,7 @@ async fn a_program_without_modules_serves_an_empty_folder_and_says_what_is_missi
     for name in files(&plugins) {
         std::fs::remove_file(plugins.join(name)).unwrap();
     }
-    // A name without a folder is one in the folder where it was started.
+    // A file name without a folder is relative to the working directory.
     let mut command = kassette(folder.path(), "serve");
     command.args(["--ready-file", "ready.json"]);
     command.current_dir(folder.path());

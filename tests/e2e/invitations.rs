@@ -1,4 +1,4 @@
-//! A merchant answers a reseller's invitation on its page.
+//! Merchants accept and decline invitations of resellers on the invitation page.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn a_merchant_accepts_with_its_code_and_with_nothing_less() {
         page.text
     );
     assert!(!page.text.contains("owner@invited.example"));
-    // Looking is no answer, and neither is the address alone.
+    // Opening the page decides nothing, and accepting needs a valid code.
     let form = Form::first(&page.text, url);
     assert_eq!(form.action, url);
     for code in ["", " ", "km_wrong", &reseller.test] {
@@ -70,7 +70,7 @@ async fn a_merchant_accepts_with_its_code_and_with_nothing_less() {
             .expect(409);
         assert!(late.text.contains("You have accepted"), "{}", late.text);
     }
-    // A code works once.
+    // A code is valid for one decision.
     let second = server.invite(&reseller.test).await;
     server.decide_on(&second, "accept", &code).await.expect(422);
 }
@@ -95,7 +95,7 @@ async fn declining_needs_the_address_alone_and_is_final() {
         .decide_on(&invitation, "accept", &code)
         .await
         .expect(409);
-    // The code was not used up by it.
+    // The refused decision did not use up the code.
     let another = server.invite(&reseller.test).await;
     server
         .decide_on(&another, "accept", &code)

@@ -1,5 +1,5 @@
-//! What an operator does with a whole store, by the real binary: backups of a running server, restoring
-//! elsewhere, verifying, compacting, another master key, moving to a database and back.
+//! Operations on a whole store with the real binary: backups of a running server, restore, verify, compact, change
+//! of the master key, and migration to PostgreSQL and back.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::crash::comparable;
 use crate::harness::{Server, new_payment};
 
-/// Clients at once while a backup is made.
+/// Number of clients that create payments while a backup is made.
 const CLIENTS: usize = 16;
-/// Payments before it begins.
+/// Number of payments created before the backup.
 const BEFORE: usize = 200;
 
-/// Runs a command of the binary; without a server's token unless one is given.
+/// Runs a command of the binary with only the given environment variables for token and master key.
 fn kassette(arguments: &[&str], set: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
     command
@@ -41,7 +41,7 @@ pub(crate) fn done(arguments: &[&str], set: &[(&str, &str)]) -> String {
 }
 
 #[track_caller]
-fn refused(arguments: &[&str], set: &[(&str, &str)]) -> String {
+pub(crate) fn refused(arguments: &[&str], set: &[(&str, &str)]) -> String {
     let output = kassette(arguments, set);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
@@ -56,7 +56,7 @@ fn data_dir(folder: &tempfile::TempDir) -> PathBuf {
     folder.path().join("data")
 }
 
-/// A folder with everything of another server but its store.
+/// A copy of another server's folder without its store.
 fn beside(folder: &tempfile::TempDir) -> Arc<tempfile::TempDir> {
     let elsewhere = tempfile::tempdir().unwrap();
     copy(folder.path(), elsewhere.path());
@@ -77,7 +77,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A stopped server's folder with a few payments, one of them paid.
+/// Folder and payments of a stopped server; the first payment is paid.
 async fn stopped() -> (Arc<tempfile::TempDir>, Vec<Value>) {
     let server = Server::fresh().await;
     let key = server.test_key().to_owned();
@@ -101,7 +101,7 @@ async fn assert_serves(folder: Arc<tempfile::TempDir>, payments: &[Value]) -> Se
     server
 }
 
-/// Creates payments until it is told to stop; notes each with whether it was acknowledged before.
+/// Creates payments until `stop` is set. Records each with its request once it is acknowledged.
 async fn create_on(
     server: Arc<Server>,
     told: Arc<Mutex<Vec<(Value, Value)>>>,
@@ -160,7 +160,7 @@ async fn a_backup_of_a_busy_server_is_whole_and_starts_elsewhere() {
         0o600
     );
 
-    // The old server runs on: the new one is another machine.
+    // The old server continues to run; the new one uses a copy, like another machine.
     let copy_of = Arc::clone(&server);
     let elsewhere = {
         let elsewhere = tempfile::tempdir().unwrap();
@@ -293,7 +293,7 @@ async fn a_compaction_that_is_killed_leaves_a_whole_store() {
     let (folder, payments) = stopped().await;
     let data = data_dir(&folder);
     let arguments = ["compact", "--data-dir", text(&data)];
-    // How long one takes, so that the kills fall into it.
+    // Duration of an uninterrupted compaction; the kills are spread over it.
     let began = std::time::Instant::now();
     done(&arguments, &[]);
     let whole = began.elapsed();
@@ -340,7 +340,7 @@ async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
     assert!(said.contains("another master key"), "{said}");
     std::fs::write(data.join("master.key"), new).unwrap();
     done(&["verify", "--data-dir", text(&data)], &[]);
-    // A backup from before needs the key from before.
+    // A backup made before the change needs the old key.
     let said = refused(&["verify", text(&backup), "--data-dir", text(&data)], &[]);
     assert!(said.contains("another master key"), "{said}");
     assert!(said.contains("--old-key-file"), "{said}");
@@ -358,7 +358,7 @@ async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
     assert!(said.contains("its authentication code is right"), "{said}");
     let before = [("KASSETTE_OLD_MASTER_KEY", old.as_str())];
     done(&verifying, &before);
-    // What is restored is the new key's.
+    // A restored store uses the new key.
     done(&[&restoring[..], &with_old[..], &words[..]].concat(), &[]);
     for (folder, action) in [(elsewhere, "store.restore"), (folder, "store.rekey")] {
         let server = assert_serves(folder, &payments).await;
@@ -383,7 +383,7 @@ async fn a_backup_on_standard_output_is_whole_and_one_without_its_code_is_refuse
     std::fs::write(&file, &backup.stdout).unwrap();
     let verifying = ["verify", text(&file), "--data-dir", text(&data)];
     done(&verifying, &[]);
-    // A head that says version 1, and no code: as an earlier release would have made it.
+    // A header with version 1 and no authentication code, as in a backup by an earlier release.
     const CODE: usize = 1 + 4 + 32 + 4;
     let mut old = backup.stdout[..backup.stdout.len() - CODE].to_vec();
     old[11] = 1;
@@ -394,7 +394,7 @@ async fn a_backup_on_standard_output_is_whole_and_one_without_its_code_is_refuse
     for command in [&verifying, &restoring] {
         let said = refused(command, &[]);
         assert!(said.contains("--without-code"), "{said}");
-        // It was altered, which its digest knows.
+        // The changed header does not match the digest.
         let said = refused(&[&command[..], &["--without-code"]].concat(), &[]);
         assert!(said.contains("digest"), "{said}");
     }
@@ -499,8 +499,23 @@ async fn the_audit_log_of_a_running_server_is_verified_over_its_api() {
         ("KASSETTE_ADMIN_URL", server.admin_base()),
     ];
     let verdict: Value = serde_json::from_str(&done(&["audit", "verify", "--json"], &set)).unwrap();
-    assert_eq!(verdict["whole"], true);
-    assert!(verdict["last"]["id"].as_u64().unwrap() > 0);
+    assert_eq!(verdict["verified"], true);
+    assert_eq!(verdict["entries"], verdict["head"]["id"]);
+    let hash = verdict["head"]["hash"].as_str().unwrap();
+    let entry = verdict["entries"].to_string();
+    let of = |entry: &str, hash: &str| {
+        let words = [
+            "audit", "verify", "--entry", entry, "--hash", hash, "--json",
+        ];
+        words.map(str::to_owned)
+    };
+    let words = of(&entry, hash);
+    done(&words.each_ref().map(String::as_str), &set);
+    // A wrong hash, and an entry that does not exist yet.
+    let other = of(&entry, &"0".repeat(64));
+    refused(&other.each_ref().map(String::as_str), &set);
+    let later = of("1000000", hash);
+    refused(&later.each_ref().map(String::as_str), &set);
 }
 
 #[tokio::test]
@@ -523,8 +538,14 @@ async fn what_need_not_be_kept_is_forgotten_as_time_passes() {
         server.admin("GET", &path, None).await.expect(200).json()
     };
     let count = |shown: &Value, what: &str| shown[what].as_array().unwrap().len();
-    let before = shown().await;
+    let mut before = shown().await;
     assert!(count(&before, "decisions") > 0);
+    let instrument = &mut before["attempts"][0]["instrument"];
+    assert_eq!(
+        instrument.take(),
+        "INGBNL2A 4242",
+        "forgotten as the address is"
+    );
     server.advance(11 * 24 * 3600).await;
     let after = shown().await;
     assert_eq!(count(&after, "decisions"), count(&before, "decisions"));
@@ -541,7 +562,7 @@ async fn what_need_not_be_kept_is_forgotten_as_time_passes() {
     for kept in ["attempts", "transitions", "events"] {
         assert_eq!(after[kept], before[kept], "{kept}");
     }
-    // The address is gone, and the request is still the same request.
+    // The address has been deleted, but the idempotency key still matches the same request.
     let folder = server.stop().await;
     done(&["verify", "--data-dir", text(&data_dir(&folder))], &[]);
 }
@@ -597,7 +618,7 @@ fn a_configuration_is_checked_whole_before_anything_is_started() {
     assert_eq!(checked(0)["problems"], json!([]));
 }
 
-/// A PostgreSQL of a test, which syncs what it takes; none where none is installed.
+/// A PostgreSQL server that syncs its writes to disk. `None` if PostgreSQL is not installed.
 async fn database(folder: &tempfile::TempDir) -> Option<PrivateServer> {
     let options = PrivateOptions {
         folder: folder.path().to_owned(),

@@ -1,4 +1,4 @@
-//! Keys: kinds, scopes, life, environments; operators and their roles.
+//! API keys: kinds, scopes, lifetime and environments; operators and their roles.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::harness::{Server, new_payment, shared};
 
 const PAYMENTS: &str = "/api/v1/payments";
 
-/// A merchant of one's own: its number.
+/// Creates a merchant and returns its ID.
 async fn merchant(server: &Server, more: Value) -> u64 {
     let mut body = json!({ "name": "Other shop", "fx_rates": { "EUR": "1.10" } });
     crate::harness::merge(&mut body, more);
@@ -18,7 +18,7 @@ async fn merchant(server: &Server, more: Value) -> u64 {
     merchant["merchant_id"].as_u64().unwrap()
 }
 
-/// A key of it: handle and key.
+/// Issues a key of the merchant. Returns the key's ID and the key.
 async fn key(server: &Server, merchant: u64, body: Value) -> (String, String) {
     let path = format!("/merchants/{merchant}/keys");
     let issued = server

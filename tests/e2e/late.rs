@@ -1,12 +1,12 @@
-//! Money that comes where the payment is no longer: two tabs, ended attempts, payments that are over.
+//! Money that arrives late: from a second tab, for an ended attempt, or for a payment that has ended.
 
 use serde_json::{Value, json};
 
 use crate::browser::Form;
 use crate::harness::Server;
 
-/// A hosted payment whose payer chose a card in one tab, and iDEAL in another that had been open
-/// before: with the card page's form and iDEAL's page.
+/// A hosted payment whose payer first chose a card, and then iDEAL in a tab opened earlier. Returns the payment,
+/// the card page's form and the address of iDEAL's page.
 async fn two_tabs(server: &Server) -> (Value, Form, String) {
     let payment = server.create(server.test_key(), json!({})).await;
     let url = payment["checkout_url"].as_str().unwrap();
@@ -104,7 +104,7 @@ async fn the_first_stays_where_the_vendor_is_not_sure_that_it_is_closed() {
             "{fault}"
         );
         server.fault("sandbox-test", "none", 1).await;
-        // Whatever became of the close, the payer who goes on with the card pays at most once.
+        // Whether or not the close succeeded, the payer who continues with the card pays at most once.
         let pressed = match server.open(&card).await.text.contains("value=\"approve\"") {
             true => server.pay(&card, "approve").await.status,
             false => 409,
@@ -176,7 +176,7 @@ async fn money_on_an_attempt_that_was_left_sends_an_unfinished_payment_to_review
         server.payment(server.test_key(), &payment).await["status"],
         "review"
     );
-    // The other one is closed, so that he cannot pay again.
+    // The other attempt is closed, so that the payer cannot pay a second time.
     server
         .wait_for("the close", async || {
             let states: Vec<Value> = server
@@ -227,7 +227,7 @@ async fn a_late_authorisation_of_an_attempt_that_was_left_is_never_captured() {
     );
 }
 
-/// How a payment ends without money.
+/// A payment that has ended without money: cancelled, expired or failed.
 async fn ended(server: &Server, how: &str) -> Value {
     let key = server.test_key();
     let (payment, url) = server.started(key, "ideal", json!({})).await;

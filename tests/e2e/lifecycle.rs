@@ -1,4 +1,4 @@
-//! Payments from start to end, as the simulated payer decides.
+//! Payments from start to end, for each decision of the simulated payer.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ async fn environments_never_meet() {
     };
     assert_eq!(listed(server.test_key()).await, "sandbox-test");
     assert_eq!(listed(server.live_key()).await, "sandbox-live");
-    // News of the live account about an attempt of the test account names no attempt.
+    // A callback to the live account about a test account's attempt matches no attempt.
     let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
     let attempt = server.attempts(&payment).await[0].clone();
     let session = crate::steps::session(&attempt, "captured", "49.90");
@@ -138,7 +138,7 @@ async fn a_payment_left_pending_stays_pending() {
     let key = server.test_key();
     let (payment, url) = server.started(key, "ideal", json!({})).await;
     let back = server.pay(&url, "pending").await.expect(303);
-    // Coming back proves nothing.
+    // The payer's return proves no payment.
     server
         .open(back.header("location").unwrap())
         .await
@@ -183,7 +183,7 @@ async fn a_capture_that_meets_trouble_takes_the_money_once() {
     for fault in ["malformed", "truncated", "status-500"] {
         let (payment, url) = server.started(key, "credit_card", json!({})).await;
         server.fault("sandbox-test", "needs-capture", 1).await;
-        // The first two tries; each finds the session before it captures.
+        // Applies to the first two tries; each queries the session before it captures.
         server.fault("sandbox-test", fault, 2).await;
         server.pay(&url, "approve").await.expect(303);
         server.until(key, &payment, "processing").await;
@@ -254,37 +254,38 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
 }
 
 #[tokio::test]
-async fn refunds_and_disputes_after_completion_are_told_and_listed_and_change_no_status() {
+async fn refunds_and_disputes_after_completion_are_told_and_change_no_status() {
     let server = Server::fresh().await;
     let key = server.test_key();
-    for (outcome, kind, event) in [
-        ("refund", "refund", "payment.refunded"),
-        ("dispute", "dispute", "payment.disputed"),
+    for (outcome, event) in [
+        ("refund", "payment.refunded"),
+        ("dispute", "payment.disputed"),
     ] {
         let (payment, url) = server.started(key, "ideal", json!({})).await;
         server.pay(&url, "approve").await.expect(303);
         server.until(key, &payment, "completed").await;
         server.pay(&url, outcome).await.expect(200);
-        let work = server
-            .wait_for("the line", async || {
-                server.work(&payment).await.first().cloned()
-            })
-            .await;
-        assert_eq!(
-            (&work["kind"], &work["amount"]),
-            (&json!(kind), &json!("49.90"))
-        );
+        let told = async || {
+            let events = server.events(&payment).await;
+            (events.len() == 3).then_some(events)
+        };
+        let events = server.wait_for("the news of it", told).await;
+        assert_eq!(events, ["payment.pending", "payment.completed", event]);
         let now = server.payment(key, &payment).await;
         assert_eq!(
             (&now["status"], &now["settlement_status"]),
             (&json!("completed"), &json!("confirmed"))
         );
+        let work = server.work(&payment).await;
+        if outcome == "refund" {
+            assert!(work.is_empty(), "nothing is left to do: {work:?}");
+            continue;
+        }
         assert_eq!(
-            server.events(&payment).await,
-            ["payment.pending", "payment.completed", event]
+            (&work[0]["kind"], &work[0]["amount"]),
+            (&json!("dispute"), &json!("49.90"))
         );
-
-        let path = format!("/work/{}/done", work["id"].as_str().unwrap());
+        let path = format!("/work/{}/done", work[0]["id"].as_str().unwrap());
         server
             .admin("POST", &path, Some(&json!({})))
             .await
@@ -348,4 +349,52 @@ async fn a_cancel_without_the_vendors_certain_word_is_refused() {
         server.payment(server.test_key(), &open).await["status"],
         "pending"
     );
+}
+
+#[tokio::test]
+async fn a_merchant_cancels_what_is_not_paid_and_closes_its_open_attempt() {
+    let server = shared().await;
+    let key = server.test_key();
+    let cancel = async |payment: &Value, body: Option<&Value>| {
+        let id = payment["payment_id"].as_str().unwrap();
+        let url = format!("{}/api/v1/payments/{id}/cancel", server.base());
+        let mut request = server.http.post(url).bearer_auth(key);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        server.send(request).await
+    };
+    let created = server.create(key, json!({})).await;
+    cancel(&created, Some(&json!({ "reason": "x" })))
+        .await
+        .expect(422);
+    let cancelled = cancel(&created, None).await.expect(200).json();
+    assert_eq!(cancelled["status"], "cancelled");
+    assert_eq!(cancelled["payment_id"], created["payment_id"]);
+    // Cancelling again, with an empty object as the body, returns the same payment.
+    assert_eq!(
+        cancel(&created, Some(&json!({}))).await.expect(200).json(),
+        cancelled
+    );
+    server.start(key, &created, "ideal").await.expect(409);
+
+    let (open, url) = server.started(key, "ideal", json!({})).await;
+    let form = server.payer_form(&url).await;
+    cancel(&open, None).await.expect(200);
+    assert_eq!(server.entries(&open).await[0]["state"], "closed");
+    assert_eq!(server.press(&form, "approve").await.status, 409);
+    assert_eq!(
+        server.events(&open).await,
+        ["payment.pending", "payment.cancelled"]
+    );
+    let history = server.inside(&open).await;
+    let last = history["transitions"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["cause"], "merchant: cancelled");
+
+    let (paid, url) = server.started(key, "ideal", json!({})).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(key, &paid, "completed").await;
+    cancel(&paid, None).await.expect(409).error();
+    let unknown = json!({ "payment_id": "0".repeat(32) });
+    cancel(&unknown, None).await.expect(404).error();
 }

@@ -1,5 +1,5 @@
-//! Rate limits as they are in production, where each key and each address has its bucket. `dev` sets
-//! them so high that no test meets them.
+//! Rate limits with a bucket for each key and each address, as in production. `dev` sets limits that no test
+//! reaches.
 
 use std::process::{Child, Stdio};
 use std::time::Instant;
@@ -9,11 +9,11 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::PATIENCE;
+use crate::harness::TEST_TIMEOUT;
 use crate::reseller_calls::{INVITATIONS, MERCHANTS, PAYMENTS, START};
 use crate::serving::{kassette, operator, prepare};
 
-/// Far more than a bucket holds.
+/// Number of concurrent requests, far above the capacity of a bucket.
 const AT_ONCE: usize = 40;
 const SETTINGS: &str = "rate_limit = { per_second = 1, burst = 3 }\nsandbox = true";
 
@@ -45,7 +45,7 @@ impl Serving {
             if let Ok(bytes) = std::fs::read(&file) {
                 break serde_json::from_slice(&bytes).unwrap();
             }
-            assert!(began.elapsed() < PATIENCE, "it does not start");
+            assert!(began.elapsed() < TEST_TIMEOUT, "it does not start");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         };
         Self {
@@ -84,8 +84,7 @@ impl Drop for Serving {
     }
 }
 
-/// Sends so many of a request at once that its bucket runs dry on any machine, and looks at the first
-/// that was refused.
+/// Sends enough concurrent requests to exhaust the bucket on any machine, and checks the first refused response.
 async fn assert_limited(what: &str, request: impl Fn() -> RequestBuilder) {
     let answers = join_all((0..AT_ONCE).map(|_| request().send())).await;
     let limited = answers

@@ -1,4 +1,4 @@
-//! Kassette end to end: the real binary, real modules, real sockets, simulated vendors.
+//! End-to-end tests of Kassette: the real binary, real modules, real sockets, simulated providers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,6 +7,7 @@
 )]
 
 mod account;
+mod additions;
 mod assaults;
 #[path = "../attacks.rs"]
 mod attacks;
@@ -22,9 +23,9 @@ mod crash;
 mod damage;
 mod declining;
 mod delegates;
+mod dev;
 mod disk;
 mod documents;
-mod earlier;
 mod expiry;
 mod explain;
 mod fallback;
@@ -40,12 +41,14 @@ mod invitations;
 mod keeping;
 mod keys;
 mod late;
+mod ledger;
 mod lifecycle;
 mod limits;
 mod memory;
 mod mistakes;
 mod new_method;
 mod nodes;
+mod operators_day;
 mod overload;
 mod pages;
 mod races;

@@ -1,15 +1,14 @@
-//! How soon a server's allocator gives memory back: a setting of its environment, which it brings along
-//! itself.
+//! Delay until the server's allocator returns memory to the system. The server sets it in its own environment.
 
 use std::process::Command;
 use std::sync::Arc;
 
 use crate::harness::Server;
 
-/// mimalloc's own name for it, milliseconds.
+/// mimalloc's environment variable for the delay, in milliseconds.
 const DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// What the allocator of a server was started with, where it is started with `set`.
+/// Value of [`DELAY`] in the server's environment, when the server is started with the value `set`.
 async fn delay(set: Option<&str>) -> Option<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
     match set {
@@ -17,7 +16,7 @@ async fn delay(set: Option<&str>) -> Option<String> {
         None => command.env_remove(DELAY),
     };
     let server = Server::through(command, Arc::new(tempfile::tempdir().unwrap())).await;
-    // The process that was started, not one that it started in turn.
+    // Reads the process that the test started; a child process could have another environment.
     let environment = std::fs::read(format!("/proc/{}/environ", server.pid())).unwrap();
     let environment = String::from_utf8(environment).unwrap();
     let mut entries = environment

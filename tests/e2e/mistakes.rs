@@ -1,5 +1,5 @@
-//! Mistakes of operators, each tried in three ways: what `config check` says, what `serve` says, and what a
-//! running gateway does with the file.
+//! Mistakes of operators, each with three readers: `config check`, `serve`, and a running gateway that reads the
+//! file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::PATIENCE;
+use crate::harness::TEST_TIMEOUT;
 use crate::serving::{kassette, prepare};
 
-/// An account that is taken.
 const ACCOUNT: &str = r#"module = "sandbox"
 name = "Sandbox"
 environment = "test"
@@ -33,7 +32,7 @@ fee_fixed = { EUR = "0.25" }
 limits = { EUR = { min = "0.50", max = "1000.00" } }
 "#;
 
-/// Mistakes in an account's file: what is written in place of what, what is said, and in which line.
+/// Mistakes in an account's file: correct text, its replacement, expected message and its line.
 const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "module =",
@@ -183,7 +182,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     ),
 ];
 
-/// Mistakes in a method's file: which method, what is written, what is said.
+/// Mistakes in a method's file: method, text of the file, expected message.
 const METHODS: [(&str, &str, &str); 12] = [
     (
         "ideal",
@@ -239,9 +238,9 @@ const METHODS: [(&str, &str, &str); 12] = [
     ("credit-card", "", "is named after no payment method"),
 ];
 
-/// Mistakes in `kassette.toml`: what is written in place of what, what is said. A line of their own is added
-/// where nothing is replaced.
-const MAIN: [(&str, &str, &str); 38] = [
+/// Mistakes in `kassette.toml`: correct text, its replacement, expected message. If the correct text is empty, the
+/// replacement is added as a new line.
+const MAIN: [(&str, &str, &str); 39] = [
     ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
     (
         "\"https://pay.example\"",
@@ -317,18 +316,23 @@ const MAIN: [(&str, &str, &str); 38] = [
     ),
     (
         "",
-        "[webhooks]\ntest_hosts = [\"10.0.0.5\"]",
+        "[webhooks]\ntest_hosts = [{ host = \"10.0.0.5\", merchants = [1] }]",
         "\"10.0.0.5\" must be one host's name",
     ),
     (
         "",
-        "[webhooks]\ntest_hosts = [\"*.internal\"]",
+        "[webhooks]\ntest_hosts = [{ host = \"*.internal\", merchants = [1] }]",
         "\"*.internal\" must be one host's name",
     ),
     (
         "",
-        "[webhooks]\ntest_hosts = [\"localhost:8443\"]",
+        "[webhooks]\ntest_hosts = [{ host = \"localhost:8443\", merchants = [1] }]",
         "\"localhost:8443\" must be one host's name",
+    ),
+    (
+        "",
+        "[webhooks]\ntest_hosts = [{ host = \"staging.internal\" }]",
+        "name the `merchants` or `resellers` that may use \"staging.internal\"",
     ),
     (
         "",
@@ -394,7 +398,7 @@ const MAIN: [(&str, &str, &str); 38] = [
     ),
 ];
 
-/// Mistakes in a file of exchange rates: what is written, what is said, and in which line.
+/// Mistakes in a file of exchange rates: text of the file, expected message and its line.
 const RATES: [(&str, &str, u64); 10] = [
     ("[usd_per_unit]\nEUR = \"1.08\"", "missing field `date`", 1),
     (
@@ -444,7 +448,7 @@ const RATES: [(&str, &str, u64); 10] = [
     ),
 ];
 
-/// A folder that `serve` takes, with an account.
+/// A valid folder for `serve`, with one account.
 fn good() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), "sandbox = false");
@@ -455,7 +459,7 @@ fn good() -> TempDir {
     folder
 }
 
-/// As an operator keeps a file with secrets.
+/// Writes a file with mode 0600, as operators must for files with secrets.
 fn write(path: &Path, text: &str) {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -464,7 +468,7 @@ fn write(path: &Path, text: &str) {
     file.open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// The account's and the methods' mistakes, each with its file below `config`, its text and what is said.
+/// Mistakes in account and method files: path below `config`, text of the file, expected message.
 fn files() -> impl Iterator<Item = (PathBuf, String, &'static str)> {
     let accounts = (1..)
         .zip(ACCOUNTS)
@@ -487,7 +491,7 @@ fn replaced(text: &str, right: &str, wrong: &str) -> String {
     }
 }
 
-/// What a command that refuses the configuration says.
+/// Error output of a command that refuses the configuration.
 fn refused(folder: &Path, command: &str) -> String {
     let mut command = kassette(folder, command);
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -603,7 +607,7 @@ async fn mistakes_in_a_file_of_exchange_rates_are_told_by_all_three() {
     assert!(serving.0.try_wait().unwrap().is_none());
 }
 
-/// Accounts that have no file: the built-in sandbox's, and those that `dev` simulates.
+/// Accounts without a file: the built-in sandbox's accounts and the accounts that `dev` simulates.
 #[test]
 fn the_check_knows_the_accounts_that_run_without_a_file() {
     let folder = good();
@@ -632,7 +636,7 @@ fn the_check_knows_the_accounts_that_run_without_a_file() {
     }
 }
 
-/// A gateway that serves a folder and writes its log into a file of it.
+/// A running gateway and the path of its log.
 struct Serving(Child, PathBuf);
 
 impl Serving {
@@ -653,12 +657,11 @@ impl Serving {
         serving
     }
 
-    /// The log so far.
     fn log(&self) -> String {
         std::fs::read_to_string(&self.1).unwrap()
     }
 
-    /// Has it read its files again.
+    /// Sends SIGHUP, on which the gateway reads its files again.
     fn hang_up(&self) {
         let mut kill = std::process::Command::new("kill");
         let told = kill.args(["-HUP", &self.0.id().to_string()]).status();
@@ -668,7 +671,7 @@ impl Serving {
     async fn until(&self, what: &str, holds: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !holds(&self.log()) {
-            assert!(began.elapsed() < PATIENCE, "{what}: {}", self.log());
+            assert!(began.elapsed() < TEST_TIMEOUT, "{what}: {}", self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -693,7 +696,7 @@ async fn a_running_gateway_says_each_mistake_and_keeps_what_it_has() {
         let said = |log: &str| {
             let mut new = log[before..].lines();
             new.any(|line| {
-                // A line of JSON.
+                // In the JSON log, quotes are escaped.
                 let line = line.replace("\\\"", "\"");
                 line.contains("was not taken over") && line.contains(expected)
             })
@@ -704,5 +707,47 @@ async fn a_running_gateway_says_each_mistake_and_keeps_what_it_has() {
         serving
             .until("it is mended", |log| again(log) > before)
             .await;
+    }
+}
+
+/// Only root can change the owner of files. Without root, the test checks the folder as the current user.
+#[test]
+fn root_checks_a_configuration_as_the_services_user() {
+    let folder = good();
+    std::fs::create_dir_all(folder.path().join("data")).unwrap();
+    let give =
+        |path: &Path, user: u32| std::os::unix::fs::chown(path, Some(user), Some(user)).is_ok();
+    let mut paths = vec![folder.path().to_owned()];
+    let mut is_given = true;
+    while let Some(path) = paths.pop() {
+        is_given &= give(&path, 990);
+        let below = std::fs::read_dir(&path).into_iter().flatten().flatten();
+        paths.extend(below.map(|entry| entry.path()));
+    }
+    let check = || {
+        let mut command = kassette(folder.path(), "config check --without-modules --json");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), found)
+    };
+    let (code, found) = check();
+    let judged_as = if is_given {
+        Value::from(990)
+    } else {
+        Value::Null
+    };
+    assert_eq!(
+        (code, &found["judged_as"]),
+        (Some(0), &judged_as),
+        "{found}"
+    );
+    assert_eq!(found["problems"], Value::Array(Vec::new()));
+    // Root can read the file in spite of its owner, but the service would reject it.
+    let account = folder.path().join("config/providers/good.toml");
+    if give(&account, 991) {
+        let (code, found) = check();
+        assert_eq!(code, Some(1));
+        let why = found["problems"][0]["why"].as_str().unwrap();
+        assert!(why.contains("belongs to user 991; run chown"), "{why}");
     }
 }

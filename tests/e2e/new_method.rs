@@ -1,4 +1,4 @@
-//! A payment method of which the host has no line: its module and an account that takes it are enough.
+//! A payment method unknown to the host: its module and an account that accepts it are sufficient.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -28,14 +28,14 @@ redirect_hosts = ["bank.example"]
 base-url = "https://bank.example"
 
 [secrets]
-client-id = { value = "id" }
-client-secret = { value = "secret" }
-callback-secret = { value = "whsec" }
+client-id = { value = "a-client-of-the-bank" }
+client-secret = { value = "its-secret-at-the-bank" }
+callback-secret = { value = "whsec-of-the-bank-in-full" }
 
 [methods.blik]
 "#;
 
-/// Ids of the listing for Polish money.
+/// IDs of the methods listed for a payment in PLN.
 async fn listed(server: &Server) -> Vec<Value> {
     let path = "/api/v1/methods?currency=PLN&amount=49.90";
     let listing = server.get(server.test_key(), path).await.expect(200);
@@ -43,7 +43,7 @@ async fn listed(server: &Server) -> Vec<Value> {
     methods.iter().map(|method| method["id"].clone()).collect()
 }
 
-/// An account of a simulator of its own that takes the method.
+/// Starts a simulator and adds its account, which accepts the method.
 async fn account(server: &Server) -> Simulator {
     let aside = server.folder().join("account.toml");
     let simulator = Simulator::beside(server, ACCOUNT, &aside);
@@ -71,7 +71,7 @@ fn direct() -> Value {
 async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let server = Server::fresh().await;
     let key = server.test_key().to_owned();
-    // Unknown as long as there is no module.
+    // Unknown while there is no module.
     let refused = server.post(&key, "/api/v1/payments", &direct()).await;
     let said = refused.expect(422).error();
     assert!(said.starts_with("payment_method:"), "{said}");
@@ -114,7 +114,7 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
         })
         .await;
 
-    // Hosted: on the page under its own name, and paid.
+    // Hosted: shown on the page under the module's label, and paid.
     let hosted = server.create(&key, json!({ "currency": "PLN" })).await;
     let page = server.open(url(&hosted)).await.expect(200);
     assert!(page.text.contains("BLIK"), "{}", page.text);
@@ -138,7 +138,7 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
         (&attempt["payment_method"], &attempt["provider_id"]),
         (&json!("blik"), &json!(ACCOUNT))
     );
-    // In another currency the module is not asked.
+    // In a currency that the module does not list, the module is not called.
     let mut euros = direct();
     euros["currency"] = "EUR".into();
     server
@@ -148,7 +148,7 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let nonsense = server.start(&key, &created, "barter").await;
     assert!(nonsense.expect(422).error().starts_with("payment_method:"));
 
-    // Switched off: nothing new is made by it, and it is not taken away while a payment is under way.
+    // While disabled, the method starts no new payments, and cannot be removed while a payment is in flight.
     let path = format!("/plugins/{SLOT}");
     let off = server.admin("POST", &format!("{path}/disable"), None).await;
     assert_eq!(off.expect(200).json()["state"], "disabled");
@@ -161,7 +161,7 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let said = refused.expect(409).error();
     assert!(said.contains("is under way by blik"), "{said}");
 
-    // Its module is gone: what was paid can be read, and nothing new is made.
+    // Without the module, paid payments can be read, but no new payment can be made.
     let before = server.base().to_owned();
     let folder = server.stop().await;
     let data = folder.path().join("data");
@@ -232,7 +232,7 @@ async fn a_method_that_is_dropped_into_the_plugin_folder_is_paid_listed_and_meas
     assert!(entries.as_array().unwrap().iter().any(dropped), "{entries}");
 }
 
-/// As in production, where nothing is live by itself.
+/// With `serve`, as in production: no method is enabled in live unless a policy allows it.
 #[tokio::test]
 async fn a_method_that_the_host_does_not_know_is_off_in_live_until_a_policy_allows_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,12 +259,13 @@ async fn a_method_that_the_host_does_not_know_is_off_in_live_until_a_policy_allo
         assert!(status.is_success(), "{path}: {status} {text}");
         serde_json::from_str::<Value>(&text).unwrap()
     };
-    let shop = json!({ "name": "Shop", "live_approved": true, "fx_rates": { "PLN": "0.25" } });
+    let shop = json!({ "name": "Shop", "live_approved": true, "fx_rates": { "PLN": "0.25" }, "actor": "ann", "reason": "a test" });
     let merchant = admin(Method::POST, "/merchants", shop).await;
     let merchant = format!("/merchants/{}", merchant["merchant_id"]);
     let key = json!({ "environment": "live" });
     let key = admin(Method::POST, &format!("{merchant}/keys"), key).await;
-    // Its vendor is nowhere: what the policy allows is refused for that, and what it does not, for itself.
+    // The provider cannot be reached, so every payment is refused. The reason shows whether the policy allows the
+    // method.
     let refused = async || {
         let url = format!("http://{}/api/v1/payments", service.address());
         let request = http.post(url).bearer_auth(key["key"].as_str().unwrap());
@@ -274,13 +275,15 @@ async fn a_method_that_the_host_does_not_know_is_off_in_live_until_a_policy_allo
     };
     let off = "payment_method: is not enabled for this merchant and amount";
     assert_eq!(refused().await, off);
-    let policy = json!({ "policy": { "methods": { "blik": { "enabled": true } } } });
+    let policy = json!({
+        "policy": { "methods": { "blik": { "enabled": true } } }, "actor": "ann", "reason": "a test",
+    });
     admin(Method::PATCH, &merchant, policy).await;
     assert_eq!(refused().await, "payment_method: is not available now");
     service.stop().await;
 }
 
-/// The state of the slot; none where there is no such slot.
+/// State of the slot. `None` if the slot does not exist.
 async fn state(server: &Server) -> Option<Value> {
     let plugins = server.admin("GET", "/plugins?limit=100", None).await;
     let plugins = plugins.expect(200).json()["plugins"].clone();
@@ -299,7 +302,7 @@ async fn a_slot_that_is_switched_off_stays_so_until_it_is_switched_on_or_taken_a
     assert_eq!(off.expect(200).json()["state"], "disabled");
     let server = Server::in_folder(server.stop().await).await;
     assert_eq!(state(&server).await, Some(json!("disabled")));
-    // Another version of it changes nothing about that.
+    // Uploading another version does not enable the module.
     let other = [&module[..], &[0, 3, 1, b'm', 1]].concat();
     let put = upload(&server, SLOT, "", other).await.expect(200).json();
     assert_eq!(put["state"], "disabled", "{put}");
@@ -320,7 +323,7 @@ async fn a_slot_that_is_switched_off_stays_so_until_it_is_switched_on_or_taken_a
     assert!(!data.join(format!("modules/{SLOT}")).exists());
     let server = Server::in_folder(server.stop().await).await;
     assert_eq!(state(&server).await, None);
-    // One of the release's own stays.
+    // A method of the release cannot be removed.
     let refused = server.admin("DELETE", "/plugins/method.ideal", None).await;
     let said = refused.expect(409).error();
     assert!(said.contains("disable it instead"), "{said}");

@@ -1,4 +1,4 @@
-//! More than can be carried: the rest is refused at once, says when to come again, and has done nothing.
+//! Load above the capacity: excess requests are refused immediately with `Retry-After`, and have no effect.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ async fn server(limits: &str) -> Server {
     Server::configured(&format!("[limits.in_hand]\n{limits}\n")).await
 }
 
-/// 503 as callers need it.
+/// Whether the response is a 503. Asserts that it has the headers and body that callers need.
 fn is_refusal(answer: &Answer) -> bool {
     if answer.status != 503 {
         return false;
@@ -44,7 +44,7 @@ async fn a_refused_create_has_done_nothing_and_can_be_repeated() {
                 let answer = server.post(server.test_key(), PAYMENTS, body).await;
                 (!is_refusal(&answer)).then_some(answer)
             };
-            // 201, not the 200 of a replay: nothing had been written.
+            // 201 instead of the 200 of a replay proves that the refused request had written nothing.
             server.wait_for("a create", again).await.expect(201);
         }
     }
@@ -62,7 +62,7 @@ async fn what_waits_for_a_vendor_holds_up_nobody_else() {
         let id = created.expect(201).json()["payment_id"].clone();
         starts.push(json!({ "payment_id": id, "payment_method": "ideal" }));
     }
-    // One start hangs until the vendor's deadline; of the others each that meets it is refused.
+    // One start hangs until the provider deadline; other starts that find no place are refused.
     server
         .fault("sandbox-test", "timeout-before-effect", 1)
         .await;
@@ -90,7 +90,7 @@ async fn what_waits_for_a_vendor_holds_up_nobody_else() {
     for body in &starts {
         let started = async || {
             let answer = server.post(server.test_key(), path, body).await;
-            // 409: the outcome of the one that hung is being found out.
+            // 409 while the gateway determines the outcome of the start that hung.
             (answer.status == 200).then_some(answer)
         };
         server.wait_for("a start", started).await;

@@ -1,13 +1,13 @@
-//! Return, callback and query meet: one transition, one event, whichever comes first.
+//! Return, callback and query race: one transition and one event, in every order.
 
 use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, Server};
+use crate::harness::{Server, TEST_TIMEOUT};
 
-/// A way in which the gateway learns that a payment was made.
+/// A path on which the gateway learns that a payment was made.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Callback,
@@ -15,14 +15,14 @@ enum Way {
     Query,
 }
 
-/// The first question of the schedule comes after five minutes.
+/// Seconds after which the first scheduled query is due.
 const ASKED_AFTER: u64 = 301;
-/// How much of that has passed before a race begins: a callback that is signed just before the clock
-/// moves on must not be five minutes old when it arrives.
+/// Seconds that pass before a race, so that a callback signed just before the clock moves is less than five
+/// minutes old when it arrives.
 const WAITED: u64 = 240;
 
 impl Way {
-    /// Goes; the question is asked once the clock has moved by `seconds`.
+    /// Reports the payment. For a query, advances the clock by `seconds`, after which the query is due.
     async fn go(self, server: &Server, attempt: &Value, back: &str, seconds: u64) {
         match self {
             Self::Callback => drop(server.tell(attempt, "captured", "49.90").await.expect(200)),
@@ -32,7 +32,7 @@ impl Way {
     }
 }
 
-/// A payment that was paid without any news of it.
+/// A payment that was paid while the gateway received no report.
 async fn silently_paid(server: &Server) -> (Value, Value, String) {
     let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "callback-never", 1).await;
@@ -155,7 +155,7 @@ async fn wait_for_entry(server: &Server) -> Value {
         if let Some(entry) = server.books("sandbox-test").await.pop() {
             return entry;
         }
-        assert!(began.elapsed() < PATIENCE, "the start never arrived");
+        assert!(began.elapsed() < TEST_TIMEOUT, "the start never arrived");
         tokio::task::yield_now().await;
     }
 }

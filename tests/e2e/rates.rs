@@ -1,4 +1,4 @@
-//! Exchange rates from sources: the operator's file and the European Central Bank's, over changes, failures and
+//! Exchange rates from the operator's file and the European Central Bank (ECB), during changes, failures and
 //! restarts.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::harness::{Answer, Server, fresh_folder, merge, new_payment, unique};
 use crate::receiver::{Receiver, Reply};
 
-/// Writes a file of the configuration beside its place and moves it in.
+/// Replaces a configuration file atomically.
 fn put(folder: &Path, name: &str, text: &str) {
     let config = folder.join("config");
     std::fs::create_dir_all(&config).unwrap();
@@ -39,7 +39,7 @@ async fn with_file(rates: &str) -> Server {
     Server::in_folder(folder).await
 }
 
-/// A merchant with a test key. Its own rates are those that the body says.
+/// A merchant with a test key. The body may set the merchant's own rates.
 async fn merchant(server: &Server, body: Value) -> (u64, String) {
     let mut whole = json!({ "name": format!("Shop {}", unique()) });
     merge(&mut whole, body);
@@ -57,7 +57,7 @@ async fn asked(server: &Server, key: &str, amount: &str, currency: &str) -> Answ
     server.post(key, "/api/v1/payments", &body).await
 }
 
-/// A new payment's US dollars, its rate, whose that is, and of when.
+/// US dollars, rate, rate source and rate time of a new payment.
 async fn converted(server: &Server, key: &str, amount: &str, currency: &str) -> [Value; 4] {
     let payment = asked(server, key, amount, currency)
         .await
@@ -76,7 +76,7 @@ async fn kept(server: &Server, payment: &Value) -> [Value; 4] {
     })
 }
 
-/// What the currency would be converted with.
+/// The rate that currently applies to a currency.
 async fn rate(server: &Server, merchant: u64, currency: &str) -> Value {
     let path = format!("/merchants/{merchant}/rates");
     let listed = server.admin("GET", &path, None).await.expect(200).json();
@@ -221,15 +221,15 @@ async fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
         server.wait_for(expected, is_said).await;
         assert_eq!(rate(&server, id, "GBP").await["rate"], "1.35", "{text}");
     }
-    becomes(server.folder(), &file(ago(HOUR), "0.6"), "1.8").await;
-    // Another file, and none.
-    put(server.folder(), "other.toml", &file(ago(HOUR), "0.5"));
+    becomes(server.folder(), &file(ago(HOUR), "0.75"), "1.44").await;
+    // Another file, then none.
+    put(server.folder(), "other.toml", &file(ago(HOUR), "0.675"));
     put(
         server.folder(),
         "kassette.toml",
         "[rates]\nfile = \"other.toml\"\n",
     );
-    becomes(server.folder(), "gone", "2.16").await;
+    becomes(server.folder(), "gone", "1.6").await;
     put(server.folder(), "kassette.toml", "");
     let is_gone = async || {
         rate(&server, id, "GBP").await["rate"]
@@ -278,7 +278,7 @@ async fn a_sources_rate_ages_by_its_own_date() {
     );
 }
 
-/// The bank's file.
+/// The ECB's file with one day of rates.
 fn table(day: Timestamp, gbp: &str) -> String {
     let day = day.strftime("%Y-%m-%d");
     format!(
@@ -295,7 +295,7 @@ fn full(text: &str) -> Reply {
     Reply::Full(200, String::new(), text.as_bytes().to_vec())
 }
 
-/// Where the bank is, by another path each time: a changed address is asked at once.
+/// Sets the ECB's address. A new path on each call makes the gateway fetch immediately.
 fn at(folder: &Path, bank: &Receiver, path: &str) {
     let main = format!(
         "[rates]\necb = true\necb_url = \"http://{}/{path}\"\n",
@@ -386,12 +386,12 @@ async fn the_banks_rates_are_fetched_and_outlast_its_failures_and_a_restart() {
         .await;
     assert!(failed >= count as u64, "{failed}");
 
-    // It is asked again by itself, and what it has then counts.
+    // The gateway fetches automatically again and uses the new rates.
     bank.answer(full(&table(ago(HOUR), "0.8")));
     server.advance(15).await;
     until_rate(&server, id, "1.35").await;
 
-    // What was fetched last is there at once, though the bank is away.
+    // After a restart, the last fetched rates apply immediately, although the ECB cannot be reached.
     let folder: Arc<TempDir> = server.stop().await;
     bank.answer(Reply::Status(503));
     let server = Server::in_folder(folder).await;
@@ -400,7 +400,6 @@ async fn the_banks_rates_are_fetched_and_outlast_its_failures_and_a_restart() {
         [json!("135.00"), json!("1.35"), json!("ecb")]
     );
 
-    // Switched off, it is not used any more.
     put(server.folder(), "kassette.toml", "[rates]\necb = false\n");
     let is_gone = async || {
         rate(&server, id, "GBP").await["rate"]

@@ -1,5 +1,4 @@
-//! What a merchant's developer reads: a payment's details, the lists of payments and events, the page about the
-//! API.
+//! Read access of merchants: payment details, the lists of payments and events, and the API page.
 
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
     list.map(|each| each[field].as_str().unwrap()).collect()
 }
 
-/// A payment that was declined once, and paid with the next attempt; its page.
+/// A payment that was declined once and paid with the next attempt, and its page.
 async fn declined_then_paid(server: &Server, key: &str) -> (Value, String) {
     let (payment, url) = server.started(key, "ideal", json!({})).await;
     server.pay(&url, "decline").await.expect(303);
@@ -66,15 +65,22 @@ async fn the_details_of_a_payment_tell_what_happened_to_it() {
         fields,
         [
             "attempts",
+            "checkout_mode",
             "completed_at",
             "created_at",
+            "customer_email",
             "disputes",
             "events",
             "expires_at",
+            "metadata",
+            "movements",
             "paid_at",
             "payment",
             "refunded_amount",
             "refunds",
+            "return_url",
+            "review",
+            "short",
         ]
     );
     assert_eq!(told["payment"], server.payment(&key, &payment).await);
@@ -107,7 +113,7 @@ async fn the_details_of_a_payment_tell_what_happened_to_it() {
     ] {
         assert!(texts(&told["events"], "type").contains(&kind), "{told}");
     }
-    // Of no other environment and no other merchant.
+    // Keys of another environment or another merchant do not find it.
     let (_, other, _) = server.merchant(json!({})).await;
     for key in [&live, &other] {
         server
@@ -163,7 +169,7 @@ async fn a_reseller_reads_the_details_of_its_own_payments_alone() {
     assert_eq!(told["payment"]["client_ref"], asked["client_ref"]);
     assert_eq!(told["payment"]["merchant_id"], merchant);
     assert_eq!(texts(&told["attempts"], "state"), ["open"]);
-    // The merchant reads it at its own path, another reseller nowhere.
+    // The merchant reads it at the merchant path; another reseller cannot read it.
     server.get(&key, &details(&payment)).await.expect(200);
     server
         .get(&reseller.live, &details(&payment))
@@ -183,7 +189,7 @@ async fn a_reseller_reads_the_details_of_its_own_payments_alone() {
         .error();
 }
 
-/// Every page of a list, one item each.
+/// Items of all pages of a list, with one item per page.
 async fn all(server: &Server, key: &str, path: &str, list: &str) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -244,10 +250,38 @@ async fn events_are_listed_as_they_were_delivered_and_for_those_without_an_endpo
     )
     .await;
     assert_eq!(recent, listed[..3]);
-    assert_eq!(
-        all(server, &live, "/api/v1/events?", "events").await,
-        Vec::<Value>::new()
-    );
+    let text = |of: &Value, field: &str| of[field].as_str().unwrap().to_owned();
+    let (id, early_id) = (text(&payment, "payment_id"), text(&early, "payment_id"));
+    let order = text(&early, "order_id");
+    for (query, expected) in [
+        (format!("until={since}"), &listed[3..]),
+        (format!("payment_id={id}"), &listed[..4]),
+        (format!("order_id={order}"), &listed[4..]),
+        (
+            format!("order_id={order}&payment_id={early_id}"),
+            &listed[4..],
+        ),
+        (format!("order_id={order}&payment_id={id}"), &[][..]),
+        (
+            format!("payment_id={id}&type=payment.completed"),
+            &listed[..1],
+        ),
+        ("order_id=unknown".into(), &[]),
+    ] {
+        let path = format!("/api/v1/events?{query}");
+        assert_eq!(
+            all(server, &key, &path, "events").await,
+            expected,
+            "{query}"
+        );
+    }
+    let others = format!("/api/v1/events?payment_id={id}");
+    for path in ["/api/v1/events?", &others] {
+        assert_eq!(
+            all(server, &live, path, "events").await,
+            Vec::<Value>::new()
+        );
+    }
 }
 
 #[tokio::test]
@@ -277,7 +311,7 @@ async fn lists_refuse_what_is_no_cursor_time_status_type_or_limit() {
         let refused = server.get(&key, &format!("/api/v1/{path}")).await;
         assert_eq!(refused.expect(422).json()["field"], field, "{path}");
     }
-    // A cursor of another environment's list is none of this one's.
+    // A cursor of another environment's list is refused.
     for _ in 0..2 {
         server.started(&key, "ideal", json!({})).await;
     }

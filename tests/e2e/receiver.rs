@@ -1,4 +1,4 @@
-//! A merchant's server that gets events: notes the very bytes and answers as it is told.
+//! A merchant's server for events: records the exact bytes and responds as the test configures it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,44 +13,39 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::harness::{PATIENCE, Server, merge};
+use crate::harness::{Server, TEST_TIMEOUT, merge};
 
-/// What a receiver does with a request.
+/// Reaction of a receiver to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Answers with a status and a short body.
+    /// Responds with this status and a short body.
     Status(u16),
-    /// Answers with a status, more header lines and a body.
+    /// Responds with this status, additional header lines and body.
     Full(u16, String, Vec<u8>),
-    /// Never answers.
     Silence,
-    /// Answers 200 when it is told to.
+    /// Responds with 200 once notified.
     Held(Arc<Notify>),
-    /// Breaks the connection with a reset.
     Reset,
-    /// Closes the connection in the middle of the answer.
+    /// Closes the connection in the middle of the response.
     HangUp,
-    /// Answers 200 and then gives a byte of its body now and then.
+    /// Responds with 200 and sends the body slowly, byte by byte.
     SlowBody,
-    /// Answers with a status and more header lines, and stops in the middle of the body.
+    /// Responds with this status and additional header lines, and stops in the middle of the body.
     Unfinished(u16, String),
-    /// Answers 200 with a body that never ends.
     EndlessBody,
-    /// Answers with headers that never end.
     EndlessHeaders,
 }
 
-/// A request as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
-    /// Request line and headers, with the empty line.
+    /// Request line and headers, including the empty line.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     pub(crate) at: SystemTime,
 }
 
 impl Got {
-    /// All values of a header, by its name in lower case.
+    /// All values of a header with this name, in any case.
     pub(crate) fn headers(&self, name: &str) -> Vec<&str> {
         let lines = self.head.split("\r\n").skip(1);
         let pairs = lines.filter_map(|line| line.split_once(": "));
@@ -60,7 +55,7 @@ impl Got {
             .collect()
     }
 
-    /// The one value of a header.
+    /// Value of a header that must occur exactly once.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
         let values = self.headers(name);
@@ -72,7 +67,7 @@ impl Got {
         self.header("x-service-event-id")
     }
 
-    /// When it arrived, milliseconds since 1970.
+    /// Time of arrival, in milliseconds since 1970.
     pub(crate) fn at_unix_ms(&self) -> f64 {
         let since = self.at.duration_since(UNIX_EPOCH).unwrap();
         since.as_secs_f64() * 1000.0
@@ -91,7 +86,7 @@ impl Got {
         self.event()["type"].as_str().unwrap().to_owned()
     }
 
-    /// Whether the secret signed exactly these bytes, in exactly the form of the spec.
+    /// Whether the secret signed exactly these bytes. Asserts the format that the SPEC requires.
     pub(crate) fn is_signed_by(&self, secret: &str) -> bool {
         let (id, timestamp) = (self.event_id(), self.header("x-service-timestamp"));
         let lower_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -104,7 +99,7 @@ impl Got {
     }
 }
 
-/// `v1=` and the digest over `timestamp.id.body`, keyed with the secret as it was shown.
+/// `v1=` and the hex HMAC-SHA256 of `timestamp.id.body`, keyed with the secret as shown.
 pub(crate) fn signature(secret: &str, timestamp: &str, id: &str, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(timestamp.as_bytes());
@@ -115,7 +110,7 @@ pub(crate) fn signature(secret: &str, timestamp: &str, id: &str, body: &[u8]) ->
     format!("v1={}", hex::encode(mac.finalize().into_bytes()))
 }
 
-/// A listener that plays a merchant's server until the test ends.
+/// A listener that acts as a merchant's server until the test ends.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     script: Arc<Script>,
@@ -128,12 +123,12 @@ struct Script {
 }
 
 impl Receiver {
-    /// Answers 200 to everything.
+    /// Responds to every request with 200.
     pub(crate) async fn new() -> Self {
         Self::answering(Reply::Status(200)).await
     }
 
-    /// Answers everything alike.
+    /// Responds to every request in the same way.
     pub(crate) async fn answering(reply: Reply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -156,22 +151,22 @@ impl Receiver {
         format!("http://{}/hook?shop=1", self.address)
     }
 
-    /// From now on.
+    /// Sets the reaction to all requests from now on.
     pub(crate) fn answer(&self, reply: Reply) {
         *self.script.otherwise.lock() = reply;
     }
 
-    /// For the requests to come, one each; then as before.
+    /// Sets the reactions to the next requests, one for each. Later requests get the usual reaction.
     pub(crate) fn answer_next(&self, replies: impl IntoIterator<Item = Reply>) {
         self.script.next.lock().extend(replies);
     }
 
-    /// Everything that arrived, oldest first.
+    /// All received requests, oldest first.
     pub(crate) fn got(&self) -> Vec<Got> {
         self.script.got.lock().clone()
     }
 
-    /// Waits until so many requests have arrived.
+    /// Waits until at least this many requests have arrived.
     #[track_caller]
     pub(crate) fn wait(&self, number: usize) -> impl Future<Output = Vec<Got>> {
         let caller = std::panic::Location::caller();
@@ -182,7 +177,7 @@ impl Receiver {
                 if got.len() >= number {
                     return got;
                 }
-                let late = began.elapsed() > PATIENCE;
+                let late = began.elapsed() > TEST_TIMEOUT;
                 assert!(!late, "{} of {number} arrived: {caller}", got.len());
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -190,7 +185,6 @@ impl Receiver {
     }
 }
 
-/// Serves one connection, request after request.
 async fn serve(mut stream: TcpStream, script: &Script) -> std::io::Result<()> {
     let mut buffer = Vec::new();
     loop {
@@ -226,7 +220,7 @@ async fn serve(mut stream: TcpStream, script: &Script) -> std::io::Result<()> {
     }
 }
 
-/// Answers; whether the connection goes on.
+/// Sends the reply. False if the connection must be closed.
 pub(crate) async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
     let (status, headers, body) = match reply {
         Reply::Status(status) => (status, String::new(), b"said".to_vec()),
@@ -236,7 +230,7 @@ pub(crate) async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Res
         }
         Reply::Full(status, headers, body) => (status, headers, body),
         Reply::Silence => {
-            // Until the other side gives up.
+            // Wait until the client closes the connection.
             let _ = stream.read_u8().await;
             return Ok(false);
         }
@@ -281,7 +275,7 @@ pub(crate) async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Res
         }
     };
     if [204, 304].contains(&status) {
-        // These have no body, and none may be announced.
+        // These statuses allow neither a body nor a `Content-Length`.
         let head = format!("HTTP/1.1 {status} Said\r\n{headers}\r\n");
         stream.write_all(head.as_bytes()).await?;
         return Ok(true);
@@ -293,14 +287,13 @@ pub(crate) async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Res
     Ok(true)
 }
 
-/// An endpoint that was made.
 pub(crate) struct Hook {
     pub(crate) id: String,
     pub(crate) secret: String,
 }
 
 impl Server {
-    /// Makes a test endpoint of a merchant; `more` overrides or adds fields.
+    /// Creates a test endpoint for a merchant; `more` overrides or adds fields.
     pub(crate) async fn hook(&self, merchant: u64, to: &Receiver, more: Value) -> Hook {
         let mut body = json!({ "url": to.url(), "environment": "test" });
         merge(&mut body, more);
@@ -316,7 +309,7 @@ impl Server {
         }
     }
 
-    /// Does something with an endpoint.
+    /// Performs an action on an endpoint, for example `test` or `deliver`.
     pub(crate) async fn hook_act(&self, hook: &Hook, act: &str, body: Value) -> Value {
         let path = format!("/webhook-endpoints/{}/{act}", hook.id);
         let answer = self.admin("POST", &path, Some(&body)).await;
@@ -324,7 +317,6 @@ impl Server {
         answer.json()
     }
 
-    /// Changes an endpoint.
     pub(crate) async fn change_hook(&self, hook: &Hook, patch: Value) -> Value {
         let path = format!("/webhook-endpoints/{}", hook.id);
         self.admin("PATCH", &path, Some(&patch))
@@ -333,7 +325,7 @@ impl Server {
             .json()
     }
 
-    /// Everything that was or is to be delivered to an endpoint, newest first.
+    /// All deliveries of an endpoint, newest first.
     pub(crate) async fn deliveries(&self, hook: &Hook) -> Vec<Value> {
         let path = format!("/deliveries?limit=100&endpoint_id={}", hook.id);
         let (mut all, mut cursor) = (Vec::new(), String::new());
@@ -348,13 +340,12 @@ impl Server {
         }
     }
 
-    /// A delivery as it stands.
     pub(crate) async fn delivery(&self, id: &Value) -> Value {
         let path = format!("/deliveries/{}", id.as_str().unwrap());
         self.admin("GET", &path, None).await.expect(200).json()
     }
 
-    /// Waits until nothing is on its way to an endpoint any more.
+    /// Waits until no delivery of an endpoint is pending.
     pub(crate) async fn settled(&self, hook: &Hook) -> Vec<Value> {
         self.wait_for("the deliveries' end", async || {
             let all = self.deliveries(hook).await;
@@ -365,7 +356,7 @@ impl Server {
         .await
     }
 
-    /// Waits until a delivery has so many attempts behind it.
+    /// Waits until a delivery has at least this many attempts.
     pub(crate) async fn attempted(&self, id: &Value, times: usize) -> Value {
         self.wait_for("the attempt", async || {
             let now = self.delivery(id).await;
@@ -381,8 +372,8 @@ impl Server {
         next.as_second() - self.now().await
     }
 
-    /// Moves the clock until a delivery was attempted once more. A circuit may hold an attempt back
-    /// for a minute.
+    /// Advances the clock until a delivery has another attempt. A circuit breaker may delay the attempt by a
+    /// minute.
     pub(crate) async fn attempt_again(&self, delivery: &Value) -> Value {
         let made = delivery["attempts"].as_array().unwrap().len();
         let seconds = self.seconds_to(delivery).await.max(0);

@@ -1,8 +1,8 @@
-//! The receivers of `tests/receivers/`, which config/webhooks.md shows, against bytes that the server
-//! really sent, and against the traps of the spec.
+//! The receivers of `tests/receivers/`, which config/webhooks.md shows, against bytes that the server really sent
+//! and against the pitfalls in the SPEC.
 //!
-//! Rust's runs always. The others need an interpreter that a machine may not have, so they are
-//! ignored unless asked for: `.ci/run` installs the interpreters and asks.
+//! The Rust receiver always runs. The others are ignored by default, because they need interpreters that a machine
+//! may not have; `.ci/run` installs the interpreters and runs them.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{PATIENCE, shared};
+use crate::harness::{TEST_TIMEOUT, shared};
 use crate::receiver::{Receiver, signature};
 
 #[path = "../receivers/receiver.rs"]
 mod rust;
 
-/// A delivery: what a receiver sees of it.
+/// A delivery as its receiver sees it.
 #[derive(Clone, Debug)]
 struct Sent {
     id: String,
@@ -32,7 +32,7 @@ impl Sent {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The same with another body, rightly signed at a time.
+    /// A delivery with another body, correctly signed at this time.
     fn signed(&self, secret: &str, timestamp: i64, body: Vec<u8>) -> Self {
         let timestamp = timestamp.to_string();
         let signature = signature(secret, &timestamp, &self.id, &body);
@@ -45,13 +45,13 @@ impl Sent {
     }
 }
 
-/// Real deliveries of one endpoint in live: a paid payment's and a test's.
+/// Real deliveries of a live endpoint: of a completed payment and of a test event.
 struct Capture {
     secret: String,
     order: Value,
     pending: Sent,
     completed: Sent,
-    /// The completed one delivered again.
+    /// The redelivery of `completed`.
     again: Sent,
     test: Sent,
 }
@@ -105,7 +105,7 @@ async fn capture() -> Capture {
     }
 }
 
-/// A shop's receiver that runs, its folder, and where it listens.
+/// A running receiver, its folder and its port.
 struct Shop {
     folder: tempfile::TempDir,
     port: u16,
@@ -126,7 +126,7 @@ fn receivers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/receivers")
 }
 
-/// Where the shops' orders stand: the one that was paid, and one that was not.
+/// Folder with the shop's orders: the order that was paid and another one.
 fn folder(order: &Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut other = order.clone();
@@ -148,9 +148,9 @@ impl Shop {
         }
     }
 
-    /// During a rotation a receiver has two secrets, and either is good.
+    /// During a rotation, a receiver has two secrets and accepts either.
     fn secrets(capture: &Capture) -> String {
-        format!("whsec_{} {}", "o".repeat(43), capture.secret)
+        format!("whsec_{} {}", "o".repeat(44), capture.secret)
     }
 
     async fn rust(capture: &Capture) -> Self {
@@ -162,7 +162,7 @@ impl Shop {
         Self::new(folder, port, None)
     }
 
-    /// An interpreter whose program says where it listens.
+    /// Starts an interpreted receiver, which prints its port.
     fn interpreted(capture: &Capture, interpreter: &str, file: &str) -> Self {
         let folder = folder(&capture.order);
         let mut child = Command::new(interpreter)
@@ -180,7 +180,7 @@ impl Shop {
         Self::new(folder, port.parse().unwrap(), Some(child))
     }
 
-    /// PHP's own server, which has to be told a port.
+    /// Starts PHP's built-in server, which needs a fixed port.
     async fn php(capture: &Capture) -> Self {
         let began = Instant::now();
         loop {
@@ -197,12 +197,12 @@ impl Shop {
                 .spawn()
                 .unwrap_or_else(|error| panic!("php: {error}; install php-cli"));
             let mut shop = Self::new(folder, port, Some(child));
-            // Until it listens, or has ended because another process took the port.
+            // Wait until it listens, or ends because another process has taken the port.
             loop {
                 if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
                     return shop;
                 }
-                assert!(began.elapsed() < PATIENCE, "PHP does not listen");
+                assert!(began.elapsed() < TEST_TIMEOUT, "PHP does not listen");
                 if shop.child.as_mut().unwrap().try_wait().unwrap().is_some() {
                     break;
                 }
@@ -211,7 +211,6 @@ impl Shop {
         }
     }
 
-    /// Delivers; the status that came back.
     async fn deliver(&self, sent: &Sent) -> u16 {
         let mut request = self
             .http
@@ -230,7 +229,7 @@ impl Shop {
         response.status().as_u16()
     }
 
-    /// What it has processed: id, type, outcome.
+    /// The receiver's log: ID, type and outcome of each processed event.
     fn log(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.folder.path().join("events.log"));
         let log = log.unwrap_or_default();
@@ -238,13 +237,13 @@ impl Shop {
     }
 }
 
-/// Everything that a receiver must get right.
+/// Checks all requirements on a receiver.
 async fn check(shop: &Shop, capture: &Capture) {
     let secret = &capture.secret;
     let real = &capture.completed;
     let now: i64 = real.timestamp.parse().unwrap();
 
-    // What must be refused comes first: none of it may leave a trace.
+    // Invalid deliveries come first: none of them may have an effect.
     let spoilt = |spoil: &dyn Fn(&mut Sent)| {
         let mut sent = real.clone();
         spoil(&mut sent);
@@ -366,7 +365,7 @@ async fn check(shop: &Shop, capture: &Capture) {
     }
     assert!(shop.log().is_empty(), "{:?}", shop.log());
 
-    // What the server sent, twice each: the second changes nothing and is answered alike.
+    // Each delivery is sent two times. The second one gets the same response and has no effect.
     for sent in [&capture.test, &capture.pending, real] {
         for _ in 0..2 {
             assert_eq!(shop.deliver(sent).await, 200);
@@ -380,7 +379,7 @@ async fn check(shop: &Shop, capture: &Capture) {
     ];
     assert_eq!(shop.log(), expected);
 
-    // Rightly signed, and yet no reason to hand anything over.
+    // Correctly signed events for which the shop must not ship anything.
     for (nth, (from, to)) in [
         ("payment.completed", "payment.imagined"),
         ("\"completed\"", "\"processing\""),
@@ -407,7 +406,7 @@ async fn check(shop: &Shop, capture: &Capture) {
             "{to}: {last}"
         );
     }
-    // A clock that is a little off.
+    // A clock that differs by less than the tolerance.
     let id = "e".repeat(32);
     let body = replaced(&real.body, &real.id, &id);
     let new = Sent { id, ..real.clone() };
@@ -417,7 +416,6 @@ async fn check(shop: &Shop, capture: &Capture) {
     );
 }
 
-/// A body with another text in one place.
 fn replaced(body: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = String::from_utf8(body.to_vec()).unwrap();
     assert!(text.contains(from), "{from}: {text}");
@@ -467,4 +465,30 @@ fn the_page_shows_what_the_receivers_run() {
             "{file}: config/webhooks.md shows another one"
         );
     }
+}
+
+/// The function `is_fresh` in `config/payments.md`.
+#[tokio::test]
+#[ignore = "needs python3: .ci/run installs it and runs this"]
+async fn a_receiver_that_asks_dev_for_its_clock_takes_deliveries_after_a_jump() {
+    let server = crate::harness::Server::fresh().await;
+    server.advance(24 * 3600).await;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/payments.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let code = page.split("```python\n").nth(1).unwrap();
+    let code = code.split("```").next().unwrap();
+    let script = format!("{code}\nprint(is_fresh({}))", server.now().await);
+    let is_fresh = |admin: &str| {
+        let ran = Command::new("python3")
+            .args(["-c", &script])
+            .env("KASSETTE_DEV_ADMIN", admin)
+            .env("KASSETTE_OPERATOR_TOKEN", server.operator_token())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.success(), "{text}");
+        String::from_utf8(ran.stdout).unwrap().trim() == "True"
+    };
+    assert!(is_fresh(server.admin_base()));
+    assert!(!is_fresh(""), "it comes from the future");
 }

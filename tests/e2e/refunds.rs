@@ -1,5 +1,5 @@
-//! Money that is given back, at the sandbox: who may, how much, once, and what becomes of it. What each
-//! provider does with a refund is tried in `tests/providers`.
+//! Refunds at the sandbox: permissions, amounts, idempotency and outcomes. `tests/providers` tests the refunds of
+//! each provider.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::harness::{Answer, Server, fresh_folder, shared, unique};
 use crate::receiver::Receiver;
 
 const DAY: u64 = 86_400;
-/// Short, because tests wait for it.
+/// Short, because tests wait until it expires.
 const DEADLINE: &str = "[payments]\nprovider_deadline_ms = 1500\n";
 
-/// A shop whose key may give back, and its payment's page.
+/// A shop whose key may refund.
 struct Shop<'s> {
     server: &'s Server,
     merchant: u64,
@@ -33,7 +33,7 @@ impl<'s> Shop<'s> {
         }
     }
 
-    /// A payment that was paid, and its payer's page.
+    /// A completed payment and the address of its payer's page.
     async fn paid(&self) -> (Value, String) {
         let (payment, page) = self.server.started(&self.key, "ideal", json!({})).await;
         self.server.pay(&page, "approve").await.expect(303);
@@ -45,7 +45,7 @@ impl<'s> Shop<'s> {
         self.server.refund(&self.key, payment, more).await
     }
 
-    /// A refund that was made.
+    /// Creates a refund and asserts that it was accepted.
     async fn refunded(&self, payment: &Value, more: Value) -> Value {
         self.refund(payment, more).await.expect(201).json()
     }
@@ -58,7 +58,7 @@ impl<'s> Shop<'s> {
         self.server.refund_until(&self.key, refund, status).await
     }
 
-    /// What the vendor has given back of it.
+    /// Amount that the provider has refunded for the payment's only attempt.
     async fn gone(&self, payment: &Value) -> String {
         let entries = self.server.entries(payment).await;
         let [entry] = entries.as_slice() else {
@@ -67,7 +67,7 @@ impl<'s> Shop<'s> {
         entry["refunded"].as_str().unwrap().to_owned()
     }
 
-    /// Open lines of a kind about it.
+    /// Open work items of a kind for the payment.
     async fn lines(&self, payment: &Value, kind: &str) -> Vec<Value> {
         let mut lines = self.server.work(payment).await;
         lines.retain(|line| line["kind"] == kind && line["done_at"].is_null());
@@ -99,7 +99,8 @@ async fn a_refund_is_made_read_and_told_and_the_payment_stays_as_it_is() {
     let expected = json!({
         "refund_id": id, "payment_id": payment["payment_id"], "amount": "10.00",
         "currency": "EUR", "status": "succeeded", "reason": "The parcel came back",
-        "origin": "merchant", "claim_url": null, "created_at": refund["created_at"],
+        "origin": "merchant", "bucket": "own", "failure": null, "reversed_amount": "0.00",
+        "claim_url": null, "created_at": refund["created_at"],
     });
     assert_eq!(refund, expected);
     assert!(
@@ -247,7 +248,7 @@ async fn what_is_wrong_with_a_request_is_said_in_the_order_of_all_endpoints() {
         (json!({ "reason": "two\nlines" }), "reason"),
         (json!({ "currency": "EUR" }), "currency"),
     ] {
-        // Shape goes before whose it is.
+        // The request's fields are checked before the payment is read.
         for of in [&payment, &unknown] {
             let refused = shop.refund(of, more.clone()).await.expect(422);
             assert_eq!(refused.json()["field"], field, "{more}");
@@ -278,7 +279,7 @@ async fn the_same_key_is_the_same_refund_and_other_data_is_a_conflict() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let (payment, _) = shop.paid().await;
-    // A payment's key is another kind of key.
+    // The idempotency key of a payment is independent of those of refunds.
     let key = format!("order-{}", unique());
     let other = server
         .create(&shop.key, json!({ "idempotency_key": key }))
@@ -305,11 +306,11 @@ async fn the_same_key_is_the_same_refund_and_other_data_is_a_conflict() {
     assert_eq!(refused.json()["code"], "idempotency_conflict");
     shop.refund(&other, asked.clone()).await.expect(409);
     assert_eq!(shop.gone(&payment).await, "10.00");
-    // Another merchant's, and the other environment's, is another.
+    // Keys of another merchant or environment are independent.
     let second = Shop::new(server).await;
     let (its, _) = second.paid().await;
     second.refund(&its, asked.clone()).await.expect(201);
-    // What was asked for as all that is left is found again when nothing is.
+    // A request for the whole remainder is also replayed after the remainder was refunded.
     let rest = json!({ "idempotency_key": format!("rest-{}", unique()) });
     let all = shop.refunded(&payment, rest.clone()).await;
     assert_eq!(shop.refund(&payment, rest).await.expect(200).json(), all);
@@ -428,13 +429,13 @@ async fn a_refund_whose_answer_is_lost_is_pending_until_it_is_found_and_is_made_
     ] {
         let (payment, _) = shop.paid().await;
         server.fault("sandbox-test", fault, 1).await;
-        // Else its news would be as good as an answer.
+        // A callback would also reveal the outcome.
         server.fault("sandbox-test", "callback-never", 1).await;
         let body = json!({ "idempotency_key": format!("lost-{}", unique()) });
         let refund = shop.refunded(&payment, body.clone()).await;
         assert_eq!(refund["status"], "pending", "{fault}");
         assert_eq!(shop.gone(&payment).await, effect, "{fault}");
-        // Its money is taken up meanwhile.
+        // The refund already reserves its amount.
         shop.refund(&payment, json!({ "amount": "0.01" }))
             .await
             .expect(422);
@@ -443,7 +444,7 @@ async fn a_refund_whose_answer_is_lost_is_pending_until_it_is_found_and_is_made_
             refund["refund_id"],
             "{fault}"
         );
-        // Asked once no request can be under way any more.
+        // The query comes when no request can be in flight any longer.
         for _ in 0..5 {
             server.advance(60).await;
         }
@@ -487,7 +488,7 @@ async fn a_refund_that_nothing_is_heard_of_is_for_a_person_after_35_days() {
         server.advance(DAY).await;
         assert!(shop.lines(&payment, "refund").await.is_empty());
     }
-    // Each question comes up to a tenth later.
+    // Each query is delayed by up to a tenth of its interval.
     for _ in 0..6 {
         server.advance(DAY).await;
     }
@@ -498,7 +499,7 @@ async fn a_refund_that_nothing_is_heard_of_is_for_a_person_after_35_days() {
         (&json!("49.90"), &json!("EUR"))
     );
     assert_eq!(shop.until(&refund, "pending").await["status"], "pending");
-    // The money is not given away a second time.
+    // The reserved amount cannot be refunded again.
     shop.refund(&payment, json!({ "amount": "0.01" }))
         .await
         .expect(422);
@@ -543,6 +544,16 @@ async fn a_refund_that_fails_after_it_succeeded_opens_its_amount_again() {
     let events = server.events(&payment).await;
     let told = events.iter().filter(|kind| *kind == "payment.refunded");
     assert_eq!(told.count(), 2, "one for each that succeeded");
+    let failed = events
+        .iter()
+        .filter(|kind| *kind == "payment.refund_failed");
+    assert_eq!(failed.count(), 1, "it had been reported as succeeded");
+    let own = format!("/api/v1/refunds/{}", refund["refund_id"].as_str().unwrap());
+    let failed = server.get(&shop.key, &own).await.expect(200).json();
+    assert_eq!(
+        (&failed["failure"]["code"], &failed["reversed_amount"]),
+        (&json!("came_back"), &json!("49.90"))
+    );
 }
 
 #[tokio::test]
@@ -585,7 +596,7 @@ async fn what_is_given_back_in_the_vendors_dashboard_is_told_apart_and_counts() 
 }
 
 #[tokio::test]
-async fn disputed_money_is_not_given_back() {
+async fn a_dispute_that_a_refund_ends_does_not_keep_the_money_from_being_refunded() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let (payment, page) = shop.paid().await;
@@ -593,18 +604,23 @@ async fn disputed_money_is_not_given_back() {
     server.pay(&page, "dispute").await.expect(200);
     let told = async || (!shop.lines(&payment, "dispute").await.is_empty()).then_some(());
     server.wait_for("the dispute", told).await;
-    let refused = shop.refund(&payment, json!({ "amount": "0.01" })).await;
-    assert_eq!(refused.expect(422).json()["code"], "more_than_left");
-    server.pay(&page, "dispute_won").await.expect(200);
-    let won = async || {
-        let answer = shop.refund(&payment, json!({ "amount": "39.90" })).await;
-        (answer.status == 201).then_some(())
-    };
-    server.wait_for("the dispute's end", won).await;
+    shop.refunded(&payment, json!({ "amount": "39.90" })).await;
     assert_eq!(shop.gone(&payment).await, "49.90");
+    let ended = async || {
+        shop.lines(&payment, "dispute")
+            .await
+            .is_empty()
+            .then_some(())
+    };
+    server.wait_for("the dispute's end", ended).await;
+    let events = server.events(&payment).await;
+    assert!(
+        events.contains(&"payment.dispute_closed".into()),
+        "{events:?}"
+    );
 }
 
-/// A completed payment with a surplus: its payer paid in two tabs.
+/// A completed payment with a surplus, because its payer paid in two tabs, and the surplus work item.
 async fn paid_twice(server: &Server, key: &str) -> (Value, Value) {
     let payment = server.create(key, json!({})).await;
     let card = server.chosen(&payment, "credit_card").await;
@@ -638,7 +654,7 @@ async fn an_operator_gives_a_surplus_back_from_its_line_which_is_done_then() {
         let refused = server.admin("POST", &path, Some(&body)).await.expect(422);
         assert_eq!(refused.json()["field"], missing);
     }
-    // The merchant gives back what completed the payment, and no more.
+    // The merchant can refund the money that completed the payment, but not the surplus.
     shop.refund(&payment, json!({ "amount": "49.91" }))
         .await
         .expect(422);
@@ -667,7 +683,8 @@ async fn an_operator_gives_a_surplus_back_from_its_line_which_is_done_then() {
     assert!(shop.lines(&payment, "surplus").await.is_empty());
     let (code, _) = kassette(&server, &["work", "refund", id]);
     assert_eq!(code, 1, "the line is done");
-    // Both attempts' money went its own way, and the payment stands.
+    // The operator's and the merchant's refund each used the money of another attempt. The payment remains
+    // completed.
     let now = server.payment(&shop.key, &payment).await;
     assert_eq!(now["status"], "completed");
     let mine = shop.refunded(&payment, json!({})).await;
@@ -708,7 +725,7 @@ async fn an_operator_gives_an_excess_back_from_its_line_and_the_merchant_the_res
         })
         .await;
     assert_eq!(line["amount"], "1.00", "{line}");
-    // The merchant gives back what was due, and no more.
+    // The merchant can refund the amount due, but not the excess.
     let more = shop.refund(&payment, json!({ "amount": "49.91" })).await;
     more.expect(422);
     let (code, given) = kassette(&server, &["work", "refund", line["id"].as_str().unwrap()]);
@@ -724,7 +741,7 @@ async fn an_operator_gives_an_excess_back_from_its_line_and_the_merchant_the_res
     assert_eq!(shop.gone(&payment).await, "50.90");
 }
 
-/// `kassette …` as an operator types it: its exit code, and its JSON or what it said.
+/// Runs `kassette …` as an operator. Returns its exit code, and its JSON output or error text.
 fn kassette(server: &Server, words: &[&str]) -> (i32, Value) {
     let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(words)

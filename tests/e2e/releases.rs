@@ -1,4 +1,4 @@
-//! The plugin's latest release, from files that change while the gateway serves.
+//! The plugin's latest release, read from files that change while the gateway runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::harness::{Answer, Server, shared};
 
 const PATH: &str = "/api/v1/woocommerce/releases/latest";
 
-/// A release as an operator writes it.
+/// File of a release as an operator writes it.
 fn file(version: &str) -> String {
     format!(
         r#"version = "{version}"
@@ -37,7 +37,7 @@ impl Server {
         self.send(request).await
     }
 
-    /// Waits until this version is told, or none at all.
+    /// Waits until the endpoint returns this version, or no release if `version` is `None`.
     async fn tells(&self, version: Option<&str>) -> Answer {
         self.wait_for("the release", || async {
             let answer = self.latest("GET", None).await;
@@ -52,7 +52,7 @@ impl Server {
     }
 }
 
-/// What `config check` finds wrong with a folder's releases.
+/// Problems that `config check` finds in a folder's releases.
 fn checked(config: &Path) -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(["config", "check", "--json", "--without-modules", "--config"])

@@ -1,4 +1,4 @@
-//! Where money would have gone: the decisions of a gateway that serves, made again.
+//! Replay of a running gateway's recorded decisions with other modules or settings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::versions::other;
 
 const IDEAL: &str = "method.ideal";
 
-/// Makes the last decisions of iDEAL again by a module.
+/// Replays iDEAL's latest decisions with another module.
 async fn replay(server: &Server, query: &str, bytes: Vec<u8>) -> Answer {
     replay_of(server, IDEAL, query, bytes).await
 }
@@ -25,13 +25,13 @@ async fn replay_of(server: &Server, slot: &str, query: &str, bytes: Vec<u8>) -> 
     server.send(request.body(bytes)).await
 }
 
-/// The same by the active version with something else.
+/// Replays iDEAL's latest decisions with the active version and other inputs, for example settings.
 async fn tried(server: &Server, body: Value) -> Answer {
     let path = format!("/plugins/{IDEAL}/replay");
     server.admin("POST", &path, Some(&body)).await
 }
 
-/// Waits until the log has so many decisions: another node writes its own within a second.
+/// Waits until the log has this many decisions. Other nodes write theirs within a second.
 async fn recorded(server: &Server, decisions: u64) {
     let all = || async {
         let diff = tried(server, json!({ "settings": {} })).await;
@@ -40,7 +40,7 @@ async fn recorded(server: &Server, decisions: u64) {
     server.wait_for("all decisions to be recorded", all).await;
 }
 
-/// Payments of these amounts, started; their ids.
+/// Starts payments of these amounts and returns their IDs.
 async fn pay(server: &Server, amounts: &[&str]) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for amount in amounts {
@@ -55,7 +55,7 @@ async fn active(server: &Server) -> Vec<u8> {
     std::fs::read(server.plugin_dir().join(format!("{IDEAL}.wasm"))).unwrap()
 }
 
-/// What must be the same whenever it is asked.
+/// The diff without its cost, which differs between runs.
 fn figures(diff: &Value) -> Value {
     let mut figures = diff.clone();
     figures.as_object_mut().unwrap().remove("cost");
@@ -67,7 +67,7 @@ async fn the_active_version_differs_nowhere_and_another_exactly_where_it_decides
     let server = Server::fresh().await;
     pay(&server, &["0.01", "49.90", "100.00"]).await;
     let refused = pay(&server, &["100.01", "1234.56", "50000.00"]).await;
-    // A creation and a start each.
+    // One for each creation and one for each start.
     recorded(&server, 12).await;
 
     let same = replay(&server, "?last=1000000", active(&server).await).await;
@@ -106,7 +106,7 @@ async fn the_active_version_differs_nowhere_and_another_exactly_where_it_decides
     let examples = other["examples"].as_array().unwrap().iter();
     let told = examples.map(|each| each["payment_id"].as_str().unwrap().to_owned());
     assert_eq!(told.collect::<BTreeSet<_>>(), refused);
-    // What was tried serves nothing, and left nothing.
+    // The replayed version was not activated and left no error.
     let plugin = slot(&server, IDEAL).await;
     assert_eq!(
         (&plugin["active"]["digest"], &plugin["last_error"]),
@@ -120,7 +120,7 @@ async fn the_active_version_differs_nowhere_and_another_exactly_where_it_decides
     assert_eq!(last.expect(200).json()["decisions"], 2);
 }
 
-/// What a payment is of, in minor units: as its merchant reads it.
+/// Amount of a payment, in minor units, and its currency in the merchant API.
 async fn read_amount(server: &Server, key: &str, id: &str) -> (u64, String) {
     let path = format!("/api/v1/payments/{id}");
     let payment = server.get(key, &path).await.expect(200).json();
@@ -137,7 +137,7 @@ async fn a_candidate_for_large_payments_in_forints_moves_exactly_those_to_the_ce
     let rates = json!({ "fx_rates": { "HUF": "0.0027", "CZK": "0.043" } });
     server.change_merchant(id, rates).await;
 
-    // Around the limit and far from it, of more payments than are named where it is not said how many.
+    // Amounts around the limit and far from it; more payments than the default number of examples.
     let around = ["9999.99", "10000.00", "10000.01"].map(str::to_owned);
     let spread = (0..26_u64).map(|n| format!("{}.{:02}", 9_100 + 337 * n, (n * 37) % 100));
     let forints: Vec<String> = around.iter().cloned().chain(spread).collect();
@@ -170,7 +170,7 @@ async fn a_candidate_for_large_payments_in_forints_moves_exactly_those_to_the_ce
         (diff["decisions"] == 2 * made).then_some(diff)
     };
     let diff = server.wait_for("all decisions to be recorded", all).await;
-    // A creation and a start each.
+    // One for each creation and one for each start.
     assert_eq!(diff["differing"], 2 * large.len(), "{diff}");
     let moved = json!([{
         "currency": "HUF", "from": "sandbox-test", "to": SECOND, "payments": large.len(),
@@ -180,7 +180,7 @@ async fn a_candidate_for_large_payments_in_forints_moves_exactly_those_to_the_ce
     assert_eq!((&diff["reasons"], &diff["faults"]), (&json!([]), &json!(0)));
     assert_eq!(diff["reordered"], 0, "{diff}");
 
-    // Each is named, and what merchants read of them adds up to the same.
+    // Every payment is listed, and their amounts in the merchant API have the same sum.
     let named = |diff: &Value| -> BTreeSet<String> {
         let examples = diff["examples"].as_array().unwrap().iter();
         let ids = examples.map(|each| each["payment_id"].as_str().unwrap().to_owned());
@@ -285,7 +285,7 @@ async fn what_cannot_be_replayed_is_refused() {
     let provider = refused("provider.sandbox").await.expect(409).error();
     assert!(provider.contains("another version"), "{provider}");
     refused("method.nothing").await.expect(404).error();
-    // Another slot's refusals are not its own.
+    // Refusals for other slots are not shown at this one.
     assert_eq!(slot(&server, IDEAL).await["last_error"], Value::Null);
 }
 
@@ -335,7 +335,7 @@ async fn another_version_of_a_provider_s_module_is_tried_on_what_the_provider_sa
     let server = Server::configured("[plugins]\nrecord_conversations = true\n").await;
     let file = server.plugin_dir().join("provider.sandbox.wasm");
     let active = std::fs::read(&file).unwrap();
-    // Of one the gateway learns by asking, of the other from a callback.
+    // The gateway learns of one payment by a query and of the other by a callback.
     server.fault("sandbox-test", "callback-never", 1).await;
     for amount in ["12.34", "56.78"] {
         let (payment, page) = server
@@ -351,7 +351,7 @@ async fn another_version_of_a_provider_s_module_is_tried_on_what_the_provider_sa
     let all = || async {
         let diff = replay_of(&server, "provider.sandbox", "", active.clone()).await;
         let diff = diff.expect(200).json();
-        // Two starts, a question and a callback.
+        // Two starts, a query and a callback.
         (diff["decisions"].as_u64() >= Some(4)).then_some(diff)
     };
     let same = server.wait_for("the calls to be recorded", all).await;
@@ -361,7 +361,8 @@ async fn another_version_of_a_provider_s_module_is_tried_on_what_the_provider_sa
         "{same}"
     );
 
-    // The other sandbox tells what was paid as under review, and acknowledges in other words.
+    // The other sandbox module reports paid sessions as under review, and acknowledges callbacks with another
+    // text.
     let candidate = replay_of(&server, "provider.sandbox", "", other().await).await;
     let diff = candidate.expect(200).json();
     assert_eq!(
@@ -388,7 +389,7 @@ async fn another_version_of_a_provider_s_module_is_tried_on_what_the_provider_sa
     }
     let unknown = diff["unknown"].as_str().unwrap();
     assert!(unknown.contains("record_conversations"), "{unknown}");
-    // What was tried serves nothing.
+    // The replayed version was not activated.
     assert_eq!(
         slot(&server, "provider.sandbox").await["active"]["digest"],
         same["active"]

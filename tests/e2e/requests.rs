@@ -1,4 +1,4 @@
-//! The table "Requests": order of checks, shapes, errors, headers, limits.
+//! The SPEC's table "Requests": order of checks, shapes, errors, headers, limits.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(crate) async fn create_with(server: &Server, more: Value) -> Answer {
     server.post(server.test_key(), PAYMENTS, &body).await
 }
 
-/// POST of raw bytes with headers of one's own.
+/// POSTs raw bytes with these headers only.
 async fn raw(server: &Server, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
     let mut request = server
         .http
@@ -133,7 +133,7 @@ async fn a_body_without_a_length_is_capped_too() {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     for _ in 0..20 {
-        // The server may have answered and closed already.
+        // The server may already have responded and closed the connection.
         if stream
             .write_all(format!("400\r\n{}\r\n", "x".repeat(1024)).as_bytes())
             .await

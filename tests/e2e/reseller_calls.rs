@@ -1,4 +1,4 @@
-//! How a reseller calls: signed requests, byte for byte as they are meant.
+//! Signed requests of resellers, sent byte for byte.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,19 +10,13 @@ use tokio::net::TcpStream;
 
 use crate::harness::{Answer, Server, merge, unique};
 
-/// Where resellers' payments are.
 pub(crate) const PAYMENTS: &str = "/api/v1/reseller/payments";
-/// Where they start them.
 pub(crate) const START: &str = "/api/v1/reseller/payments/start";
-/// Where they invite.
 pub(crate) const INVITATIONS: &str = "/api/v1/reseller/invitations";
-/// Where their merchants are.
 pub(crate) const MERCHANTS: &str = "/api/v1/reseller/merchants";
 
-/// Headers of a request.
 pub(crate) type Headers = Vec<(&'static str, String)>;
 
-/// A reseller with a key for each environment.
 #[derive(Clone, Debug)]
 pub(crate) struct Reseller {
     pub(crate) id: u64,
@@ -30,7 +24,6 @@ pub(crate) struct Reseller {
     pub(crate) live: String,
 }
 
-/// A request and what is signed of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
     pub(crate) key: String,
@@ -41,12 +34,11 @@ pub(crate) struct Signed {
     pub(crate) body: Vec<u8>,
 }
 
-/// A nonce that no request has used.
 pub(crate) fn nonce() -> String {
     format!("nonce-of-a-test:{}", unique())
 }
 
-/// Seconds since 1970, where no test has moved the server's clock.
+/// System time in seconds since 1970. Equals the server's time unless a test has moved the server's clock.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     i64::try_from(since.as_secs()).unwrap()
@@ -74,19 +66,18 @@ impl Signed {
         Self::new(key, "POST", target, Some(body))
     }
 
-    /// With another timestamp.
+    /// Replaces the timestamp.
     pub(crate) fn at(mut self, now: i64) -> Self {
         self.timestamp = now.to_string();
         self
     }
 
-    /// With another nonce.
     pub(crate) fn with_nonce(mut self, nonce: &str) -> Self {
         self.nonce = nonce.to_owned();
         self
     }
 
-    /// What the holder of the key signs it with.
+    /// The correct signature of the request.
     pub(crate) fn signature(&self) -> String {
         let digest = hex::encode(Sha256::digest(&self.body));
         let lines = [
@@ -102,7 +93,7 @@ impl Signed {
         hex::encode(mac.finalize().into_bytes())
     }
 
-    /// The headers, rightly signed.
+    /// Headers with the correct signature.
     pub(crate) fn headers(&self) -> Headers {
         self.signed_by(self.signature())
     }
@@ -122,18 +113,16 @@ impl Signed {
 }
 
 impl Server {
-    /// Sends a request as it is signed.
     pub(crate) async fn ask(&self, signed: &Signed) -> Answer {
         self.ask_with(signed, &signed.headers()).await
     }
 
-    /// Sends a request with other headers.
     pub(crate) async fn ask_with(&self, signed: &Signed, headers: &Headers) -> Answer {
         self.raw(&signed.method, &signed.target, headers, &signed.body)
             .await
     }
 
-    /// Sends a request over HTTP/1.1 exactly as it is written here.
+    /// Sends a request over HTTP/1.1 exactly as given.
     pub(crate) async fn raw(
         &self,
         method: &str,
@@ -145,7 +134,7 @@ impl Server {
         sent.unwrap_or_else(|error| panic!("{method} {target}: {error}"))
     }
 
-    /// The same; an error where the server goes away meanwhile.
+    /// Like `raw`, but returns an error if the server closes the connection.
     pub(crate) async fn try_raw(
         &self,
         method: &str,
@@ -169,24 +158,23 @@ impl Server {
         read(&answer).ok_or_else(|| std::io::Error::other("no whole answer"))
     }
 
-    /// A call with a fresh nonce.
+    /// GETs with a fresh nonce.
     pub(crate) async fn reseller_get(&self, key: &str, target: &str) -> Answer {
         self.ask(&Signed::get(key, target)).await
     }
 
-    /// The same with a body.
+    /// POSTs with a fresh nonce.
     pub(crate) async fn reseller_post(&self, key: &str, target: &str, body: &Value) -> Answer {
         self.ask(&Signed::post(key, target, body)).await
     }
 
-    /// A reseller of one's own, rolled out, that no merchant has authorized.
+    /// Creates a reseller with live rollout that no merchant has authorized.
     pub(crate) async fn reseller(&self) -> Reseller {
         let reseller = self.waiting_reseller().await;
         self.roll_out(&reseller, true).await;
         reseller
     }
 
-    /// The same before it is rolled out.
     pub(crate) async fn waiting_reseller(&self) -> Reseller {
         let body = json!({ "name": format!("Agency {}", unique()) });
         let made = self.admin("POST", "/resellers", Some(&body)).await;
@@ -202,7 +190,7 @@ impl Server {
         Reseller { id, test, live }
     }
 
-    /// Another key of a reseller: its handle and the key.
+    /// Issues another key of a reseller. Returns the key's ID and the key.
     pub(crate) async fn reseller_key(&self, id: u64, body: Value) -> (String, String) {
         let path = format!("/resellers/{id}/keys");
         let made = self.admin("POST", &path, Some(&body)).await;
@@ -211,21 +199,20 @@ impl Server {
         (text("key_id"), text("key"))
     }
 
-    /// Switches a reseller's live rollout.
     pub(crate) async fn roll_out(&self, reseller: &Reseller, enabled: bool) {
         let path = format!("/resellers/{}/live-rollout", reseller.id);
         let body = json!({ "enabled": enabled, "actor": "ann", "reason": "a test" });
         self.admin("PUT", &path, Some(&body)).await.expect(200);
     }
 
-    /// Authorizes a reseller for a merchant, or revokes.
+    /// Sets the status of a reseller's delegation for a merchant: `authorized` or `revoked`.
     pub(crate) async fn set_standing(&self, reseller: &Reseller, merchant: u64, status: &str) {
         let path = format!("/resellers/{}/delegations/{merchant}", reseller.id);
         let body = json!({ "status": status, "actor": "ann", "reason": "a test" });
         self.admin("PUT", &path, Some(&body)).await.expect(200);
     }
 
-    /// A reseller and a merchant that has authorized it: its number and live key beside it.
+    /// Creates a reseller and a merchant that has authorized it. Returns the merchant's ID and live key too.
     pub(crate) async fn reselling(&self) -> (Reseller, u64, String) {
         let reseller = self.reseller().await;
         let (merchant, _, live) = self.merchant(json!({})).await;
@@ -241,7 +228,7 @@ impl Server {
     }
 }
 
-/// A request of a reseller that is right in every field, with references of its own.
+/// A reseller's request with only valid fields and unique references.
 pub(crate) fn delegated(merchant: u64, more: Value) -> Value {
     let mut body = json!({
         "merchant_id": merchant, "client_ref": format!("ref-{}", unique()),
@@ -251,7 +238,7 @@ pub(crate) fn delegated(merchant: u64, more: Value) -> Value {
     body
 }
 
-/// An answer over HTTP/1.1 that is whole.
+/// Parses a complete HTTP/1.1 response. `None` if it is incomplete or malformed.
 fn read(answer: &[u8]) -> Option<Answer> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;

@@ -1,7 +1,7 @@
 //! The clients of `tests/resellers/`, which config/resellers.md shows, against the server.
 //!
-//! Rust's runs always. The others need an interpreter that a machine may not have, so they are
-//! ignored unless asked for: `.ci/run` installs the interpreters and asks.
+//! The Rust client always runs. The others are ignored by default, because they need interpreters that a machine
+//! may not have; `.ci/run` installs the interpreters and runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/resellers")
 }
 
-/// What runs a client.
+/// Language of a client: Rust, or an interpreter and its program.
 #[derive(Clone, Copy)]
 enum Client {
     Rust,
@@ -28,7 +28,7 @@ enum Client {
 }
 
 impl Client {
-    /// A call of it: the status and the body that it prints.
+    /// Makes a call and returns the status and body that the client prints.
     async fn call(
         self,
         base: &str,
@@ -48,7 +48,7 @@ impl Client {
                 if !body.is_empty() {
                     command.arg(body);
                 }
-                // The runtime goes on: what stands between client and server runs in it.
+                // The runtime must not block, because the proxy between client and server runs in it.
                 let done = tokio::task::spawn_blocking(move || command.output())
                     .await
                     .unwrap();
@@ -66,7 +66,7 @@ impl Client {
     }
 }
 
-/// Stands before the server and lets no answer to the first request pass, as a network that fails.
+/// Starts a proxy before the server that drops the response to the first request, like a failing network.
 async fn unlucky(server: &'static Server) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -76,7 +76,7 @@ async fn unlucky(server: &'static Server) -> String {
         while let Ok((mut client, _)) = listener.accept().await {
             let mut upstream = TcpStream::connect(address).await.unwrap();
             if std::mem::take(&mut is_first) {
-                // Until the server has begun to answer, so the request was done.
+                // Wait until the server starts to respond, which shows that it has processed the request.
                 let (mut from_client, _) = client.split();
                 let (mut from_server, mut to_server) = upstream.split();
                 let mut first = [0; 1];
@@ -95,7 +95,7 @@ async fn unlucky(server: &'static Server) -> String {
     base
 }
 
-/// Everything that a client must get right.
+/// Checks all requirements on a client.
 async fn check(client: Client) {
     let server = shared().await;
     let (reseller, merchant, _) = server.reselling().await;
@@ -143,7 +143,7 @@ async fn check(client: Client) {
     );
     let (status, read) = get(&format!("{PAYMENTS}/{id}")).await;
     assert_eq!((status, &read["client_ref"]), (200, &order["client_ref"]));
-    // Queries are signed as they are sent: encoded, repeated, empty.
+    // Query strings are signed as sent: with encoded, repeated or no parameters.
     let (status, listed) = get(&format!("{PAYMENTS}?limit=%31&merchant_id={merchant}")).await;
     assert_eq!(
         (status, &listed["payments"][0]["payment_id"]),
@@ -157,7 +157,7 @@ async fn check(client: Client) {
         );
     }
 
-    // What is refused is told, and a wrong key is refused.
+    // Clients report refusals, including that of a wrong key.
     let mut other = order.clone();
     other["amount"] = json!("1.00");
     assert_eq!(post(PAYMENTS, &other).await.0, 409);
@@ -168,13 +168,14 @@ async fn check(client: Client) {
         .call(base, "kr_live_nobody", "GET", MERCHANTS, "")
         .await;
     assert_eq!(status, 401);
-    // A test key signs too, which the gateway does not ask for.
+    // Clients also sign with a test key, although the gateway does not require it.
     let (status, _) = client
         .call(base, &reseller.test, "GET", MERCHANTS, "")
         .await;
     assert_eq!(status, 200);
 
-    // An answer that is lost: another nonce, the same reference, one payment.
+    // A lost response: the client repeats the request with another nonce and the same reference, and creates one
+    // payment.
     let unlucky = unlucky(server).await;
     let lost = delegated(merchant, json!({}));
     let body = lost.to_string();

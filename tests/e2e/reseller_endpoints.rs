@@ -1,18 +1,18 @@
-//! Invitations, merchants, and what a reseller may see: exact shapes, statuses, and nothing of others.
+//! Invitations, merchants and visibility for resellers: exact shapes and statuses, and no data of others.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, shared, unique};
 use crate::reseller_calls::{INVITATIONS, MERCHANTS, PAYMENTS, Reseller, START, delegated};
 
-/// The names of an object's fields, in order.
+/// Names of an object's fields, in order.
 #[track_caller]
 pub(crate) fn names(object: &Value) -> Vec<&str> {
     let object = object.as_object().unwrap();
     object.keys().map(String::as_str).collect()
 }
 
-/// What a reseller asks for when it invites.
+/// A reseller's request for an invitation.
 fn invitation() -> Value {
     json!({
         "email": "owner@shop.example", "business_name": "Bäckerei Müller & Söhne",
@@ -56,7 +56,7 @@ async fn an_invitation_is_answered_in_full_and_replayed_by_its_reference() {
     let days = (expires.as_second() - server.now().await) as f64 / 86_400.0;
     assert!((days - 30.0).abs() < 0.1, "{days}");
 
-    // Across environments one space; the same data is the same invitation.
+    // Both environments share the references; the same data returns the same invitation.
     for key in [&reseller.live, &reseller.test] {
         let again = server
             .reseller_post(key, INVITATIONS, &asked)
@@ -73,7 +73,7 @@ async fn an_invitation_is_answered_in_full_and_replayed_by_its_reference() {
             .await;
         assert!(refused.expect(409).error().contains(field));
     }
-    // Another reseller's references are its own, and so are payments'.
+    // References of another reseller and of payments are independent.
     let other = server.reseller().await;
     let theirs = server.reseller_post(&other.test, INVITATIONS, &asked).await;
     assert_ne!(
@@ -203,7 +203,7 @@ async fn merchants_are_listed_in_pages_that_together_are_the_plain_list() {
     }
 }
 
-/// What a reseller's key is refused with at everything about a payment and its merchant.
+/// Statuses of a key's requests: read and start the payment, list the merchant's payments, create a payment.
 async fn refused(server: &Server, key: &str, merchant: u64, payment: &Value) -> [u16; 4] {
     let id = payment["payment_id"].as_str().unwrap();
     let start = json!({ "payment_id": id, "payment_method": "ideal" });
@@ -240,7 +240,7 @@ async fn others_payments_are_not_found_and_merchants_that_did_not_authorize_are_
         .make_delegated(&reseller.live, merchant, direct)
         .await;
 
-    // Another reseller, authorized for another merchant or for the same one.
+    // Another reseller, either authorized for another merchant or for the same one.
     let stranger = server.reseller().await;
     let (rival, _, _) = server.reselling().await;
     server.set_standing(&rival, merchant, "authorized").await;
@@ -251,13 +251,13 @@ async fn others_payments_are_not_found_and_merchants_that_did_not_authorize_are_
         );
     }
     for (key, payment) in [(&rival.test, &test), (&rival.live, &live)] {
-        // It may work for the merchant, and sees nothing of the other's.
+        // The rival may work for the merchant, but cannot see the other reseller's payments.
         assert_eq!(
             refused(server, key, merchant, payment).await,
             [404, 404, 200, 200]
         );
     }
-    // The other environment of the same reseller.
+    // Key of the same reseller for the other environment.
     assert_eq!(
         refused(server, &reseller.live, merchant, &test).await[..2],
         [404, 404]
@@ -266,13 +266,13 @@ async fn others_payments_are_not_found_and_merchants_that_did_not_authorize_are_
         refused(server, &reseller.test, merchant, &live).await[..2],
         [404, 404]
     );
-    // A merchant's own payment.
+    // A payment that the merchant created itself.
     let own = server.create(server.test_key(), json!({})).await;
     assert_eq!(
         refused(server, &reseller.test, 1, &own).await,
         [404, 404, 403, 403]
     );
-    // No such merchant is told from one that did not authorize by nothing.
+    // A merchant that does not exist cannot be distinguished from one without a delegation.
     let listed = server
         .reseller_get(&reseller.test, &format!("{PAYMENTS}?merchant_id=1"))
         .await;
@@ -280,7 +280,7 @@ async fn others_payments_are_not_found_and_merchants_that_did_not_authorize_are_
     let missing = server.reseller_get(&reseller.test, &missing).await;
     assert_eq!(listed.expect(403).error(), missing.expect(403).error());
 
-    // A revoked delegation ends everything at once, and reaches no further.
+    // A revocation ends all access of this reseller immediately, and of no other.
     server.set_standing(&reseller, merchant, "revoked").await;
     for (key, payment) in [(&reseller.test, &test), (&reseller.live, &live)] {
         assert_eq!(refused(server, key, merchant, payment).await, [403; 4]);

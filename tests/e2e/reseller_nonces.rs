@@ -1,4 +1,4 @@
-//! A nonce is good for one request: at any concurrency, across a kill, for ten minutes.
+//! A nonce is valid for one request: with concurrent requests, after a kill, and for ten minutes.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -10,10 +10,9 @@ use crate::disk::limit_files;
 use crate::harness::{Answer, Server, fresh_folder, shared};
 use crate::reseller_calls::{MERCHANTS, PAYMENTS, START, Signed, delegated, now};
 
-/// Requests at once.
 const AT_ONCE: usize = 64;
 
-/// The same request so many times at once; the answers' statuses.
+/// Sends the same request [`AT_ONCE`] times concurrently and returns the statuses.
 async fn at_once(server: &Server, signed: &Signed) -> Vec<u16> {
     let asked = (0..AT_ONCE).map(|_| async { server.ask(signed).await.status });
     join_all(asked).await
@@ -63,7 +62,7 @@ async fn a_nonce_is_a_resellers_whatever_its_key_and_whatever_the_request() {
         let signed = signed.with_nonce(&first.nonce);
         server.ask(&signed).await.expect(409).error();
     }
-    // Another case is another nonce, and another reseller's is its own.
+    // Nonces are case-sensitive, and each reseller has its own.
     let upper = Signed::get(&reseller.live, MERCHANTS).with_nonce(&first.nonce.to_uppercase());
     server.ask(&upper).await.expect(200);
     let other = server.reseller().await;
@@ -80,8 +79,8 @@ async fn a_nonce_survives_a_kill_and_nobody_gets_it_twice() {
     let create = Signed::post(&reseller.live, PAYMENTS, &delegated(merchant, json!({})));
     let created = server.ask(&create).await.expect(200).json();
 
-    // Some that are on their way while the server is killed. A whole page costs ten requests each: a thousand of
-    // them would meet the rate limit on a fast machine.
+    // Requests that are in flight when the server is killed. A full page counts as ten requests, so a thousand of
+    // them would reach the rate limit on a fast machine.
     let server = Arc::new(server);
     let page = format!("{MERCHANTS}?limit=1");
     let flying: Vec<Signed> = (0..16)
@@ -96,7 +95,6 @@ async fn a_nonce_survives_a_kill_and_nobody_gets_it_twice() {
             answer.map_or(0, |answer| answer.status)
         }));
     }
-    // Killed once the first of them is answered.
     let (status, at) = {
         let (status, at, _others) = select_all(&mut asked).await;
         (status, at)
@@ -114,7 +112,7 @@ async fn a_nonce_survives_a_kill_and_nobody_gets_it_twice() {
     let statuses = at_once(&server, &used).await;
     assert!(statuses.iter().all(|status| *status == 409), "{statuses:?}");
     server.ask(&create).await.expect(409);
-    // With a new nonce the same reference finds what was acknowledged.
+    // With a new nonce, the same reference returns the acknowledged payment.
     let again = Signed::post(&reseller.live, PAYMENTS, &json!({}));
     let again = Signed {
         body: create.body.clone(),
@@ -137,7 +135,7 @@ async fn a_nonce_is_free_again_after_ten_minutes() {
     let server = Server::fresh().await;
     let reseller = server.reseller().await;
     let mut used = Vec::new();
-    // As early and as late as a timestamp can be.
+    // The earliest and latest timestamps that are accepted, with a margin of ten seconds.
     for ahead in [-290, 0, 290] {
         let now = server.now().await;
         let signed = Signed::get(&reseller.live, MERCHANTS).at(now + ahead);
@@ -156,7 +154,7 @@ async fn a_nonce_is_free_again_after_ten_minutes() {
 
 #[tokio::test]
 async fn a_nonce_that_cannot_be_kept_lets_no_request_pass() {
-    // A write beyond the limit fails, as it does on a full disk, and does not end the process.
+    // A write beyond the limit fails, as on a full disk, instead of ending the process.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
@@ -169,7 +167,7 @@ async fn a_nonce_that_cannot_be_kept_lets_no_request_pass() {
     limit_files(&server, None);
     let accepted = server.wait_for("the disk", async || {
         let status = server.ask(&signed).await.status;
-        // Whether the failed one was kept is not known; only that one request has it.
+        // The failed request may or may not have stored the nonce. Only one request can be accepted with it.
         (status != 503).then_some(status)
     });
     assert!(matches!(accepted.await, 200 | 409));
@@ -177,7 +175,7 @@ async fn a_nonce_that_cannot_be_kept_lets_no_request_pass() {
 }
 
 impl Answer {
-    /// Of anything but this status, the Error shape.
+    /// Asserts the shape of an error unless the response has this status.
     #[track_caller]
     fn error_unless(&self, status: u16) {
         if self.status != status {

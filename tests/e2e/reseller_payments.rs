@@ -1,4 +1,4 @@
-//! A reseller's payments: create, replay, start, read, list.
+//! A reseller's payments: create, replay, start, read and list.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,6 @@ const PAYMENT: [&str; 10] = [
     "usd_amount",
 ];
 
-/// An object's fields by name.
 fn sorted(object: &Value) -> Vec<&str> {
     let mut names = names(object);
     names.sort_unstable();
@@ -31,6 +30,20 @@ fn sorted(object: &Value) -> Vec<&str> {
 
 fn with_more() -> Vec<&'static str> {
     let mut names = [&PAYMENT[..], &["client_ref", "merchant_id"]].concat();
+    names.sort_unstable();
+    names
+}
+
+/// The same in a list.
+fn listed() -> Vec<&'static str> {
+    let more = [
+        "completed_at",
+        "created_at",
+        "customer_email",
+        "metadata",
+        "refunded_amount",
+    ];
+    let mut names = [&with_more()[..], &more].concat();
     names.sort_unstable();
     names
 }
@@ -55,7 +68,7 @@ async fn a_delegated_payment_is_the_merchants_and_only_the_reseller_starts_it() 
     );
     assert_eq!(payment["test_mode"], false);
 
-    // The reseller reads it with its own reference, the merchant as any payment of its.
+    // The reseller's response contains its reference; the merchant's does not.
     let id = payment["payment_id"].as_str().unwrap();
     let path = format!("{PAYMENTS}/{id}");
     let read = server
@@ -122,7 +135,7 @@ async fn what_cannot_be_started_is_told_so() {
         .await
         .expect(409)
         .error();
-    // The merchant's policy does not allow a choice of the account.
+    // The merchant's policy does not allow the caller to choose the account.
     let chosen = json!({ "provider_id": "sandbox-test" });
     start(&direct, chosen).await.expect(403).error();
     for (more, field) in [
@@ -192,7 +205,7 @@ async fn no_reseller_overrides_what_the_merchant_has_decided() {
         }
         server.make_delegated(key, merchant, json!({})).await;
     }
-    // Live approval is the merchant's; test payments need none.
+    // Live payments need the merchant's approval for live; test payments do not.
     server
         .change_merchant(merchant, json!({ "live_approved": false }))
         .await;
@@ -237,7 +250,7 @@ async fn sixty_four_requests_with_one_client_ref_make_one_payment() {
                 ids.insert(payment["payment_id"].as_str().unwrap().to_owned());
             }
             assert_eq!((ids.len(), first), (1, 1));
-            // Whichever amount came first, the others with it are replays.
+            // Requests with the amount that came first are replays; the others conflict.
             assert!(
                 [(47, 16), (15, 48)].contains(&(replayed, differed)),
                 "{replayed} {differed}"
@@ -276,7 +289,7 @@ async fn a_client_ref_is_one_space_across_environments_and_merchants() {
     let replayed = replayed.expect(200);
     assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
     assert_eq!(replayed.json(), made);
-    // Another reseller's is its own, and a merchant's idempotency key is something else.
+    // References of another reseller and idempotency keys of merchants are independent.
     let other = server.reseller().await;
     server.set_standing(&other, merchant, "authorized").await;
     let theirs = server
@@ -297,7 +310,7 @@ async fn pages_are_newest_first_and_whole_while_payments_arrive() {
         for _ in 0..25 {
             let payment = server.make_delegated(key, merchant, json!({})).await;
             made.push(payment["payment_id"].as_str().unwrap().to_owned());
-            // Another merchant's are not in the list.
+            // Payments of another merchant must not be in the list.
             server.make_delegated(key, second, json!({})).await;
         }
         let mut seen: Vec<String> = Vec::new();
@@ -311,11 +324,11 @@ async fn pages_are_newest_first_and_whole_while_payments_arrive() {
             assert_eq!(sorted(&page), ["next_cursor", "payments"]);
             let payments = page["payments"].as_array().unwrap();
             for payment in payments {
-                assert_eq!(sorted(payment), with_more());
+                assert_eq!(sorted(payment), listed());
                 assert_eq!(payment["merchant_id"], merchant);
                 seen.push(payment["payment_id"].as_str().unwrap().to_owned());
             }
-            // While the next page is asked for, more arrive.
+            // New payments arrive between two pages.
             for _ in 0..3 {
                 server.make_delegated(key, merchant, json!({})).await;
             }
@@ -327,7 +340,7 @@ async fn pages_are_newest_first_and_whole_while_payments_arrive() {
                 None => break,
             }
         }
-        // Ids begin with the millisecond; those of the same one stand in any order.
+        // IDs start with the time in milliseconds; those of the same millisecond are in any order.
         let time = |id: &String| id[..12].to_owned();
         assert!(seen.is_sorted_by(|newer, older| time(newer) >= time(older)));
         seen.sort();
@@ -355,7 +368,7 @@ async fn a_reseller_chooses_among_its_own_payments_by_order_status_and_time() {
             .make_delegated(&reseller.live, merchant, json!({}))
             .await;
     }
-    // Those of the merchant, of another reseller and of the other environment are not the caller's.
+    // Payments of the merchant itself, of another reseller and of the other environment are not listed.
     server.create(&live, same.clone()).await;
     for key in [&other.live, &reseller.test] {
         server.make_delegated(key, merchant, same.clone()).await;
@@ -367,7 +380,7 @@ async fn a_reseller_chooses_among_its_own_payments_by_order_status_and_time() {
             let page = server.reseller_get(&reseller.live, &target).await;
             let page = page.expect(200).json();
             for payment in page["payments"].as_array().unwrap() {
-                assert_eq!(sorted(payment), with_more());
+                assert_eq!(sorted(payment), listed());
                 ids.push(payment["payment_id"].clone());
             }
             match page["next_cursor"].as_str() {
@@ -433,7 +446,7 @@ async fn what_is_wrong_with_a_query_is_told() {
             refused.error();
         }
     }
-    // Fifty where the request does not say otherwise.
+    // The default limit is 50.
     for _ in 0..51 {
         server
             .make_delegated(&reseller.test, merchant, json!({}))
@@ -447,4 +460,79 @@ async fn what_is_wrong_with_a_query_is_told() {
         .json();
     assert_eq!(listed["payments"].as_array().unwrap().len(), 50);
     assert!(listed["next_cursor"].is_string());
+}
+
+#[tokio::test]
+async fn a_reseller_refunds_its_payment_once_per_key_while_the_delegation_allows_it() {
+    let server = shared().await;
+    let (reseller, merchant, _) = server.reselling().await;
+    let shop = server.refund_key(merchant, "live").await;
+    let scopes = json!({ "environment": "live", "scopes": ["reseller:refund"] });
+    let (_, key) = server.reseller_key(reseller.id, scopes).await;
+    let direct = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    let payment = server
+        .make_delegated(&reseller.live, merchant, direct)
+        .await;
+    let id = payment["payment_id"].as_str().unwrap();
+    let start = json!({ "payment_id": id, "payment_method": "ideal" });
+    let started = server.reseller_post(&reseller.live, START, &start).await;
+    let page = started.expect(200).json()["redirect_url"].clone();
+    server
+        .pay(page.as_str().unwrap(), "approve")
+        .await
+        .expect(303);
+    server.until(&shop, &payment, "completed").await;
+
+    let path = format!("{PAYMENTS}/{id}/refunds");
+    let body = json!({ "idempotency_key": "refund-1042", "amount": "10.00" });
+    let code = |answer: crate::harness::Answer| answer.expect(403).json()["code"].clone();
+    let refused = server.reseller_post(&reseller.live, &path, &body).await;
+    assert_eq!(code(refused), "missing_scope");
+    let refused = server.reseller_post(&key, &path, &body).await;
+    assert_eq!(code(refused), "reseller_refund_not_allowed");
+    let (other, ..) = server.reselling().await;
+    let scopes = json!({ "environment": "live", "scopes": ["reseller:refund"] });
+    let (_, theirs) = server.reseller_key(other.id, scopes).await;
+    let unknown = server.reseller_post(&theirs, &path, &body).await;
+    unknown.expect(404).error();
+
+    let delegation = format!("/resellers/{}/delegations/{merchant}", reseller.id);
+    let decide = async |status: &str, refunds: bool| {
+        let body = json!({
+            "status": status, "refunds": refunds, "actor": "ann", "reason": "contract of March"
+        });
+        let decided = server.admin("PUT", &delegation, Some(&body)).await;
+        decided.expect(200).json()
+    };
+    assert_eq!(decide("authorized", true).await["refunds"], true);
+
+    let made = server.reseller_post(&key, &path, &body).await.expect(201);
+    let refund = made.json();
+    assert_eq!(
+        (&refund["origin"], &refund["amount"], &refund["status"]),
+        (&json!("reseller"), &json!("10.00"), &json!("succeeded"))
+    );
+    let again = server.reseller_post(&key, &path, &body).await.expect(200);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    assert_eq!(again.json(), refund);
+    let other = json!({ "idempotency_key": "refund-1042", "amount": "11.00" });
+    let differs = server.reseller_post(&key, &path, &other).await.expect(409);
+    assert_eq!(differs.json()["code"], "idempotency_conflict");
+    // The merchant's keys are its own.
+    let merchants = server.refund(&shop, &payment, body.clone()).await;
+    let merchants = merchants.expect(201).json();
+    assert_ne!(merchants["refund_id"], refund["refund_id"]);
+    let rest = json!({ "idempotency_key": "refund-1043", "amount": "30.00" });
+    let rest = server.reseller_post(&key, &path, &rest).await.expect(422);
+    assert_eq!(rest.json()["code"], "more_than_left");
+    let listed = server.reseller_get(&key, &path).await.expect(200).json();
+    assert_eq!(listed["refunds"], json!([merchants, refund]));
+    assert_eq!(server.refunds(&shop, &payment).await.len(), 2);
+
+    assert_eq!(decide("revoked", true).await["refunds"], false);
+    let refused = server.reseller_post(&key, &path, &body).await;
+    assert_eq!(code(refused), "merchant_not_authorized");
+    decide("authorized", false).await;
+    let refused = server.reseller_post(&key, &path, &body).await;
+    assert_eq!(code(refused), "reseller_refund_not_allowed");
 }

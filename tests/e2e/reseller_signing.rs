@@ -1,5 +1,4 @@
-//! Who may call the resellers' endpoints: keys, scopes, rollout, signatures (spec, "Authentication"
-//! 4-6).
+//! Authentication of the reseller endpoints: keys, scopes, rollout, signatures (SPEC, "Authentication" 4-6).
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -14,8 +13,8 @@ use crate::reseller_calls::{
 
 const NOBODYS: &str = "/api/v1/reseller/payments/00000000000000000000000000000000";
 
-/// Each endpoint with the scope that it needs. None of the requests is right in its body or its
-/// object: what they are refused with tells how far they came.
+/// Each endpoint with the scope that it needs. The requests are invalid in body or object, so the refusal shows
+/// which checks they passed.
 const ENDPOINTS: [(&str, &str, &str); 6] = [
     ("POST", INVITATIONS, "reseller:invite"),
     ("GET", MERCHANTS, "reseller:payments:read"),
@@ -29,7 +28,7 @@ fn empty(method: &str) -> Option<Value> {
     (method == "POST").then(|| json!({}))
 }
 
-/// Whether a request came past credentials, permission and signature.
+/// Whether the request passed the checks of credentials, permission and signature.
 fn is_past(status: u16) -> bool {
     matches!(status, 200 | 404 | 422)
 }
@@ -109,7 +108,7 @@ async fn scopes_decide_what_a_resellers_key_may_do() {
                 } else {
                     let told = answer.expect(403).error();
                     assert!(told.contains(needed), "{told}");
-                    // Permission comes before the signature.
+                    // The permission is checked before the signature.
                     let headers = signed.signed_by("0".repeat(64));
                     server.ask_with(&signed, &headers).await.expect(403);
                 }
@@ -129,7 +128,7 @@ async fn a_live_key_opens_nothing_unless_its_reseller_is_rolled_out() {
             let body = empty(method);
             let signed = Signed::new(&reseller.live, method, target, body.as_ref());
             server.ask(&signed).await.expect(403).error();
-            // Nor is it told whether a signature is right.
+            // The response does not reveal whether the signature is correct.
             let headers = signed.signed_by("0".repeat(64));
             server.ask_with(&signed, &headers).await.expect(403);
         }
@@ -180,7 +179,7 @@ async fn every_live_request_is_signed() {
         }
         let wrong = signed.signed_by("0".repeat(64));
         server.ask_with(&signed, &wrong).await.expect(401).error();
-        // None of these has used the nonce up.
+        // None of these requests has used up the nonce.
         let answer = server.ask(&signed).await;
         assert!(is_past(answer.status), "{method} {target}: {}", answer.text);
         server.ask(&signed).await.expect(409).error();
@@ -227,7 +226,7 @@ async fn a_signature_is_lower_case_hex_of_exactly_this_request() {
         assert_eq!(answer.status, 401, "{wrong}: {}", answer.text);
         answer.error();
     }
-    // Two credentials are none.
+    // A request with two credentials is refused.
     let mut headers = right.headers();
     headers.push(headers[0].clone());
     server.ask_with(&right, &headers).await.expect(401);
@@ -243,7 +242,7 @@ async fn a_timestamp_is_good_for_five_minutes_either_way() {
         timestamp.clone_into(&mut signed.timestamp);
         server.ask(&signed).await.status
     };
-    // The test is not as quick as a clock, so it leaves half a minute.
+    // Leaves half a minute, because the test may be slow.
     for fine in [-270, 0, 270] {
         assert_eq!(at(&(now() + fine).to_string()).await, 200, "{fine}");
     }
@@ -342,7 +341,7 @@ async fn a_live_request_names_its_target_as_a_path() {
         let headers = signed.headers();
         let answer = server.raw("GET", &absolute, &headers, b"").await;
         answer.expect(401).error();
-        // The nonce is not used up.
+        // The nonce can still be used.
         if signed_target == MERCHANTS {
             server.ask(&signed).await.expect(200);
         }
@@ -356,12 +355,12 @@ async fn the_body_is_signed_byte_for_byte_however_it_is_sent() {
     let mut signed = Signed::post(&reseller.live, PAYMENTS, &json!({}));
     let body = delegated(merchant, json!({ "order_id": "Bäckerei 7 \u{1F950}" }));
     signed.body = format!(" {}\r\n\t", serde_json::to_string_pretty(&body).unwrap()).into_bytes();
-    // What means the same is another body.
+    // Another encoding of the same JSON is a different body.
     let headers = signed.headers();
     let compact = body.to_string().into_bytes();
     let answer = server.raw("POST", PAYMENTS, &headers, &compact).await;
     answer.expect(401);
-    // In chunks of three bytes.
+    // Sends the body in chunks of three bytes.
     let address = server.base().strip_prefix("http://").unwrap();
     let mut request = format!(
         "POST {PAYMENTS} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n"
@@ -449,22 +448,22 @@ async fn checks_stand_in_the_decided_order() {
     let key = &reseller.live;
     let good = delegated(merchant, json!({}));
 
-    // Size before the credential.
+    // The size is checked before the credential.
     let mut huge = Signed::post("kr_live_nobody", PAYMENTS, &json!({}));
     huge.body = vec![b' '; 17 * 1024];
     server.ask(&huge).await.expect(413).error();
-    // The credential before anything that it could tell.
+    // The credential is checked before anything that the response could reveal.
     let mut wrong = Signed::post("kr_live_nobody", PAYMENTS, &json!({}));
     wrong.body = b"{".to_vec();
     server.ask(&wrong).await.expect(401);
-    // The signature before the body, the nonce before the body.
+    // Signature and nonce are checked before the body.
     let mut broken = Signed::post(key, PAYMENTS, &json!({}));
     broken.body = b"{".to_vec();
     let headers = broken.signed_by("0".repeat(64));
     server.ask_with(&broken, &headers).await.expect(401);
     server.ask(&broken).await.expect(400).error();
     server.ask(&broken).await.expect(409).error();
-    // Content-Type and JSON before the shape.
+    // Content-Type and JSON syntax are checked before the fields.
     let mut typeless = Signed::post(key, PAYMENTS, &good);
     let mut headers = typeless.headers();
     headers.retain(|(name, _)| *name != "content-type");
@@ -476,7 +475,7 @@ async fn checks_stand_in_the_decided_order() {
     let mut twice = Signed::post(key, PAYMENTS, &json!({}));
     twice.body = br#"{"amount":"1.00","amount":"2.00"}"#.to_vec();
     server.ask(&twice).await.expect(400);
-    // The shape before the object, and that before delegation and idempotency.
+    // The fields are checked before the object, and the object before delegation and idempotency.
     let unknown = delegated(999_999, json!({ "wallet": "x" }));
     let told = server.reseller_post(key, PAYMENTS, &unknown).await;
     assert!(told.expect(422).error().contains("wallet"));
@@ -491,12 +490,12 @@ async fn checks_stand_in_the_decided_order() {
         .reseller_get(key, &format!("{MERCHANTS}?x=1"))
         .await
         .expect(422);
-    // The router before everything.
+    // Path and method are checked first.
     let missing = Signed::get(key, "/api/v1/reseller/nothing");
     server.ask(&missing).await.expect(404).error();
     let patch = Signed::new(key, "PATCH", PAYMENTS, None);
     server.ask(&patch).await.expect(405).error();
-    // A nonce that a refused request has used is used.
+    // A refused request uses up its nonce too.
     let refused = Signed::post(key, PAYMENTS, &json!({ "x": 1 }));
     server.ask(&refused).await.expect(422);
     server.ask(&refused).await.expect(409);

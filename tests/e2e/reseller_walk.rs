@@ -1,5 +1,5 @@
-//! Every payment × every key that has nothing to do with it: 403 or 404, never data. And what a
-//! revocation ends.
+//! Every combination of a payment and a key that has no access to it: 403 or 404, never data. Also, the effects of
+//! a revocation.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::harness::{Answer, Server, shared};
 use crate::pages::url;
 use crate::reseller_calls::Reseller;
 
-/// Whose key it is.
+/// Owner of a key, or creator of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Merchant(u64),
-    /// A reseller, and whether the merchant of the payments still lets it.
+    /// A reseller's ID, and whether its delegation by the payments' merchant is authorized.
     Reseller(u64, bool),
 }
 
@@ -22,7 +22,6 @@ struct Key {
     key: String,
 }
 
-/// A payment, with who made it.
 struct Made {
     by: Whose,
     merchant: u64,
@@ -31,7 +30,7 @@ struct Made {
 }
 
 impl Key {
-    /// What reading and starting have to answer. A start that is allowed is not tried.
+    /// Expected statuses of reading and starting. `None` for a start that is allowed, which is not tried.
     fn expected(&self, made: &Made) -> (u16, Option<u16>) {
         if self.live != made.live {
             return (404, Some(404));
@@ -39,7 +38,7 @@ impl Key {
         match (self.whose, made.by) {
             (Whose::Merchant(id), by) if id == made.merchant => match by {
                 Whose::Merchant(_) => (200, None),
-                // Its own payment, which only the reseller starts.
+                // The merchant's payment, which only the reseller can start.
                 Whose::Reseller(..) => (200, Some(409)),
             },
             (Whose::Reseller(id, lets), Whose::Reseller(maker, _)) if id == maker => {
@@ -72,7 +71,7 @@ impl Key {
     }
 }
 
-/// Asserts a refusal that tells nothing of the payment, the same as of one that does not exist.
+/// Asserts that a refusal reveals nothing about the payment and equals that of a payment that does not exist.
 #[track_caller]
 fn tells_nothing(answer: &Answer, made: &Made, of_nobody: &Answer) {
     let error = answer.error();
@@ -208,7 +207,7 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
             );
         }
     }
-    // Each sees its own, in its environment.
+    // Each reseller sees only its own payments, in the key's environment.
     let listed = server.resell(&current.test, "GET", &list(shop), None).await;
     let listed = listed.expect(200).json();
     let listed = listed["payments"].as_array().unwrap();
@@ -216,7 +215,7 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
     assert_eq!(listed[0]["payment_id"], made["payment_id"]);
     let listed = server.resell(&current.live, "GET", &list(shop), None).await;
     assert_eq!(listed.expect(200).json()["payments"], json!([]));
-    // Another's references are not in the way, and tell nothing.
+    // References of another reseller neither conflict nor reveal anything.
     let theirs = json!({ "client_ref": "the-same-for-all", "order_id": "theirs" });
     server.resold(&current.test, shop, theirs).await;
     server.set_standing(&former, other_shop, "authorized").await;
@@ -224,7 +223,7 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
     let ours = server.resold(&former.test, other_shop, ours).await;
     assert_eq!(ours["order_id"], "ours");
 
-    // No key opens the other kind's endpoints.
+    // Keys of merchants do not open reseller endpoints, and the reverse.
     for key in [&shop_key, &shop_live] {
         let merchants = server.get(key, "/api/v1/reseller/merchants").await;
         merchants.expect(401).error();
@@ -262,7 +261,7 @@ async fn resellers_see_their_own_invitations_and_merchants_alone() {
             json!({ "merchants": [], "next_cursor": null })
         );
     }
-    // The same reference of another reseller is another invitation.
+    // The same reference of another reseller is a separate invitation.
     let body = json!({
         "email": "somebody@else.example", "business_name": "Else",
         "client_ref": invitation["client_ref"],
@@ -318,11 +317,11 @@ async fn after_a_revocation_open_attempts_run_on_and_none_starts_on_the_page_eit
     assert_eq!(server.inside(&direct).await["attempts"], json!([]));
     assert_eq!(server.inside(&waiting).await["attempts"], json!([]));
 
-    // What was open is paid, and the merchant hears of it.
+    // An open attempt can still be paid, and the merchant gets the events.
     server.pay(&provider_page, "approve").await;
     let paid = server.until(&shop_key, &running, "completed").await;
     assert_eq!(paid["payment_id"], running["payment_id"]);
-    // Authorized again, it goes on.
+    // After a new authorization, the reseller can continue.
     server.set_standing(&reseller, shop, "authorized").await;
     let started = server.resell(
         &reseller.test,

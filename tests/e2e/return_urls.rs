@@ -1,10 +1,10 @@
-//! Where a payer may be sent: under a verified shop domain, and nowhere that only looks like it.
+//! Return URLs: accepted under a verified domain, and refused if they only look like it.
 
 use serde_json::json;
 
 use crate::harness::{new_payment, shared};
 
-/// Addresses under `shop.example` (alone), `deep.example` (with its subdomains) and `bücher.example`.
+/// URLs under `shop.example` (without subdomains), `deep.example` (with subdomains) and `bücher.example`.
 const TAKEN: &[&str] = &[
     "https://shop.example",
     "https://shop.example/",
@@ -15,18 +15,18 @@ const TAKEN: &[&str] = &[
     "https://shop.example/@other.example/",
     "https://shop.example#@other.example",
     "https://shop.example?@other.example",
-    // One default port, any case, any form of the same name.
+    // The explicit default port, and other spellings of the same host name.
     "https://shop.example:443/thanks",
     "https://SHOP.Example/thanks",
     "HTTPS://shop.example/thanks",
     "https://shop%2eexample/thanks",
     "https://ｓｈｏｐ.example/thanks",
     "https://shop。example/thanks",
-    // Subdomains where the record says so, at any depth.
+    // Subdomains at any depth, if the domain record allows them.
     "https://deep.example/",
     "https://eu.deep.example/",
     "https://a.b.c.deep.example/thanks",
-    // An international name, in both of its forms.
+    // An internationalized domain name, in both forms.
     "https://bücher.example/",
     "https://BÜCHER.example/",
     "https://xn--bcher-kva.example/",
@@ -34,7 +34,7 @@ const TAKEN: &[&str] = &[
 ];
 
 const REFUSED: &[&str] = &[
-    // Another scheme, or none.
+    // Other schemes, or no scheme.
     "http://shop.example/",
     "ftp://shop.example/",
     "javascript:alert(1)//shop.example",
@@ -47,7 +47,7 @@ const REFUSED: &[&str] = &[
     "https:///shop.example",
     "https://",
     "",
-    // Names that look like it.
+    // Similar names.
     "https://other.example/",
     "https://evilshop.example/",
     "https://shop.example.evil.test/",
@@ -57,12 +57,12 @@ const REFUSED: &[&str] = &[
     "https://example/",
     "https://xshop.example/",
     "https://shop.example.com/",
-    // Letters of other alphabets: the second letter is Cyrillic, the fourth Greek.
+    // Letters of other alphabets: the third letter of the first host is Cyrillic, the fourth of the second Greek.
     "https://shоp.example/",
     "https://shoρ.example/",
     "https://bucher.example/",
     "https://xn--shp-vkc.example/",
-    // Subdomains where the record does not say so.
+    // Subdomains that the domain record does not allow.
     "https://sub.shop.example/",
     "https://www.shop.example/",
     "https://sub.bücher.example/",
@@ -83,7 +83,7 @@ const REFUSED: &[&str] = &[
     "https://shop.example:8443/",
     "https://shop.example:65536/",
     "https://shop.example:x/",
-    // Dots at the end, in any form, and empty labels.
+    // Trailing dots, in any form, and empty labels.
     "https://shop.example./",
     "https://shop.example.:443/",
     "https://shop.example%2e/",
@@ -92,7 +92,7 @@ const REFUSED: &[&str] = &[
     "https://.shop.example/",
     "https://a..deep.example/",
     "https://.deep.example/",
-    // Slashes, encoded or the other way round, in place of the host's end.
+    // Encoded slashes and backslashes at the end of the host.
     "https://shop.example%2Fevil.test/",
     "https://evil.test%2F.shop.example/",
     "https://evil.test%2Fdeep.example/",
@@ -105,14 +105,14 @@ const REFUSED: &[&str] = &[
     "https://evil.test#.deep.example/",
     "https://evil.test?.deep.example/",
     "https://evil.test%00.deep.example/",
-    // White space, control and invisible characters.
+    // White space, control characters and invisible characters.
     " https://shop.example/",
     "https://shop.example/ ",
     "https://shop.example/\n",
     "https://shop\t.example/",
     "https://shop.example/\u{0}",
     "https://shop.example/\u{2028}",
-    // Addresses of machines.
+    // IP addresses.
     "https://127.0.0.1/",
     "https://2130706433/",
     "https://0x7f.0.0.1/",
@@ -182,7 +182,7 @@ async fn under_dev_a_shop_on_this_machine_is_returned_to() {
     ] {
         create(url).await.expect(422);
     }
-    // The payer's page leads there.
+    // The payer's page links there.
     let made = create(back).await.expect(201).json();
     let page = server.http.get(made["checkout_url"].as_str().unwrap());
     let page = server.send(page).await.expect(200);

@@ -1,11 +1,11 @@
-//! Payments that a person decides.
+//! Payments in review and operators' decisions about them.
 
 use serde_json::{Value, json};
 
 use crate::books::kassette;
 use crate::harness::{Server, shared};
 
-/// A payment that the vendor holds for review after having taken the money.
+/// A payment that the provider has captured and then put under review.
 async fn held(server: &Server) -> (Value, String) {
     let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.pay(&url, "review").await.expect(303);
@@ -13,7 +13,6 @@ async fn held(server: &Server) -> (Value, String) {
     (payment, url)
 }
 
-/// Status and settlement, as one word.
 async fn stands(server: &Server, payment: &Value) -> String {
     let now = server.payment(server.test_key(), payment).await;
     format!(
@@ -214,7 +213,7 @@ async fn a_payment_over_the_merchants_limit_is_held_instead_of_completed() {
     server.until(&key, &small, "completed").await;
 }
 
-/// A payment over the limit whose approval was only authorised.
+/// A payment over the limit, in review before its authorization is captured.
 async fn authorised(server: &Server, key: &str) -> Value {
     let (payment, url) = server.started(key, "credit_card", json!({})).await;
     server.fault("sandbox-test", "needs-capture", 1).await;
@@ -260,7 +259,7 @@ async fn an_authorisation_waits_for_the_review_and_is_captured_or_closed_by_it()
     assert!(server.work(&declined).await.is_empty(), "nothing was taken");
 }
 
-/// A decision that waits: 202, and the payment stays in review and shows it.
+/// A decision that must wait for the provider: 202, and the payment remains in review and shows the decision.
 async fn waits(server: &Server, payment: &Value, decision: &str) -> Value {
     let answer = server.decide(payment, decision, json!({})).await;
     let waiting = answer.expect(202).json()["payment"].clone();
@@ -271,7 +270,7 @@ async fn waits(server: &Server, payment: &Value, decision: &str) -> Value {
     waiting
 }
 
-/// Status, settlement, and where the decision stands.
+/// Status, settlement status, and state of the decision.
 async fn decided(server: &Server, payment: &Value) -> [String; 3] {
     let inside = server.inside(payment).await["payment"].clone();
     [
@@ -335,7 +334,17 @@ async fn an_approval_whose_capture_is_refused_never_completes_without_money() {
     server.fault("sandbox-test", "voids-approval", 1).await;
     let voided = authorised(&server, &key).await;
     server.advance(60).await;
-    for (payment, fault) in [(&voided, "none"), (&payment, "capture-refused")] {
+    // When the authorization has ended, the payment leaves review and fails.
+    let ended = ["payment.pending", "payment.review", "payment.failed"];
+    for (payment, fault, stands, events) in [
+        (&voided, "none", ["failed", "failed"], &ended[..]),
+        (
+            &payment,
+            "capture-refused",
+            ["review", "pending"],
+            &ended[..2],
+        ),
+    ] {
         server.fault("sandbox-test", fault, 100).await;
         let answer = server.decide(payment, "approve", json!({})).await;
         assert!(matches!(answer.status, 202 | 409), "{}", answer.text);
@@ -343,20 +352,17 @@ async fn an_approval_whose_capture_is_refused_never_completes_without_money() {
             server.advance(120).await;
         }
         let [status, settlement, state] = decided(&server, payment).await;
-        assert_eq!([&*status, &*settlement], ["review", "pending"]);
+        assert_eq!([&*status, &*settlement], stands);
         assert_ne!(state, "done");
-        assert_eq!(
-            server.events(payment).await,
-            ["payment.pending", "payment.review"]
-        );
+        assert_eq!(server.events(payment).await, events);
         assert_eq!(server.entries(payment).await[0]["captured_times"], 0);
         server.fault("sandbox-test", "none", 1).await;
         server.advance(600).await;
-        server
-            .decide(payment, "decline", json!({}))
-            .await
-            .expect(200);
     }
+    server
+        .decide(&payment, "decline", json!({}))
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
@@ -376,11 +382,19 @@ async fn another_amount_than_was_seen_does_not_finish_an_approval() {
     let inside = server.inside(&payment).await;
     assert_eq!(inside["payment"]["review_cause"], "mismatch");
     assert_eq!(inside["attempts"][0]["received"], "48.90");
-    // Now the operator has seen it.
-    let accepted = server.decide(&payment, "approve", json!({})).await;
+    // The operator must state the amount that was received.
+    let refused = server.decide(&payment, "approve", json!({})).await;
+    assert!(refused.expect(409).error().contains("48.90"));
+    let other = json!({ "accept": { "amount": "48.91", "currency": "EUR" } });
+    server.decide(&payment, "approve", other).await.expect(409);
+    let whole = json!({ "accept": { "amount": "49.90", "currency": "EUR" } });
+    server.decide(&payment, "approve", whole).await.expect(422);
+    let exactly = json!({ "accept": { "amount": "48.90", "currency": "EUR" } });
+    let accepted = server.decide(&payment, "approve", exactly.clone()).await;
     let accepted = accepted.expect(200).json()["payment"].clone();
     assert_eq!(accepted["decision"]["received"], "48.90");
     assert_eq!(accepted["status"], "completed");
+    assert_eq!(accepted["short"], exactly["accept"]);
 }
 
 #[tokio::test]
@@ -474,7 +488,7 @@ async fn an_operator_asks_the_provider_and_sends_what_hangs_to_review() {
 }
 
 #[tokio::test]
-async fn the_work_list_shows_payments_in_review_beside_its_lines() {
+async fn the_work_list_shows_payments_in_review_too() {
     let server = shared().await;
     let (payment, _) = held(server).await;
     let id = payment["payment_id"].as_str().unwrap();
@@ -488,10 +502,7 @@ async fn the_work_list_shows_payments_in_review_beside_its_lines() {
     assert_eq!(found.await["status"], "review");
     let (code, table) = kassette(server, &["work", "list", "--limit", "100"]);
     assert_eq!(code, Some(0));
-    assert!(
-        table.contains("The payments in review:") && table.contains(id),
-        "{table}"
-    );
+    assert!(table.contains("review") && table.contains(id), "{table}");
     let widest = table.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(120), "{table}");
 }

@@ -1,5 +1,4 @@
-//! The sample accounts in `config/providers`: an operator who copies one and fills in the credentials
-//! has an account that the gateway takes.
+//! The sample accounts in `config/providers`: with credentials filled in, each is a valid account.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +7,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 const ENDING: &str = ".example.toml";
-/// A credential in every way of writing one: text, hexadecimal, base64.
+/// A credential that is valid as text, as hexadecimal and as base64.
 const CREDENTIAL: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// The samples by module.
 fn samples() -> BTreeMap<String, PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let folder = root.unwrap().join("config/providers");
@@ -26,7 +24,7 @@ fn samples() -> BTreeMap<String, PathBuf> {
     files.collect()
 }
 
-/// The variables that a sample takes credentials from.
+/// Environment variables from which a sample takes its credentials.
 fn variables(sample: &str) -> Vec<String> {
     let table: toml::Table = toml::from_str(sample).unwrap();
     let secrets = table["secrets"].as_table().unwrap().values();
@@ -95,7 +93,7 @@ fn a_copied_sample_is_an_account_once_its_credentials_are_there() {
             warned.contains("no module method.idael"),
             "{module}: {warned}"
         );
-        // And the check does look: without one credential it is no account.
+        // Proves that the check reads the credentials: without one of them, it finds a problem.
         assert_ne!(checked(&variables[1..])["problems"], json!([]), "{module}");
     }
 }

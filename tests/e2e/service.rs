@@ -1,5 +1,4 @@
-//! The process as those see it who run it as a service: signals, replaced files, what systemd is told, and
-//! sockets that are handed over.
+//! The process as a service: signals, replaced files, notifications to systemd, and inherited sockets.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -23,14 +22,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::disk::unready;
-use crate::harness::{PATIENCE, Server, fresh_folder, new_payment};
+use crate::harness::{Server, TEST_TIMEOUT, fresh_folder, new_payment};
 use crate::serving::{kassette, operator, prepare};
 
 const PAYMENTS: &str = "/api/v1/payments";
-/// What is logged after each reading of a configuration that changed.
+/// Log message after each reading of a changed configuration.
 const READ_AGAIN: &str = "the configuration was read again";
 
-/// Sends a signal to a process.
 pub(crate) fn signal(process: u32, name: &str) {
     let told = Command::new("kill")
         .args(["-s", name, &process.to_string()])
@@ -42,7 +40,7 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// Puts a file in the place of another in one step.
+/// Replaces a file atomically.
 fn replace(path: &Path, text: &str) {
     let aside = path.with_extension("aside");
     std::fs::write(&aside, text).unwrap();
@@ -50,20 +48,19 @@ fn replace(path: &Path, text: &str) {
     std::fs::rename(aside, path).unwrap();
 }
 
-/// Waits until a question is answered with yes.
+/// Waits until `ask` returns true. Panics after `TEST_TIMEOUT`.
 async fn until(what: &str, log: impl Fn() -> String, mut ask: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !ask().await {
         let log = log();
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TEST_TIMEOUT,
             "waited in vain for {what}\n{log}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// A running `kassette serve`.
 pub(crate) struct Service {
     child: Child,
     folder: PathBuf,
@@ -71,7 +68,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// `kassette serve` on a prepared folder; it writes where it listens.
+    /// Command for `kassette serve` on a prepared folder, with a ready file.
     pub(crate) fn command(folder: &Path) -> Command {
         let mut serve = kassette(folder, "serve");
         serve.arg("--ready-file").arg(folder.join("ready.json"));
@@ -101,7 +98,7 @@ impl Service {
         until(what, || self.log(), ask).await;
     }
 
-    /// Waits until so many lines of its log hold a text.
+    /// Waits until the log contains a text at least this many times.
     pub(crate) async fn says(&self, text: &str, times: usize) {
         self.until(text, async || self.log().matches(text).count() >= times)
             .await;
@@ -111,12 +108,11 @@ impl Service {
         self.ready["listen"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Base of the admin API.
     pub(crate) fn admin_url(&self) -> String {
         self.ready["admin_url"].as_str().unwrap().to_owned()
     }
 
-    /// Tells it to stop, and waits until it has in order.
+    /// Sends SIGTERM and waits for a regular exit.
     pub(crate) async fn stop(mut self) {
         signal(self.child.id(), "TERM");
         let mut status = None;
@@ -137,7 +133,6 @@ impl Drop for Service {
     }
 }
 
-/// A certificate and its key.
 struct Identity {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
@@ -152,7 +147,7 @@ impl Identity {
         }
     }
 
-    /// A new connection; an error where it is greeted with another certificate.
+    /// Opens a new connection. Fails if the server presents another certificate.
     async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
@@ -167,17 +162,17 @@ impl Identity {
         connector.connect(name, stream).await
     }
 
-    /// Whether a new connection is greeted with this certificate.
+    /// Whether the server presents this certificate to a new connection.
     async fn greets(&self, address: SocketAddr) -> bool {
         self.connect(address).await.is_ok()
     }
 }
 
-/// A folder for `serve` whose certificate lies behind links outside of the configuration, as ACME clients
-/// leave it.
+/// A folder for `serve` whose certificate is a symbolic link to a file outside of the configuration, like those of
+/// ACME clients.
 struct WithTls {
     folder: TempDir,
-    /// How many pairs there have been.
+    /// Number of key pairs created so far.
     pairs: usize,
 }
 
@@ -196,7 +191,7 @@ impl WithTls {
         self.folder.path()
     }
 
-    /// Writes a pair beside the one before and leads the links to it.
+    /// Writes a new key pair next to the previous one and redirects the links to it.
     fn put(&mut self, certificate: &[u8], key: &[u8]) {
         self.pairs += 1;
         let tls = self.path().join("tls");
@@ -233,6 +228,27 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
     world.put(&third.certificate, &first.key);
     service.says("was not taken over", 1).await;
     assert!(second.greets(address).await, "the one before goes on");
+    let status = async || {
+        let folder = world.path().join("data");
+        let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(["status", "--json", "--data-dir", folder.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let report: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        let parts = report["parts"].as_array().cloned().unwrap_or_default();
+        let part = parts
+            .into_iter()
+            .find(|part| part["name"] == "certificates");
+        (ran.status.code(), part.unwrap_or_default())
+    };
+    service
+        .until("a report of the refused certificate", async || {
+            let (code, part) = status().await;
+            let detail = part["detail"].as_str().unwrap_or_default().to_owned();
+            code.is_some_and(|code| code > 0)
+                && detail.contains("a replaced certificate is refused")
+        })
+        .await;
     world.put(&fourth.certificate, &fourth.key);
     service
         .until("the fourth certificate", async || {
@@ -293,7 +309,7 @@ async fn metrics_of_a_listener_that_is_not_loopback_need_a_token_and_a_name_of_o
     service.stop().await;
 }
 
-/// An account whose module is not there.
+/// File of an account whose module does not exist.
 fn account(name: &str) -> String {
     format!(
         "module = \"absent\"\nname = \"{name}\"\nenvironment = \"test\"\nmerchants = \"all\"\n\
@@ -306,7 +322,8 @@ fn account(name: &str) -> String {
 async fn sighup_reads_configuration_and_certificates_again_and_says_what_it_left() {
     let [first, second] = [(); 2].map(|()| Identity::draw());
     let mut world = WithTls::new(&first);
-    // Nothing tells of a change behind this link: it lies outside of what is watched.
+    // The gateway gets no notification about changes behind this link, because it does not watch the target's
+    // folder.
     let file = world.path().join("account.toml");
     replace(&file, &account("Before"));
     let providers = world.path().join("config/providers");
@@ -402,7 +419,7 @@ async fn systemd_hears_of_start_reload_stop_and_that_all_is_well() {
     let socket = UnixDatagram::bind(&path).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
-    // It reads on whatever the test waits for: few messages fit the socket.
+    // Reads all the time, because the socket's buffer holds few messages.
     let listening = tokio::spawn(async move {
         let mut message = [0; 1024];
         while let Ok(length) = socket.recv(&mut message).await {
@@ -416,7 +433,8 @@ async fn systemd_hears_of_start_reload_stop_and_that_all_is_well() {
         .env("WATCHDOG_USEC", "400000")
         .env_remove("WATCHDOG_PID");
     let server = Server::through(command, folder).await;
-    // The first message that holds a line, of those after so many; with its place.
+    // The first message after position `from` that contains a line. Returns the position after it, and the
+    // message.
     let hears = async |line: &str, from: usize| {
         server
             .wait_for(line, async || {
@@ -444,7 +462,7 @@ async fn systemd_hears_of_start_reload_stop_and_that_all_is_well() {
     listening.abort();
 }
 
-/// Runs a command with sockets as systemd hands them over, two at most.
+/// Runs a command with at most two inherited sockets, as systemd passes them.
 fn handing_over(command: &Command, sockets: Vec<OwnedFd>, names: Option<&str>) -> Command {
     const SCRIPT: &str =
         "exec 3<&0 4<&1 </dev/null >/dev/null; export LISTEN_PID=$$; exec \"$0\" \"$@\"";
@@ -493,7 +511,10 @@ async fn sockets_that_are_handed_over_keep_connections_through_a_restart() {
     let service = Service::start(folder.path(), unnamed).await;
     let mut answer = Vec::new();
     let read = between.read_to_end(&mut answer);
-    tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, read)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 200 "));
     let readyz = client().get(format!("http://{}/readyz", admin.local_addr().unwrap()));
     assert_eq!(readyz.send().await.unwrap().status(), 200);

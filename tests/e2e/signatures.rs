@@ -1,4 +1,4 @@
-//! A slot whose modules have to be signed: by operators, in the folder, over restarts.
+//! Slots that require signed modules: uploads by operators, files in the folder, restarts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn kassette(arguments: &[&str]) -> Output {
     kassette.arg("plugin").args(arguments).output().unwrap()
 }
 
-/// A key's secret file, in a folder of its own, and its public half as the configuration takes it.
+/// A signing key: a folder with the secret key file, and the public key as the configuration contains it.
 pub(crate) struct Key {
     folder: tempfile::TempDir,
     public: String,
@@ -32,7 +32,7 @@ impl Key {
         assert!(drawn.status.success(), "{drawn:?}");
         let told: Value = serde_json::from_slice(&drawn.stdout).unwrap();
         let public = told["public_key"].as_str().unwrap().to_owned();
-        // Neither half takes the place of a file.
+        // Creating a key never overwrites a file.
         assert_eq!(kassette(&arguments).status.code(), Some(1));
         Self { folder, public }
     }
@@ -41,7 +41,7 @@ impl Key {
         self.folder.path().join("key")
     }
 
-    /// A module's bytes, signed by the command.
+    /// Signs a module with the command and returns the signed bytes.
     pub(crate) fn signed(&self, module: &Path) -> Vec<u8> {
         let output = self.folder.path().join("signed.wasm");
         let mut sign = Command::new(env!("CARGO_BIN_EXE_kassette"));
@@ -52,14 +52,14 @@ impl Key {
         std::fs::read(&output).unwrap()
     }
 
-    /// An entry of the configuration.
+    /// Configuration entry that makes these slots require a signature by this key.
     pub(crate) fn for_slots(&self, slots: &str) -> String {
         let public = &self.public;
         format!("[[plugins.keys]]\nslots = \"{slots}\"\npublic_key = \"{public}\"\n")
     }
 }
 
-/// Why a slot refused what it was offered last.
+/// Reason why the slot refused the last offered module. `None` if it was accepted.
 async fn last_error(server: &Server) -> Option<String> {
     let slot = slot(server, IDEAL).await;
     slot["last_error"].as_str().map(str::to_owned)
@@ -69,7 +69,7 @@ async fn last_error(server: &Server) -> Option<String> {
 async fn a_slot_with_a_key_takes_signed_modules_alone_however_they_come() {
     let (release, other) = (Key::draw(), Key::draw());
     let keys = [release.for_slots(IDEAL), other.for_slots("provider.stripe")];
-    // The unsigned module that stands in the folder is refused at the start.
+    // The unsigned module in the folder is refused at the start.
     let server = Server::configured(&keys.concat()).await;
     let found = slot(&server, IDEAL).await;
     assert_eq!(found["state"], "failed", "{found}");
@@ -103,14 +103,14 @@ async fn a_slot_with_a_key_takes_signed_modules_alone_however_they_come() {
     assert_eq!(label(&server, "49.90").await, serves);
     assert_eq!(last_error(&server).await, None);
 
-    // Drops are judged alike, and what serves goes on.
+    // Files in the folder are checked like uploads, and the active version continues.
     for (file, said) in &bad {
         put(&server, IDEAL, file);
         let told = async || last_error(&server).await.filter(|why| why.contains(said));
         server.wait_for(said, told).await;
         assert_eq!(label(&server, "49.90").await, serves);
     }
-    // So is what stands there at a start: the version before it serves.
+    // Files are also checked at a start: the previous version is activated.
     let server = Server::in_folder(server.stop().await).await;
     assert_eq!(
         slot(&server, IDEAL).await["active"]["digest"],

@@ -1,4 +1,4 @@
-//! `kassette sim` beside `kassette serve`: a vendor for the test environment, on the operator's machine.
+//! `kassette sim` with `kassette serve`: a simulated provider for the test environment on the operator's machine.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -6,17 +6,16 @@ use std::time::{Duration, Instant};
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, shared, unique};
+use crate::harness::{TEST_TIMEOUT, shared, unique};
 use crate::service::Service;
 use crate::serving::{operator, prepare};
 use crate::tls_server::TlsServer;
 
-/// What the log says of an account whose certificate is not believed.
+/// Log text about an account whose TLS certificate is not trusted.
 const UNTRUSTED: &str = "the certificate is from an unknown authority";
-/// Between two looks at what is waited for.
+/// Pause between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A running simulator.
 struct Simulator(Child);
 
 impl Drop for Simulator {
@@ -42,7 +41,7 @@ async fn a_provider_behind_tls_is_reached_where_its_authority_is_believed_and_no
     assert_eq!(refused, Err(UNTRUSTED.to_owned()));
 }
 
-/// Pays once at a simulator of its own, with TLS in front where there is some; an error says why that cannot be.
+/// Pays once at a new simulator, behind TLS if `tls` is given. The error is the gateway's reason.
 async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), settings);
@@ -74,7 +73,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
     let written = loop {
         match std::fs::read_to_string(&account) {
             Ok(written) if !written.is_empty() => break written,
-            _ => assert!(began.elapsed() < PATIENCE, "no account is written"),
+            _ => assert!(began.elapsed() < TEST_TIMEOUT, "no account is written"),
         }
         tokio::time::sleep(LOOK).await;
     };
@@ -107,7 +106,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
     let (_, key) = call(keys, &token, Some(json!({ "environment": "test" }))).await;
     let key = key["key"].as_str().unwrap().to_owned();
 
-    // The gateway takes the account's file over by itself.
+    // The gateway loads the account's file automatically.
     let began = Instant::now();
     let payments = format!("{gateway}/api/v1/payments");
     let payment = loop {
@@ -124,7 +123,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
             service.stop().await;
             return Err(UNTRUSTED.to_owned());
         }
-        assert!(began.elapsed() < PATIENCE, "{payment}\n{log}");
+        assert!(began.elapsed() < TEST_TIMEOUT, "{payment}\n{log}");
         tokio::time::sleep(LOOK).await;
     };
     let start = json!({ "payment_id": payment, "payment_method": "ideal" });
@@ -145,14 +144,14 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
             break;
         }
         let log = service.log();
-        assert!(began.elapsed() < PATIENCE, "{paid}\n{log}");
+        assert!(began.elapsed() < TEST_TIMEOUT, "{paid}\n{log}");
         tokio::time::sleep(LOOK).await;
     }
     service.stop().await;
     Ok(())
 }
 
-/// The file of an account whose provider is reached over TLS alone.
+/// The account's file with the provider behind TLS.
 async fn secured(written: &str, tls: &TlsServer) -> String {
     let file: toml::Table = written.parse().unwrap();
     let plain = file["hosts"][0].as_str().unwrap();
@@ -190,7 +189,7 @@ async fn an_accounts_books_come_in_pages_that_agree_with_the_whole() {
         .collect();
     assert_eq!(paged, first);
     assert_eq!(whole["next_cursor"], Value::Null);
-    // Places of one account move where another gets more.
+    // Pages need one account: entries change position when another account gets more.
     let of_all = read("limit=1").await.expect(422).json();
     assert_eq!(of_all["error"], "limit: needs a provider_id");
     read("provider_id=sandbox-test&limit=0").await.expect(422);

@@ -1,5 +1,5 @@
-//! Slow clients: a byte a second, nothing at all, thousands that only stay. They do not hurt the
-//! others, and are sent away on time.
+//! Slow clients: one byte per second, no data at all, or thousands of idle connections. They do not affect other
+//! clients, and the server closes them in time.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,21 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::harness::{PATIENCE, Server, new_payment};
+use crate::harness::{Server, TEST_TIMEOUT, new_payment};
 
-/// Connections that have asked once and stay.
+/// Number of connections that send one request and then stay idle.
 const IDLE: usize = 3000;
-/// How long they may surely stay: a minute, and this test may be on a slow machine.
+/// Time that idle connections are certain to survive: less than the server's minute, because the test machine may
+/// be slow.
 const MAY_STAY: Duration = Duration::from_secs(45);
-/// Connections that never send a byte.
+/// Number of connections that never send a byte.
 const SILENT: usize = 500;
-/// Connections whose head comes a byte a second, and as many whose body does.
+/// Number of connections that send their head slowly, and of those that send their body slowly.
 const TRICKLING: usize = 150;
-/// How long a head or a body may take.
+/// Maximum time that the server allows for a head or a body.
 const ALLOWED: Duration = Duration::from_secs(10);
 
-/// Lets this process open so many files.
+/// Raises this process's limit of open files.
 fn descriptors(wanted: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
@@ -33,7 +34,7 @@ fn descriptors(wanted: u64) {
     }
 }
 
-/// Asks for something small and reads the answer.
+/// Sends a small request and reads the response.
 async fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
     let request = b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
     stream.write_all(request).await?;
@@ -42,7 +43,8 @@ async fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
 }
 
-/// Sends `first`, then a byte a second, until the other side ends it; answers what it said and when.
+/// Sends `first`, then one byte per second, until the server closes the connection. Returns the response and the
+/// time.
 async fn trickle(address: String, first: Vec<u8>, endless: u8) -> (String, Duration) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let began = Instant::now();
@@ -52,7 +54,7 @@ async fn trickle(address: String, first: Vec<u8>, endless: u8) -> (String, Durat
     let mut open = true;
     loop {
         tokio::select! {
-            // What was said is heard even where a byte more would be refused by now.
+            // Read first: the response counts even if another write would fail by now.
             biased;
             read = stream.read(&mut buffer) => match read {
                 Ok(0) | Err(_) => break,
@@ -62,7 +64,7 @@ async fn trickle(address: String, first: Vec<u8>, endless: u8) -> (String, Durat
                 open = stream.write_all(&[endless]).await.is_ok();
             }
         }
-        assert!(began.elapsed() < PATIENCE, "it is never ended");
+        assert!(began.elapsed() < TEST_TIMEOUT, "it is never ended");
     }
     (String::from_utf8_lossy(&said).into_owned(), began.elapsed())
 }
@@ -70,7 +72,7 @@ async fn trickle(address: String, first: Vec<u8>, endless: u8) -> (String, Durat
 #[tokio::test]
 async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time() {
     descriptors(8192);
-    // Fewer places than there are slow bodies: those take none.
+    // The limit is below the number of slow bodies, which must not count against it.
     let limits = "[limits]\nconnections_per_address = 8000\nin_hand.writes = 100\n";
     let server = Server::configured(limits).await;
     let address = server.base().strip_prefix("http://").unwrap().to_owned();
@@ -91,8 +93,8 @@ async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time(
     );
     let heads = (0..TRICKLING).map(|_| trickle(address.clone(), head.clone(), b'a'));
     let bodies = (0..TRICKLING).map(|_| trickle(address.clone(), body.clone().into(), b' '));
-    // A connection that is answered has been accepted, and so has every one before: otherwise a burst
-    // could stay in the kernel's queue, or be dropped there, and the server could not end it.
+    // A response on a later connection shows that the earlier ones were accepted. Otherwise a burst could remain
+    // in the kernel's queue, or be dropped there, and the server could not close it.
     let mut silent = Vec::with_capacity(SILENT);
     while silent.len() < SILENT {
         silent.extend(join_all((0..100).map(|_| TcpStream::connect(&address))).await);
@@ -100,8 +102,8 @@ async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time(
     }
     let silent = silent.into_iter().map(|stream| async {
         let mut stream = stream.unwrap();
-        let ended = tokio::time::timeout(PATIENCE, stream.read(&mut [0])).await;
-        // Closed or reset, but never answered.
+        let ended = tokio::time::timeout(TEST_TIMEOUT, stream.read(&mut [0])).await;
+        // Closed or reset without a response.
         assert!(!matches!(ended.unwrap(), Ok(1..)));
     });
     let others = async {
@@ -132,7 +134,7 @@ async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time(
         assert!(said.starts_with("HTTP/1.1 408"), "{said}");
         assert!(took >= ALLOWED - Duration::from_secs(1), "{took:?}");
     }
-    // Those who have asked before may stay longer, and are still served.
+    // Connections that have sent a request may stay longer and are still served.
     for batch in idle.chunks_mut(100) {
         let again = batch.iter_mut().map(|(stream, asked)| async {
             let may_stay = asked.elapsed() < MAY_STAY;

@@ -1,6 +1,6 @@
-//! Staging receivers: hosts of the operator's own network that events of test payments may go to. In a network
-//! namespace with a private address and names of its own, so that the real binary resolves and connects as it
-//! does in production.
+//! Staging receivers: hosts in the operator's network that may receive events of test payments. The tests run in a
+//! network namespace with a private address and host names, so that the real binary resolves and connects as in
+//! production.
 
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use crate::service::Service;
 use crate::serving::{operator, prepare};
 use crate::tls_server::TlsServer;
 
-/// Set inside of the namespace.
+/// Environment variable that is set inside the namespace.
 const INSIDE: &str = "KASSETTE_TEST_NAMESPACE";
-/// The private address that the namespace has.
+/// Private address of the namespace.
 const PRIVATE: &str = "10.77.0.1";
-/// Names with where they lead.
+/// Host names and their addresses in the namespace.
 const HOSTS: [(&str, &str); 4] = [
     ("staging.internal", PRIVATE),
     ("shop.example", PRIVATE),
@@ -23,7 +23,7 @@ const HOSTS: [(&str, &str); 4] = [
     ("link.internal", "169.254.77.1"),
 ];
 
-/// Runs a test of this file again, by itself in a namespace.
+/// Runs a test of this file again in a separate process inside a namespace.
 fn in_a_namespace(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");
@@ -57,12 +57,13 @@ async fn test_events_reach_a_named_host_of_the_own_network_and_live_ones_never()
     let receiver = Receiver::new().await;
     let tls = TlsServer::new(&HOSTS.map(|(name, _)| name));
     tls.write_authority(&folder.path().join("staging-ca.pem"));
-    // At the private address, and at the same port of this machine's own.
+    // Listens at the private address and, with the same port, at the loopback addresses.
     let port = tls.serve("0.0.0.0:0", receiver.address).await.port();
     let named = ["staging.internal", "loop.internal", "link.internal"];
-    let named = named.map(|name| format!("{name}:{port}"));
+    let named = named.map(|name| format!("{{ host = \"{name}:{port}\", merchants = [1] }}"));
     let settings = format!(
-        "webhooks.test_hosts = {named:?}\nwebhooks.test_ca_file = \"../staging-ca.pem\"\nsandbox = false"
+        "webhooks.test_hosts = [{}]\nwebhooks.test_ca_file = \"../staging-ca.pem\"\nsandbox = false",
+        named.join(", ")
     );
     prepare(folder.path(), &settings);
     let token = operator(folder.path());
@@ -90,7 +91,7 @@ async fn test_events_reach_a_named_host_of_the_own_network_and_live_ones_never()
         (422, &json!("url: the host is not a public name"))
     );
 
-    // What became of the first attempt to send a test event.
+    // Result of the first attempt to deliver a test event.
     let sent = async |environment: &str, name: &str| {
         let (status, made) = endpoint(environment, name).await;
         assert_eq!(status, 201, "{name}: {made}");
@@ -118,9 +119,9 @@ async fn test_events_reach_a_named_host_of_the_own_network_and_live_ones_never()
     assert!(got[0].is_signed_by(made["secret"].as_str().unwrap()));
 
     for (environment, name) in [
-        // Its name is a public one, which alone leads inside.
+        // A name that is not in `test_hosts` and resolves to a private address.
         ("live", "shop.example"),
-        // Named, but this machine itself, and a link-local address.
+        // Names in `test_hosts` that resolve to the machine itself and to a link-local address.
         ("test", "loop.internal"),
         ("test", "link.internal"),
     ] {

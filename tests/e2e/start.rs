@@ -1,4 +1,4 @@
-//! The row "start", where every call to the vendor answers; `fallible` has the others.
+//! The SPEC's row "start" when every call to the provider succeeds; see `fallible` for failures.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::harness::{Server, merge, shared};
 
 const START: &str = "/api/v1/payments/start";
 
-/// A direct payment by iDEAL, not started.
+/// Creates a direct iDEAL payment without starting it.
 async fn direct(server: &Server, key: &str) -> Value {
     server
         .create(
@@ -19,7 +19,7 @@ async fn direct(server: &Server, key: &str) -> Value {
         .await
 }
 
-/// A start with more fields.
+/// Body of a start request with additional fields.
 fn start(payment: &Value, more: Value) -> Value {
     let mut body = json!({ "payment_id": payment["payment_id"], "payment_method": "ideal" });
     merge(&mut body, more);

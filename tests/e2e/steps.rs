@@ -1,4 +1,4 @@
-//! What merchants, operators and vendors do in the tests.
+//! Steps of merchants, operators and providers that tests combine.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::harness::{Answer, PATIENCE, Server, merge, new_payment, unique};
+use crate::harness::{Answer, Server, TEST_TIMEOUT, merge, new_payment, unique};
 
 impl Server {
     /// Creates a payment; `more` overrides or adds fields.
@@ -18,7 +18,7 @@ impl Server {
         answer.json()
     }
 
-    /// A direct payment, started: the payment and where its payer goes.
+    /// Creates and starts a direct payment. Returns it and the address that the payer is sent to.
     pub(crate) async fn started(&self, key: &str, method: &str, more: Value) -> (Value, String) {
         let mut fields = json!({ "checkout_mode": "direct", "payment_method": method });
         merge(&mut fields, more);
@@ -30,13 +30,11 @@ impl Server {
         (payment, url)
     }
 
-    /// A start through the API.
     pub(crate) async fn start(&self, key: &str, payment: &Value, method: &str) -> Answer {
         let body = json!({ "payment_id": payment["payment_id"], "payment_method": method });
         self.post(key, "/api/v1/payments/start", &body).await
     }
 
-    /// The payment as it is now.
     pub(crate) async fn payment(&self, key: &str, payment: &Value) -> Value {
         let id = payment["payment_id"].as_str().unwrap();
         self.get(key, &format!("/api/v1/payments/{id}"))
@@ -45,7 +43,7 @@ impl Server {
             .json()
     }
 
-    /// The payment as operators see it.
+    /// The payment in the admin API, with its attempts, events and transitions.
     pub(crate) async fn inside(&self, payment: &Value) -> Value {
         let id = payment["payment_id"].as_str().unwrap();
         self.admin("GET", &format!("/payments/{id}"), None)
@@ -54,7 +52,6 @@ impl Server {
             .json()
     }
 
-    /// Waits until the payment has this status.
     pub(crate) async fn until(&self, key: &str, payment: &Value, status: &str) -> Value {
         let began = Instant::now();
         loop {
@@ -63,7 +60,7 @@ impl Server {
                 return now;
             }
             assert!(
-                began.elapsed() < PATIENCE,
+                began.elapsed() < TEST_TIMEOUT,
                 "waited for {status}, but is {now}\n{}",
                 self.inside(payment).await
             );
@@ -71,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Its attempts as operators see them, oldest first.
+    /// Attempts in the admin API, oldest first.
     pub(crate) async fn attempts(&self, payment: &Value) -> Vec<Value> {
         self.inside(payment).await["attempts"]
             .as_array()
@@ -79,7 +76,7 @@ impl Server {
             .clone()
     }
 
-    /// The names of the events that were told about it, in order.
+    /// Names of the payment's events, in order.
     pub(crate) async fn events(&self, payment: &Value) -> Vec<String> {
         let inside = self.inside(payment).await;
         let events = inside["events"].as_array().unwrap().iter();
@@ -88,7 +85,7 @@ impl Server {
             .collect()
     }
 
-    /// Its moves from one status to another, as `created>pending`, in order.
+    /// Status changes of the payment, such as `created>pending`, in order.
     pub(crate) async fn moves(&self, payment: &Value) -> Vec<String> {
         let inside = self.inside(payment).await;
         let lines = inside["transitions"].as_array().unwrap().iter();
@@ -104,7 +101,7 @@ impl Server {
             .collect()
     }
 
-    /// Lines of the work list about it, done ones too.
+    /// Work items of the payment, including completed ones.
     pub(crate) async fn work(&self, payment: &Value) -> Vec<Value> {
         let (mut lines, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -123,7 +120,7 @@ impl Server {
         lines
     }
 
-    /// What the simulators believe about its attempts.
+    /// Entries of the payment's attempts in the simulators' books.
     pub(crate) async fn entries(&self, payment: &Value) -> Vec<Value> {
         let attempts = self.attempts(payment).await;
         let account = if payment["test_mode"] == true {
@@ -139,7 +136,7 @@ impl Server {
         self.books(account).await.into_iter().filter(ours).collect()
     }
 
-    /// A key of a merchant that may do everything, refunds included.
+    /// Issues a key of a merchant with the scopes to create, read and refund payments.
     pub(crate) async fn refund_key(&self, merchant: u64, environment: &str) -> String {
         let scopes = ["payments:create", "payments:read", "payments:refund"];
         let body = json!({ "environment": environment, "scopes": scopes });
@@ -148,7 +145,7 @@ impl Server {
         issued.json()["key"].as_str().unwrap().to_owned()
     }
 
-    /// A refund through the API; `more` overrides or adds fields. Without more: all that is left.
+    /// Requests a refund; `more` overrides or adds fields. Without an amount, refunds the remainder.
     pub(crate) async fn refund(&self, key: &str, payment: &Value, more: Value) -> Answer {
         let mut body = json!({ "idempotency_key": format!("refund-{}", unique()) });
         merge(&mut body, more);
@@ -157,7 +154,6 @@ impl Server {
         self.post(key, &path, &body).await
     }
 
-    /// Its refunds, the newest first.
     pub(crate) async fn refunds(&self, key: &str, payment: &Value) -> Vec<Value> {
         let id = payment["payment_id"].as_str().unwrap();
         let path = format!("/api/v1/payments/{id}/refunds");
@@ -165,7 +161,6 @@ impl Server {
         listed["refunds"].as_array().unwrap().clone()
     }
 
-    /// Waits until a refund has this status.
     pub(crate) async fn refund_until(&self, key: &str, refund: &Value, status: &str) -> Value {
         let path = format!("/api/v1/refunds/{}", refund["refund_id"].as_str().unwrap());
         let ask = async || {
@@ -176,7 +171,7 @@ impl Server {
             .await
     }
 
-    /// An operator's decision; `more` overrides or adds fields.
+    /// Decides a review as an operator; `more` overrides or adds fields.
     pub(crate) async fn decide(&self, payment: &Value, decision: &str, more: Value) -> Answer {
         let mut body = json!({ "decision": decision, "actor": "ann", "reason": "looked at it" });
         merge(&mut body, more);
@@ -187,12 +182,11 @@ impl Server {
         self.admin("POST", &path, Some(&body)).await
     }
 
-    /// An operator's cancel.
     pub(crate) async fn cancel(&self, payment: &Value) -> Answer {
         self.act(payment, "cancel").await
     }
 
-    /// What else an operator can do with a payment: `query`, `to-review`.
+    /// Performs another operator action on a payment: `query` or `to-review`.
     pub(crate) async fn act(&self, payment: &Value, act: &str) -> Answer {
         let path = format!(
             "/payments/{}/{act}",
@@ -206,7 +200,7 @@ impl Server {
         .await
     }
 
-    /// A merchant of one's own with keys: its number, test key and live key.
+    /// Creates a merchant and returns its ID, test key and live key.
     pub(crate) async fn merchant(&self, policy: Value) -> (u64, String, String) {
         let body = json!({
             "name": format!("Shop {}", unique()), "live_approved": true,
@@ -238,15 +232,14 @@ impl Server {
             .expect(200);
     }
 
-    /// News that the sandbox could send about an attempt, signed as it signs: `received` is what was
-    /// taken.
+    /// Sends a signed callback about an attempt as the sandbox would; `received` is the captured amount.
     pub(crate) async fn tell(&self, attempt: &Value, status: &str, received: &str) -> Answer {
         let session = session(attempt, status, received);
         self.tell_exactly(attempt["provider_id"].as_str().unwrap(), &session)
             .await
     }
 
-    /// Signed news about any session.
+    /// Sends a signed callback about any session.
     pub(crate) async fn tell_exactly(&self, account: &str, session: &Value) -> Answer {
         let body =
             json!({ "id": "evt_1", "type": "captured", "created_at": 1, "session": session })
@@ -256,7 +249,7 @@ impl Server {
         self.callback(account, &signature, body).await
     }
 
-    /// The header that proves a callback's body.
+    /// Signature header of a callback body.
     pub(crate) fn signature(&self, account: &str, at: i64, body: &str) -> String {
         let secret = &self.credentials()["simulators"][account]["callback_secret"];
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_str().unwrap().as_bytes()).unwrap();
@@ -275,7 +268,7 @@ impl Server {
     }
 }
 
-/// A session as the sandbox tells it, about an attempt as operators see it.
+/// A session in the sandbox's format for an attempt of the admin API.
 pub(crate) fn session(attempt: &Value, status: &str, received: &str) -> Value {
     let currency = &attempt["currency"];
     let reference = attempt["reference"].as_str().unwrap_or("sbx_not_told_yet");

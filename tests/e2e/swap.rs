@@ -1,4 +1,4 @@
-//! Modules replaced while payments flow.
+//! Replacing modules while payments are in flight.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,13 @@ use tokio::sync::OnceCell;
 
 use crate::harness::Server;
 
-/// The component of an iDEAL with another label that takes at most 100.00 EUR.
+/// Component of an iDEAL module with another label and a maximum of 100.00 EUR.
 pub(crate) async fn swapped() -> &'static Path {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
     BUILT.get_or_init(|| guest("kassette-method-ideal")).await
 }
 
-/// The component of a package in `tests/guests`, built now.
+/// Builds a package in `tests/guests` and returns the path of its component.
 pub(crate) async fn guest(package: &'static str) -> PathBuf {
     let build = move || {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
@@ -25,7 +25,6 @@ pub(crate) async fn guest(package: &'static str) -> PathBuf {
     tokio::task::spawn_blocking(build).await.unwrap()
 }
 
-/// Puts bytes in the place of a module, as a careful deployment does.
 pub(crate) fn put(server: &Server, slot: &str, bytes: &[u8]) {
     let file = server.plugin_dir().join(format!("{slot}.wasm"));
     let aside = server.plugin_dir().join(format!(".{slot}.new"));
@@ -33,7 +32,6 @@ pub(crate) fn put(server: &Server, slot: &str, bytes: &[u8]) {
     std::fs::rename(aside, file).unwrap();
 }
 
-/// A slot as operators see it.
 pub(crate) async fn slot(server: &Server, name: &str) -> Value {
     let plugins = server
         .admin("GET", "/plugins?limit=100", None)
@@ -48,7 +46,7 @@ pub(crate) async fn slot(server: &Server, name: &str) -> Value {
         .clone()
 }
 
-/// How the listing names iDEAL for an amount; none where it does not offer it.
+/// iDEAL's label in the method listing for an amount in EUR. `None` if it is not offered.
 pub(crate) async fn label(server: &Server, amount: &str) -> Option<String> {
     let path = format!("/api/v1/methods?currency=EUR&amount={amount}");
     let body = server

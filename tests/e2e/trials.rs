@@ -1,4 +1,4 @@
-//! Modules that are tried beside the one that serves, and go by themselves where they do badly.
+//! Candidate modules as shadow or canary, and their automatic rollback.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::versions::{Open, other};
 
 pub(crate) const IDEAL: &str = "method.ideal";
 const SANDBOX: &str = "provider.sandbox";
-/// So few payments that a test makes them in a moment.
+/// Low enough that a test reaches the number of payments quickly.
 pub(crate) const SOON: &str = "[plugins]\ncanary_min_payments = 5\n";
 
 pub(crate) async fn act(server: &Server, slot: &str, what: &str, more: Value) -> Answer {
@@ -24,7 +24,7 @@ pub(crate) async fn act(server: &Server, slot: &str, what: &str, more: Value) ->
     server.admin("POST", &path, Some(&words)).await
 }
 
-/// Puts the other iDEAL on trial; its digest.
+/// Uploads the other iDEAL module as a shadow candidate. Returns its digest.
 pub(crate) async fn staged(server: &Server) -> String {
     let module = std::fs::read(swapped().await).unwrap();
     let plugin = upload(server, IDEAL, "?mode=shadow", module).await;
@@ -33,7 +33,7 @@ pub(crate) async fn staged(server: &Server) -> String {
     plugin["candidate"]["digest"].as_str().unwrap().to_owned()
 }
 
-/// The same as a canary with a share.
+/// Makes the same candidate a canary with this share, in percent.
 async fn canary(server: &Server, share: u8) -> String {
     let digest = staged(server).await;
     let order = json!({ "digest": digest, "share": share });
@@ -50,7 +50,7 @@ async fn diff(server: &Server, slot: &str) -> Value {
     server.admin("GET", &path, None).await.expect(200).json()
 }
 
-/// A direct payment of an amount, and what its start was answered.
+/// Creates and starts a direct payment of an amount. Returns it and the start's response.
 pub(crate) async fn start(server: &Server, amount: &str) -> (Value, Answer) {
     let fields = json!({ "amount": amount, "checkout_mode": "direct", "payment_method": "ideal" });
     let payment = server.create(server.test_key(), fields).await;
@@ -58,7 +58,7 @@ pub(crate) async fn start(server: &Server, amount: &str) -> (Value, Answer) {
     (payment, answer)
 }
 
-/// Starts payments of an amount, one after the other, until the slot has no candidate; the slot then.
+/// Starts payments of an amount until the slot has no candidate. Returns the slot.
 async fn until_rolled_back(server: &Server, amount: &str, then: impl AsyncFn(Value)) -> Value {
     let none = || async {
         let (_, answer) = start(server, amount).await;
@@ -71,14 +71,14 @@ async fn until_rolled_back(server: &Server, amount: &str, then: impl AsyncFn(Val
     server.wait_for("the canary to be rolled back", none).await
 }
 
-/// The latest audit line about a slot.
 async fn last_line(server: &Server, slot: &str) -> Value {
     let path = format!("/audit?object=plugin/{slot}&limit=1");
     let audit = server.admin("GET", &path, None).await.expect(200).json();
     audit["entries"][0].clone()
 }
 
-/// The audit line and the metric of a canary that was rolled back, and the slot at the node that did it.
+/// Asserts the audit log entry of a rolled back canary and, with a single node, the slot's last error and the
+/// metric.
 async fn told(server: &Server, plugin: &Value, word: &str, sentence: &str) {
     let line = || async {
         let line = last_line(server, IDEAL).await;
@@ -154,6 +154,13 @@ async fn a_candidate_in_the_shadow_says_what_it_would_decide_and_decides_nothing
         Some("iDEAL, swapped")
     );
     assert_eq!(last_line(&server, IDEAL).await["action"], "plugin.promote");
+    let promoted = history(&server).await[0].clone();
+    assert_eq!(
+        (&promoted["cause"], &promoted["digest"]),
+        (&json!("promote"), &json!(candidate))
+    );
+    assert_eq!(promoted["trial"]["share"], Value::Null);
+    assert!(promoted["trial"]["since"].is_string(), "{promoted}");
     act(&server, IDEAL, "promote", json!({}))
         .await
         .expect(409)
@@ -195,7 +202,7 @@ async fn a_payment_stays_on_its_side_and_each_side_is_counted() {
     );
     assert_eq!(evidence["candidate"]["failed"], 0);
 
-    // Declined, and started again after a restart with another share: its side stays.
+    // Attempts that were declined and started again after a restart with another share keep their version.
     for (_, url, _) in &payments[..6] {
         server
             .pay(url.as_str().unwrap(), "decline")
@@ -237,6 +244,23 @@ async fn a_payment_stays_on_its_side_and_each_side_is_counted() {
     );
     let (payment, _) = start(&server, "49.90").await;
     assert_eq!(digest_of_decision(&server, &payment).await, active);
+
+    // Its figures outlast the trial and the process.
+    let server = Server::in_folder(server.stop().await).await;
+    let ended = history(&server).await[0].clone();
+    assert_eq!(
+        (&ended["cause"], &ended["digest"]),
+        (&json!("ended"), &json!(candidate))
+    );
+    let trial = &ended["trial"];
+    assert_eq!((&trial["share"], total(&trial["starts"])), (&json!(51), 30));
+    assert_eq!(total(&trial["completions"]), 6, "{trial}");
+}
+
+async fn history(server: &Server) -> Vec<Value> {
+    let path = format!("/plugins/{IDEAL}/history");
+    let history = server.admin("GET", &path, None).await.expect(200).json();
+    history["history"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
@@ -266,7 +290,7 @@ async fn live_payments_alone_judge_a_canary_where_there_are_any() {
     server
         .wait_for("the live payment to be counted", counted)
         .await;
-    // Enough of them in test for any judgement.
+    // More payments in test than any decision needs.
     for _ in 0..40 {
         start(&server, "200.00").await;
     }
@@ -300,7 +324,7 @@ async fn operators_are_told_of_a_rollback_where_they_wish_to_be() {
     let server = Server::configured(&main).await;
     let candidate = canary(&server, 50).await;
     until_rolled_back(&server, "200.00", async |_| {}).await;
-    // The first is not taken, and comes again.
+    // The receiver refuses the first alert, so it is sent again.
     receiver.wait(1).await;
     receiver.answer(Reply::Status(204));
     let got = receiver.wait(2).await;
@@ -335,7 +359,7 @@ async fn a_canary_whose_payments_complete_less_often_is_rolled_back() {
     canary(&server, 50).await;
     let plugin = until_rolled_back(&server, "88.88", async |started| {
         let url = started["redirect_url"].as_str().unwrap();
-        // The second account's payers are declined.
+        // Payers of the second account are declined.
         let outcome = match url.contains("/sandbox-test/") {
             true => "approve",
             false => "decline",
@@ -424,7 +448,7 @@ async fn attempts_that_a_provider_s_candidate_opened_finish_on_it() {
     assert_eq!(Open::start(&server).await.digest(&server).await, active);
     let server = Server::in_folder(server.stop().await).await;
     assert_eq!(before.paid(&server).await, "completed");
-    // What the other sandbox says of a paid session.
+    // The other sandbox module reports a paid session as under review.
     assert_eq!(opened.paid(&server).await, "review");
 }
 

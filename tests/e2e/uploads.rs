@@ -1,4 +1,4 @@
-//! Versions that operators put in, take back and look at.
+//! Versions of modules: upload, rollback and inspection by operators.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Server};
+use crate::keeping::{done, refused};
 use crate::swap::{label, slot, swapped};
 
 const IDEAL: &str = "method.ideal";
 
-/// Offers a module as the operator of `dev`.
 pub(crate) async fn upload(server: &Server, slot: &str, query: &str, bytes: Vec<u8>) -> Answer {
     let url = format!("{}/plugins/{slot}{query}", server.admin_base());
     let request = server.http.post(url).bearer_auth(server.operator_token());
@@ -24,7 +24,7 @@ async fn rollback(server: &Server, slot: &str) -> Answer {
     server.admin("POST", &path, Some(&words)).await
 }
 
-/// The audit log's lines about modules, newest first.
+/// Entries about iDEAL's slot in the audit log, newest first.
 async fn lines(server: &Server) -> Vec<Value> {
     let audit = server.admin("GET", "/audit?limit=100", None).await;
     let entries = audit.expect(200).json()["entries"].clone();
@@ -46,10 +46,10 @@ async fn causes(server: &Server) -> Vec<String> {
     events.iter().map(cause).collect()
 }
 
-/// A custom section, which means nothing, that brings a module to the most bytes that one may have.
+/// Pads a module with a custom section to the maximum size.
 fn padded(mut module: Vec<u8>) -> Vec<u8> {
     const MOST: usize = 32 << 20;
-    /// The section's kind, and its length in five bytes.
+    /// Length in bytes of the section's ID and its size field.
     const HEAD: usize = 6;
     let length = MOST - module.len() - HEAD;
     module.push(0);
@@ -59,7 +59,7 @@ fn padded(mut module: Vec<u8>) -> Vec<u8> {
         _ => seven | 0x80,
     });
     module.extend(length_bytes);
-    // An empty name, and what it names.
+    // Zeros: an empty section name and its content.
     module.resize(MOST, 0);
     module
 }
@@ -114,7 +114,7 @@ async fn an_upload_serves_at_once_and_after_a_restart_and_can_be_taken_back() {
     let original = before["active"]["digest"].clone();
     rollback(&server, IDEAL).await.expect(409).error();
     let module = std::fs::read(swapped().await).unwrap();
-    // Without a mode it activates.
+    // The default mode is `activate`.
     let answer = upload(&server, IDEAL, "", module.clone()).await;
     let uploaded = answer.expect(200).json();
     assert_eq!(uploaded["active"]["version"], "9.9.9");
@@ -124,7 +124,7 @@ async fn an_upload_serves_at_once_and_after_a_restart_and_can_be_taken_back() {
         label(&server, "49.90").await.as_deref(),
         Some("iDEAL, swapped")
     );
-    // The same again is no change, and no line.
+    // Uploading the active version again changes nothing and adds no audit entry.
     let again = upload(&server, IDEAL, "?mode=activate", module).await;
     assert_eq!(again.expect(200).json()["active"], uploaded["active"]);
 
@@ -138,13 +138,13 @@ async fn an_upload_serves_at_once_and_after_a_restart_and_can_be_taken_back() {
         Some("iDEAL | Wero")
     );
 
-    // A crash right after it.
+    // A crash immediately after the rollback.
     let server = Server::in_folder(server.kill()).await;
     assert_eq!(slot(&server, IDEAL).await["active"]["digest"], original);
     assert_eq!(causes(&server).await, ["rollback", "upload", "folder"]);
     let lines = lines(&server).await;
     let mut actions: Vec<_> = lines.iter().map(|line| line["action"].clone()).collect();
-    // Each of several nodes tells of what it found in its folder.
+    // Each node records the module that it found in its folder.
     actions.dedup();
     assert_eq!(actions, ["plugin.rollback", "plugin.upload", "plugin.drop"]);
     let (new, old) = (&uploaded["active"]["digest"], &original);
@@ -161,6 +161,49 @@ async fn an_upload_serves_at_once_and_after_a_restart_and_can_be_taken_back() {
         (&lines[0]["actor"], &lines[0]["reason"]),
         (&json!("Ada"), &json!("it declines too much"))
     );
+}
+
+/// The history is authentic, so that the start takes it: a stopped server's `verify` says that it is not the newest.
+#[tokio::test]
+async fn verify_names_an_older_history_that_was_put_back() {
+    let server = Server::with_modules(Arc::new(tempfile::tempdir().unwrap())).await;
+    let words = json!({ "actor": "Ada", "reason": "it declines too much" });
+    let disable = format!("/plugins/{IDEAL}/disable");
+    let module = std::fs::read(swapped().await).unwrap();
+    let folder = server.stop().await;
+    let data = folder.path().join("data");
+    let history = data.join("modules").join(IDEAL).join("history.json");
+    let verify = ["verify", "--data-dir", data.to_str().unwrap()];
+    let first = std::fs::read(&history).unwrap();
+    let server = Server::in_folder(folder).await;
+    upload(&server, IDEAL, "", module).await.expect(200);
+    let folder = server.stop().await;
+    done(&verify, &[]);
+    let second = std::fs::read(&history).unwrap();
+    let server = Server::in_folder(folder).await;
+    server
+        .admin("POST", &disable, Some(&words))
+        .await
+        .expect(200);
+    let folder = server.stop().await;
+    done(&verify, &[]);
+    let newest = std::fs::read(&history).unwrap();
+    for (older, why) in [
+        (first, "names another version"),
+        (second, "switch says something else"),
+        (b"{}".to_vec(), "not authentic"),
+    ] {
+        std::fs::write(&history, older).unwrap();
+        let said = refused(&verify, &[]);
+        let named = said.contains(&format!("history modules/{IDEAL}: "));
+        assert!(named && said.contains(why), "{said}");
+    }
+    std::fs::remove_file(&history).unwrap();
+    let said = refused(&verify, &[]);
+    assert!(said.contains("the slot is switched off"), "{said}");
+    std::fs::write(&history, newest).unwrap();
+    done(&verify, &[]);
+    drop(folder);
 }
 
 #[tokio::test]
@@ -201,7 +244,7 @@ async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
         .expect(422)
         .error();
     let after = slot(&server, IDEAL).await;
-    // Each of several nodes tells when it has read its folder.
+    // Compares digests only: each node's entry also contains the time at which it read its folder.
     assert_eq!(after["active"]["digest"], before["active"]["digest"]);
     assert_eq!(causes(&server).await, ["folder"]);
 }

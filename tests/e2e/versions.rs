@@ -1,4 +1,4 @@
-//! Versions of a provider's module in flight: who is asked about an attempt, and who reads callbacks.
+//! Several versions of a provider module: which one queries an attempt, and which one parses callbacks.
 
 use std::path::PathBuf;
 
@@ -11,17 +11,17 @@ use crate::swap::{guest, slot};
 use crate::uploads::upload;
 
 const SANDBOX: &str = "provider.sandbox";
-/// Versions of a slot that are kept.
+/// Number of versions that a slot keeps.
 const KEPT: u8 = 8;
 
-/// A sandbox that tells what was paid as under review, and acknowledges in other words.
+/// A sandbox module that reports paid sessions as under review, and acknowledges callbacks with another text.
 pub(crate) async fn other() -> Vec<u8> {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
     let path = BUILT.get_or_init(|| guest("kassette-provider-sandbox"));
     std::fs::read(path.await).unwrap()
 }
 
-/// The same module under another digest: a custom section means nothing to the host.
+/// The same module with another digest: the host ignores the added custom section.
 fn marked(module: &[u8], mark: u8) -> Vec<u8> {
     [module, &[0, 3, 1, b'm', mark]].concat()
 }
@@ -31,7 +31,7 @@ async fn activate(server: &Server, module: Vec<u8>) -> Value {
     answer.expect(200).json()["active"]["digest"].clone()
 }
 
-/// An attempt under way: its payment, and where its payer pays.
+/// An open attempt: its payment and the address of its payer's page.
 pub(crate) struct Open {
     payment: Value,
     page: String,
@@ -47,10 +47,10 @@ impl Open {
         server.attempts(&self.payment).await[0]["digest"].clone()
     }
 
-    /// The payer pays and comes back, and only the module that is asked then knows of it: what has
-    /// become of the payment.
+    /// Pays and returns without a callback, so that only a query reports the payment. Returns the payment's
+    /// status.
     pub(crate) async fn paid(&self, server: &Server) -> Value {
-        // After a restart simulator and gateway listen elsewhere; a payment of now tells where.
+        // After a restart, simulator and gateway have other ports, which a new payment reveals.
         let now = Self::start(server).await;
         server.fault("sandbox-test", "callback-never", 1).await;
         let page = moved(&self.page, &now.page);
@@ -61,7 +61,7 @@ impl Open {
     }
 }
 
-/// An address as if it stood where another one does.
+/// The URL with the port of another one.
 fn moved(url: &str, to: &str) -> String {
     let mut url = reqwest::Url::parse(url).unwrap();
     let to = reqwest::Url::parse(to).unwrap();
@@ -91,7 +91,7 @@ async fn an_attempt_stays_with_the_version_that_started_it_as_long_as_that_is_ke
     assert_eq!(before[1].paid(&server).await, "completed");
     assert_eq!(after[1].paid(&server).await, "review");
 
-    // As many others as are kept: the first one makes room, and the active one is asked.
+    // Enough versions to evict the first one; the active version then queries its attempts.
     for mark in 0..KEPT - 1 {
         activate(&server, marked(&other, mark)).await;
     }
@@ -99,7 +99,7 @@ async fn an_attempt_stays_with_the_version_that_started_it_as_long_as_that_is_ke
     assert_eq!(last_before.paid(&server).await, "review");
 }
 
-/// A callback with the news that an attempt was paid, at an address with a query.
+/// Sends a callback that reports an attempt as paid, with a query string in the callback URL.
 async fn tell(server: &Server, open: &Open, query: &str) -> Answer {
     let attempt = server.attempts(&open.payment).await[0].clone();
     let body = json!({
@@ -121,11 +121,12 @@ async fn callbacks_are_read_by_the_active_version_or_by_the_last_good_one_where_
     let read = tell(&server, &opens[0], "").await.expect(200);
     assert_eq!(read.text, "[accepted]");
     activate(&server, other().await).await;
-    // An attempt of the version before, too: only queries stay with the version that started it.
+    // Also for an attempt that the previous version started: only queries stay with the starting version.
     let read = tell(&server, &opens[1], "").await.expect(200);
     assert_eq!(read.text, "[seen]");
     server.until(key, &opens[1].payment, "completed").await;
-    // Twelve would bench a version; but strangers send callbacks.
+    // 12 failures of other calls would quarantine the version. Callbacks do not count, because strangers can send
+    // them.
     for _ in 0..12 {
         let open = Open::start(&server).await;
         let read = tell(&server, &open, "?trap").await.expect(200);

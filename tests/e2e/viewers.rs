@@ -1,4 +1,4 @@
-//! What an operator sees that may only read.
+//! Operators with read-only access.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What operators watch: the metrics that config/README.md documents, and the lines of the log that it names.
+//! Monitoring: the metrics that config/README.md documents and the log lines that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,20 +9,19 @@ use base64::Engine as _;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, Server};
+use crate::harness::{Server, TEST_TIMEOUT};
 use crate::receiver::{Receiver, Reply};
 
-/// What operators read.
 const DOCUMENT: &str = include_str!("../../config/README.md");
-/// The head of the table of all metrics.
+/// Header row of the table of all metrics.
 const TABLE: &str = "| Metric | Type | Labels | Tells |";
-/// What is shown only where a listener has a certificate; tried below.
+/// Metric that exists only if a listener has a certificate. A separate test covers it.
 const CERTIFICATE: &str = "kassette_tls_certificate_not_after_timestamp_seconds";
 
-/// A metric: its type and the names of its labels.
+/// A metric's type and label names.
 type Family = (String, BTreeSet<String>);
 
-/// The families in the document's table.
+/// The metrics in the document's table.
 fn documented() -> BTreeMap<String, Family> {
     let (_, table) = DOCUMENT.split_once(TABLE).expect("the table of metrics");
     let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
@@ -47,7 +46,7 @@ fn documented() -> BTreeMap<String, Family> {
     families
 }
 
-/// The labels of a line, each with its value.
+/// Label names and values of a series.
 fn labels(line: &str) -> Vec<(&str, &str)> {
     let inside = line
         .split_once('{')
@@ -61,7 +60,7 @@ fn labels(line: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The families that a scrape shows. Each has a text that says what it is.
+/// The metrics in a scrape. Asserts that each has a help text.
 fn shown(scrape: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let (mut helped, mut series) = (BTreeSet::new(), BTreeSet::new());
@@ -91,7 +90,7 @@ fn shown(scrape: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// The value of a series whose labels are exactly these.
+/// Value of the series with exactly these labels. `None` if it does not exist.
 fn value(scrape: &str, name: &str, wanted: &[(&str, &str)]) -> Option<f64> {
     let is_it = |line: &&str| {
         let rest = line.strip_prefix(name);
@@ -103,7 +102,6 @@ fn value(scrape: &str, name: &str, wanted: &[(&str, &str)]) -> Option<f64> {
     Some(line.rsplit(' ').next().unwrap().parse().expect(line))
 }
 
-/// Waits until a series has a value.
 async fn until(server: &Server, name: &str, labels: &[(&str, &str)], wanted: f64) {
     let is_so = async || {
         let scrape = server.metrics().await;
@@ -113,7 +111,7 @@ async fn until(server: &Server, name: &str, labels: &[(&str, &str)], wanted: f64
     server.wait_for(&what, is_so).await;
 }
 
-/// Waits for a line of the log that holds all of these.
+/// Waits for a log line that contains all of these texts.
 async fn line(server: &Server, parts: &[&str]) -> String {
     let found = async || {
         let log = server.log();
@@ -126,7 +124,7 @@ async fn line(server: &Server, parts: &[&str]) -> String {
         .await
 }
 
-/// A payment that the vendor holds for review after having taken the money.
+/// A payment that the provider has captured and then put under review.
 async fn held(server: &Server) -> Value {
     let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.pay(&url, "review").await.expect(303);
@@ -144,7 +142,7 @@ async fn the_document_names_every_metric_that_a_gateway_shows_and_no_other() {
     }
     let mut documented = documented();
     assert!(documented.remove(CERTIFICATE).is_some());
-    // Shown once all payments of before the start were looked at.
+    // Available after the gateway has read all payments from before its start.
     let reviews = async || {
         let scrape = server.metrics().await;
         scrape
@@ -203,7 +201,7 @@ async fn payments_in_review_and_open_work_are_counted_over_a_restart() {
         .await
         .expect(200);
     until(&server, review, &test, 1.0).await;
-    // The money was taken, so the merchant has to give it back.
+    // The money was captured, so the merchant must refund it.
     server
         .decide(&second, "decline", json!({}))
         .await
@@ -258,7 +256,7 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     let log = server.log();
     let lines = log.matches("the provider account is not well").count();
     assert_eq!(lines, 1, "{log}");
-    // Another account has nothing to do with it, and a switch is a gauge of its own.
+    // Other accounts are not affected. Whether an account is enabled is a separate gauge.
     assert!(!log.contains("provider.id=sandbox-live provider.state"));
     let enabled = "kassette_provider_enabled";
     let account = [("provider", "sandbox-test"), ("environment", "test")];
@@ -404,12 +402,12 @@ async fn a_delivery_that_is_given_up_is_a_warning() {
     .await;
 }
 
-/// Mollie's notices prove nothing, and those about references that no start has recorded wait for one.
+/// Mollie's callbacks are not signed. Those about unknown references wait as pending callbacks for a start.
 #[tokio::test]
 async fn unproved_notices_that_are_too_many_for_an_address_are_dropped_and_counted() {
-    /// Of one address.
+    /// Maximum number of pending callbacks from one address.
     const WAIT_MOST: u64 = 64;
-    /// Read at once of an address that has proved nothing; a second brings two more.
+    /// Burst of callbacks that are read from an unverified address. Each second allows two more.
     const AT_ONCE: u64 = 20;
     let server = Server::simulating(&["sandbox", "mollie"], "").await;
     let name = "kassette_callback_notices_dropped_total";
@@ -448,7 +446,7 @@ async fn the_last_backup_that_was_taken_whole_is_shown() {
     assert!((before..before + 600.0).contains(&at), "{at} {before}");
 }
 
-/// `kassette serve`, ended with the test.
+/// `kassette serve`, killed when the test ends.
 struct Serving(Child);
 
 impl Drop for Serving {
@@ -498,7 +496,7 @@ async fn the_end_of_a_listeners_certificate_is_shown() {
         }
         let ended = serving.0.try_wait().unwrap();
         let log = std::fs::read_to_string(folder.path().join("log.txt")).unwrap();
-        assert!(ended.is_none() && began.elapsed() < PATIENCE, "{log}");
+        assert!(ended.is_none() && began.elapsed() < TEST_TIMEOUT, "{log}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let admin = ready["admin_url"].as_str().unwrap();
@@ -507,11 +505,67 @@ async fn the_end_of_a_listeners_certificate_is_shown() {
     let scrape = http.get(format!("{admin}/metrics")).send().await.unwrap();
     let scrape = scrape.text().await.unwrap();
     let public = [("listener", "public")];
-    // The second of January 2049.
+    // January 2, 2049.
     assert_eq!(value(&scrape, CERTIFICATE, &public), Some(2_493_158_400.0));
     assert_eq!(value(&scrape, CERTIFICATE, &[("listener", "admin")]), None);
     assert_eq!(
         shown(&scrape).get(CERTIFICATE),
         documented().get(CERTIFICATE)
     );
+}
+
+#[tokio::test]
+async fn status_is_told_over_the_api_and_by_the_file_with_the_same_exit_code() {
+    let server = Server::fresh().await;
+    server.advance(3600).await;
+    let clock = server.admin("GET", "/dev/clock", None).await.expect(200);
+    assert_eq!(clock.json()["offset_seconds"], 3600);
+    let code = |report: &Value| match report["state"].as_str().unwrap() {
+        "ok" => 0,
+        "attention" => 1,
+        "failing" => 2,
+        other => panic!("{other}"),
+    };
+    let data = server.folder().join("data");
+    let is_written = async || data.join("status.json").exists().then_some(());
+    server.wait_for("status.json", is_written).await;
+    let data = data.to_str().unwrap();
+    for (words, token) in [
+        (vec!["status", "--json"], server.operator_token()),
+        (vec!["status", "--json", "--data-dir", data], ""),
+    ] {
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(&words)
+            .env("KASSETTE_ADMIN_URL", server.admin_base())
+            .env("KASSETTE_OPERATOR_TOKEN", token)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr);
+        let report: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{told}"));
+        assert_eq!(ran.status.code(), Some(code(&report)), "{report} {told}");
+        let parts = report["parts"].as_array().unwrap();
+        let accounts = parts
+            .iter()
+            .find(|part| part["name"] == "accounts")
+            .unwrap();
+        assert!(
+            accounts["detail"].as_str().unwrap().contains("operational"),
+            "{report}"
+        );
+    }
+    // The report needs a running server.
+    let empty = tempfile::tempdir().unwrap();
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_kassette"))
+        .args(["status", "--data-dir", empty.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    // An option that has no effect is refused.
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_kassette"))
+        .args(["status", "--reason", "why"])
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("--reason has no effect"));
 }

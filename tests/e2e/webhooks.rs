@@ -1,4 +1,4 @@
-//! Events as merchants get them: which, to whom, and every byte of them.
+//! Events as merchants receive them: which events, at which endpoints, and their exact bytes.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use crate::harness::{Server, shared};
 use crate::receiver::{Got, Receiver, Reply};
 use crate::reseller_calls::{PAYMENTS, START, delegated};
 
-/// The names of what arrived, in the order of the names: events may overtake one another.
+/// Event types of the received requests, sorted, because events may overtake one another.
 fn kinds(got: &[Got]) -> Vec<String> {
     let mut kinds: Vec<_> = got.iter().map(Got::kind).collect();
     kinds.sort();
@@ -111,7 +111,7 @@ async fn one_event_has_one_id_and_one_body_for_everybody_and_at_every_attempt() 
         assert_eq!(got.event_id(), once.event_id());
         assert!(got.is_signed_by(&hooks[1].secret) && !got.is_signed_by(&hooks[0].secret));
     }
-    // Each attempt is signed anew at its own time: five seconds, then five minutes later.
+    // Each attempt has its own time and signature: five seconds, then five minutes later.
     let times: Vec<_> = thrice.iter().map(Got::timestamp).collect();
     assert!(
         times[1] >= times[0] + 4 && times[2] >= times[1] + 270,
@@ -127,7 +127,7 @@ async fn every_life_of_a_payment_is_told_as_it_happened() {
     let hook = server.hook(merchant, &receiver, json!({})).await;
     let told = Cell::new(0);
     let mut seen = BTreeSet::new();
-    // Waits until a payment's events have arrived, and asserts that they are these.
+    // Waits until a payment's events have arrived and asserts their types.
     let mut check = async |payment: Value, expected: &[&str]| {
         let mut events = server.events(&payment).await;
         events.retain(|kind| kind != "payment.attempt_failed");
@@ -193,7 +193,7 @@ async fn every_life_of_a_payment_is_told_as_it_happened() {
     server.cancel(&cancelled).await.expect(200);
     check(cancelled, &["payment.pending", "payment.cancelled"]).await;
 
-    // An attempt that ends and leads back to `created` is told to those alone that ask for it.
+    // The end of an attempt that leads back to `created` is sent only to endpoints that subscribe to it.
     let (declined, url) = server.started(&key, "ideal", json!({})).await;
     server.pay(&url, "decline").await.expect(303);
     server.until(&key, &declined, "created").await;
@@ -216,7 +216,7 @@ async fn every_life_of_a_payment_is_told_as_it_happened() {
             "payment.review",
         ]
     );
-    // The endpoint is for test payments: nothing of a live one arrives.
+    // The endpoint is for test payments and receives no live events.
     server.started(&live, "ideal", json!({})).await;
     assert_eq!(server.settled(&hook).await.len(), told.get());
 }
@@ -227,7 +227,7 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
     let (merchant, key, live) = server.merchant(json!({})).await;
     let (other, other_key, _) = server.merchant(json!({})).await;
     let receiver = Receiver::new().await;
-    // One address has one endpoint.
+    // The endpoints need different URLs, because each URL has at most one endpoint.
     let at = |query: &str| format!("{}?{query}", receiver.url());
     let filter = |types: &[&str]| json!({ "url": at(&types.concat()), "event_types": types });
     let all = server.hook(merchant, &receiver, json!({})).await;
@@ -248,7 +248,7 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
         server.pay(&url, "approve").await.expect(303);
         server.until(key, &paid, "completed").await;
     }
-    // An endpoint hears nothing of what was before it.
+    // An endpoint receives no events from before its creation.
     let late = json!({ "url": at("late") });
     let late = server.hook(merchant, &receiver, late).await;
     server.started(&other_key, "ideal", json!({})).await;
@@ -352,7 +352,7 @@ async fn the_demo_shop_believes_its_events_and_keeps_its_endpoint_over_a_restart
     let before = demo(&server);
     let endpoint = before["webhook_endpoint_id"].as_str().unwrap().to_owned();
     let secret = before["webhook_secret"].as_str().unwrap();
-    assert!(secret.starts_with("whsec_") && secret.len() == 49);
+    assert!(secret.starts_with("whsec_") && secret.len() == 50);
     let listed = server
         .admin("GET", "/merchants/1/webhook-endpoints", None)
         .await

@@ -1,14 +1,14 @@
-//! Receivers that fail: when events come again, when they stop, and what the log says.
+//! Failing receivers: retries, when deliveries end, and the delivery log.
 
 use serde_json::{Value, json};
 
 use crate::harness::Server;
 use crate::receiver::{Hook, Receiver, Reply};
 
-/// The decided pauses between attempts, seconds.
+/// Specified pauses between attempts, in seconds.
 const PAUSES: [f64; 7] = [5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0];
 
-/// A merchant with one endpoint at a receiver, and a delivery of a test event to it.
+/// Creates a merchant with one endpoint and queues a test event. Returns the endpoint and the delivery.
 async fn queued(server: &Server, to: &Receiver) -> (Hook, Value) {
     let (merchant, ..) = server.merchant(json!({})).await;
     let hook = server.hook(merchant, to, json!({})).await;
@@ -17,7 +17,7 @@ async fn queued(server: &Server, to: &Receiver) -> (Hook, Value) {
     (hook, delivery)
 }
 
-/// Seconds from a delivery's last attempt to its next.
+/// Seconds from a delivery's last attempt to its next one.
 fn pause(delivery: &Value) -> f64 {
     let time = |value: &Value| -> jiff::Timestamp { value.as_str().unwrap().parse().unwrap() };
     let last = delivery["attempts"].as_array().unwrap().last().unwrap();
@@ -34,7 +34,7 @@ async fn a_delivery_that_always_fails_is_given_up_after_exactly_eight_attempts()
     for decided in PAUSES {
         assert_eq!(delivery["status"], "pending");
         let pause = pause(&delivery);
-        // A circuit that has opened may hold it back for a minute more.
+        // An open circuit may delay the attempt by another minute.
         let most = decided.mul_add(1.1, 61.0);
         assert!(
             (decided * 0.9 - 0.1..=most).contains(&pause),
@@ -142,7 +142,7 @@ async fn nobody_at_the_address_is_a_failure_and_not_the_end() {
         let failed = server.attempted(&queued["delivery_id"], 1).await;
         assert_eq!(failed["attempts"][0]["status"], Value::Null);
         assert!(failed["attempts"][0]["error"].is_string());
-        // What waits goes to the address as it is at the time.
+        // A pending delivery goes to the endpoint's current URL.
         server
             .change_hook(&hook, json!({ "url": receiver.url() }))
             .await;
@@ -160,7 +160,7 @@ async fn a_receiver_that_asks_for_time_gets_it_up_to_ten_hours() {
         (429, "1", 4.0, 66.0),
         (503, "999999999", 36_000.0, 36_061.0),
         (429, "soon", 4.0, 66.0),
-        // With any other status it means nothing.
+        // With other statuses, `Retry-After` is ignored.
         (500, "3600", 4.0, 66.0),
     ] {
         let wait = Reply::Full(status, format!("retry-after: {asked}\r\n"), Vec::new());
@@ -198,7 +198,7 @@ async fn what_the_head_of_an_answer_says_holds_where_its_body_does_not_end() {
         assert!((least..=least + 62.0).contains(&pause), "{status}: {pause}");
         let path = format!("/webhook-endpoints/{}", hook.id);
         let shown = server.admin("GET", &path, None).await.expect(200).json();
-        assert_eq!(shown["enabled"], status != 410);
+        assert_eq!(shown["enabled"], true, "one 410 disables nothing");
     }
 }
 
@@ -209,27 +209,82 @@ async fn gone_switches_an_endpoint_off_until_somebody_switches_it_on() {
     let receiver = Receiver::answering(Reply::Status(410)).await;
     let hook = server.hook(merchant, &receiver, json!({})).await;
     server.started(&key, "ideal", json!({})).await;
-    let delivery = server.deliveries(&hook).await.remove(0);
-    server.attempted(&delivery["id"], 1).await;
-    let path = format!("/webhook-endpoints/{}", hook.id);
-    let shown = server.admin("GET", &path, None).await.expect(200).json();
-    assert_eq!(shown["enabled"], false);
+    disabled_by_410(&server, &hook).await;
     let log = server.admin("GET", "/audit?limit=100", None).await.json();
     let object = format!("endpoint/{}", hook.id);
-    // Modules that were found in the folder may be noted meanwhile.
+    // The audit log may also have new entries about modules in the folder.
     let ours = |line: &&Value| line["object"] == object.as_str();
     let latest = log["entries"].as_array().unwrap().iter().find(ours);
     assert_eq!(latest.unwrap()["action"], "endpoint.disable");
 
     server.started(&key, "ideal", json!({})).await;
     assert_eq!(server.deliveries(&hook).await.len(), 1, "no new ones");
-    server.advance(600).await;
-    assert_eq!(receiver.got().len(), 1, "what waits is held back");
+    server.advance(3600).await;
+    assert_eq!(receiver.got().len(), 3, "what waits is held back");
     receiver.answer(Reply::Status(200));
     server.change_hook(&hook, json!({ "enabled": true })).await;
     let done = server.settled(&hook).await;
     assert_eq!(done[0]["status"], "delivered");
-    assert_eq!(done[0]["attempts"].as_array().unwrap().len(), 2);
+    assert_eq!(done[0]["attempts"].as_array().unwrap().len(), 4);
+}
+
+/// Has the attempts of an endpoint's only delivery answered 410 until that disables the endpoint.
+async fn disabled_by_410(server: &Server, hook: &Hook) {
+    let path = format!("/webhook-endpoints/{}", hook.id);
+    let mut delivery = server.deliveries(hook).await.remove(0);
+    delivery = server.attempted(&delivery["id"], 1).await;
+    for _ in 0..2 {
+        let shown = server.admin("GET", &path, None).await.expect(200).json();
+        assert_eq!(shown["enabled"], true);
+        delivery = server.attempt_again(&delivery).await;
+    }
+    let shown = server.admin("GET", &path, None).await.expect(200).json();
+    assert_eq!(shown["enabled"], false);
+}
+
+#[tokio::test]
+async fn a_shop_whose_endpoint_is_disabled_by_410_for_an_hour_loses_no_order() {
+    let server = Server::fresh().await;
+    let (merchant, key, _) = server.merchant(json!({})).await;
+    let receiver = Receiver::answering(Reply::Status(410)).await;
+    let watcher = Receiver::new().await;
+    let hook = server.hook(merchant, &receiver, json!({})).await;
+    let of_disabled = json!({ "event_types": ["webhook.disabled"] });
+    server.hook(merchant, &watcher, of_disabled).await;
+    let since = jiff::Timestamp::from_second(server.now().await).unwrap();
+    server.started(&key, "ideal", json!({})).await;
+    disabled_by_410(&server, &hook).await;
+    // Moving the clock has the worker look at all that waits, on every store.
+    server.advance(1).await;
+    let told = watcher.wait(1).await.remove(0).event();
+    assert_eq!(told["type"], "webhook.disabled");
+    assert_eq!(told["data"]["endpoint_id"], hook.id.as_str());
+    assert_eq!(told["data"]["test_mode"], true);
+
+    let (order, url) = server.started(&key, "ideal", json!({})).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(&key, &order, "completed").await;
+    server.advance(3600).await;
+    receiver.answer(Reply::Status(200));
+    server.change_hook(&hook, json!({ "enabled": true })).await;
+    let recover = json!({ "since": since.to_string() });
+    let missed = server.hook_act(&hook, "recover", recover.clone()).await;
+    let events = server.events(&order).await;
+    assert_eq!(missed["deliveries"], events.len());
+    let done = server.settled(&hook).await;
+    assert!(
+        done.iter().all(|each| each["status"] == "delivered"),
+        "{done:?}"
+    );
+    let paid = receiver.got().into_iter().map(|got| got.event());
+    let paid: Vec<_> = paid
+        .filter(|event| event["type"] == "payment.completed")
+        .collect();
+    assert_eq!(paid.len(), 1);
+    assert_eq!(paid[0]["data"]["payment_id"], order["payment_id"]);
+    // Each is queued once, however often.
+    let again = server.hook_act(&hook, "recover", recover).await;
+    assert_eq!(again["deliveries"], 0);
 }
 
 #[tokio::test]
@@ -252,7 +307,7 @@ async fn a_disabled_endpoint_holds_its_deliveries_back_for_72_hours_and_uses_no_
     server.advance(3600).await;
     assert_eq!(receiver.got().len(), 1);
 
-    // Within the 72 hours it goes on where it was.
+    // If enabled again within 72 hours, the delivery continues.
     let again = server.hook_act(&hook, "test", json!({})).await;
     receiver.answer_next([Reply::Status(500)]);
     let path = format!("/deliveries/{}", again["delivery_id"].as_str().unwrap());

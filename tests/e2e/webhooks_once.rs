@@ -1,4 +1,4 @@
-//! However many learn of a payment's end at once, one event tells of it.
+//! One event per change of a payment, no matter how many sources report it at the same time.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::harness::Server;
 use crate::receiver::Receiver;
 
-/// The first question of the schedule comes after five minutes; a callback that is signed before the
-/// clock moves on must not grow too old by it.
+/// Seconds that pass before the race. The first query is due after five minutes; a callback signed before the
+/// clock moves must not expire.
 const WAITED: u64 = 240;
-/// What is left of it.
+/// Seconds from then until the first query is due.
 const LEFT: u64 = 61;
 
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ enum Way {
     Return,
 }
 
-/// What was delivered of a payment, by event type: the ids.
+/// IDs of a payment's received events, by event type.
 fn told(receiver: &Receiver, payment: &Value) -> BTreeMap<String, Vec<String>> {
     let mut told = BTreeMap::<String, Vec<String>>::new();
     for got in receiver.got() {
@@ -49,14 +49,14 @@ async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
         let back = back.header("location").unwrap().to_owned();
         let attempt = server.attempts(&payment).await[0].clone();
         if in_review {
-            // The vendor says "review" first, so that the operator is in the race too.
+            // The provider first reports a review, so that an operator's decision takes part in the race.
             server
                 .tell(&attempt, "in_review", "49.90")
                 .await
                 .expect(200);
             server.until(&key, &payment, "review").await;
         }
-        // A clock that jumps past a lease has another node send what is under way once more.
+        // Otherwise, if the clock moved past a lease, another node would repeat a delivery in flight.
         server.settled(&hook).await;
         server.advance(WAITED).await;
         let ways = [

@@ -1,4 +1,4 @@
-//! What operators do with endpoints: rotate, deliver again, recover; and what they are refused.
+//! Operators' actions on endpoints: rotation, redelivery, recovery; and their refusals.
 
 use std::process::Command;
 
@@ -33,7 +33,8 @@ async fn a_new_secret_signs_once_the_overlap_is_over() {
     let got = next().await;
     assert!(got.is_signed_by(&second) && !got.is_signed_by(&hook.secret));
 
-    // At once, where no overlap is asked for; what waits is signed with what signs at its time.
+    // Without an overlap, the rotation applies immediately. Each attempt is signed with the secret valid at its
+    // time.
     receiver.answer(Reply::Status(500));
     next().await;
     let waiting = server.deliveries(&hook).await.remove(0);
@@ -72,7 +73,6 @@ async fn an_event_is_delivered_again_as_the_same_event() {
     assert_eq!(all[1], first, "the old log is as it was");
 }
 
-/// Has a delivery fail until it is given up.
 async fn exhaust(server: &Server, id: &Value) {
     let mut delivery = server.attempted(id, 1).await;
     while delivery["status"] == "pending" {
@@ -222,7 +222,7 @@ async fn a_secret_stands_in_no_list_no_log_no_audit_line_and_not_readable_on_dis
     }
 }
 
-/// `kassette …` as an operator types it; its JSON, or none where it was refused.
+/// JSON output of `kassette …`. `None` if the command was refused.
 fn kassette(server: &Server, words: &[&str]) -> Option<Value> {
     let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(words)
@@ -269,7 +269,9 @@ async fn everything_about_endpoints_can_be_done_by_command() {
     let waiting = done(&["endpoint", "deliver", &id]);
     assert_eq!(waiting, json!({ "deliveries": 0 }));
 
-    let rotated = done(&["endpoint", "rotate", &id, "--overlap-hours", "1"]);
+    let why = ["--actor", "ann", "--reason", "yearly rotation"];
+    let rotate = ["endpoint", "rotate", &id, "--overlap-hours", "1"];
+    let rotated = done(&[&rotate[..], &why].concat());
     assert!(rotated["active_from"].is_string());
     assert_ne!(rotated["secret"], made["secret"]);
     let off = done(&["endpoint", "update", &id, "--enabled", "false"]);

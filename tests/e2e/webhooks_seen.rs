@@ -1,4 +1,4 @@
-//! What operators see of deliveries: metrics, circuits, and how long the log is kept.
+//! Monitoring of deliveries: metrics, circuits, and retention of the delivery log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::Server;
 use crate::receiver::{Hook, Receiver, Reply};
 
-/// Series by their whole names, labels included.
+/// Values by series name, including labels.
 type Metrics = BTreeMap<String, f64>;
 
 async fn metrics(server: &Server) -> Metrics {
@@ -19,7 +19,7 @@ async fn metrics(server: &Server) -> Metrics {
         .collect()
 }
 
-fn of(metrics: &Metrics, name: &str) -> f64 {
+fn metric_value(metrics: &Metrics, name: &str) -> f64 {
     metrics.get(name).copied().unwrap_or_default()
 }
 
@@ -33,15 +33,14 @@ fn ended(status: &str, environment: &str) -> String {
     )
 }
 
-/// The age of what waits for endpoints of test payments.
+/// Age of the oldest pending delivery to an endpoint for test payments.
 const OLDEST: &str = "kassette_webhook_oldest_seconds{environment=\"test\"}";
 
-/// Waits until a series has a value.
 async fn until(server: &Server, name: &str, value: f64) {
     let what = format!("{name} to be {value}");
     let is_there = async || {
         let metrics = metrics(server).await;
-        (of(&metrics, name) == value).then_some(())
+        (metric_value(&metrics, name) == value).then_some(())
     };
     server.wait_for(&what, is_there).await;
 }
@@ -85,11 +84,11 @@ async fn attempts_are_counted_by_what_became_of_them() {
         for id in queue(&server, &hook, times).await {
             server.attempted(&id, 1).await;
         }
-        // No second attempt is counted with the first.
+        // Deleting the endpoint prevents further attempts, which would also be counted.
         let path = format!("/webhook-endpoints/{}", hook.id);
         server.admin("DELETE", &path, None).await.expect(204);
         let shown = metrics(&server).await;
-        let counted = of(&shown, &outcome(name));
+        let counted = metric_value(&shown, &outcome(name));
         let made = receiver.got().len() as f64;
         assert!(
             counted >= times as f64 && counted <= made,
@@ -103,13 +102,16 @@ async fn attempts_are_counted_by_what_became_of_them() {
     let id = queue(&server, &hook, 1).await.remove(0);
     server.attempted(&id, 1).await;
     let shown = metrics(&server).await;
-    assert!(of(&shown, &outcome("unreachable")) >= 1.0, "{shown:?}");
+    assert!(
+        metric_value(&shown, &outcome("unreachable")) >= 1.0,
+        "{shown:?}"
+    );
     let delivered = ended("delivered", "test");
-    assert_eq!(of(&shown, &delivered), 3.0);
+    assert_eq!(metric_value(&shown, &delivered), 3.0);
     let first = "kassette_webhook_first_attempt_seconds_count{environment=\"test\"}";
-    assert_eq!(of(&shown, first), 11.0);
+    assert_eq!(metric_value(&shown, first), 11.0);
 
-    // However many endpoints there are, the series stay the same: no label names one.
+    // The set of series does not depend on the number of endpoints: no label identifies one.
     let mut labels = BTreeSet::new();
     for name in shown
         .keys()
@@ -130,7 +132,8 @@ async fn attempts_are_counted_by_what_became_of_them() {
 #[tokio::test]
 async fn deliveries_that_end_are_counted_once() {
     let server = Server::fresh().await;
-    // Those that are cancelled later do not say any more which they were.
+    // Counts all environments: `environment` is `unknown` for deliveries that are cancelled after their endpoint's
+    // deletion.
     let cancelled = async |count: u64| {
         let all = async || {
             let name = "kassette_webhook_deliveries_total";
@@ -142,14 +145,14 @@ async fn deliveries_that_end_are_counted_once() {
     let receiver = Receiver::answering(Reply::Status(500)).await;
     let failing = hook(&server, &receiver).await;
     let path = format!("/webhook-endpoints/{}", failing.id);
-    // More than are cancelled together with their endpoint, of which some have failed before.
+    // More deliveries than are cancelled in one step with the endpoint; some have already failed.
     for id in &queue(&server, &failing, 250).await[..3] {
         server.attempted(id, 1).await;
     }
     server.admin("DELETE", &path, None).await.expect(204);
     cancelled(250).await;
 
-    // One under way when its endpoint goes has ended before it fails.
+    // A delivery in flight at the deletion of its endpoint is cancelled before its attempt ends.
     let told = std::sync::Arc::new(tokio::sync::Notify::new());
     let receiver = Receiver::answering(Reply::Held(told.clone())).await;
     let held = hook(&server, &receiver).await;
@@ -162,9 +165,9 @@ async fn deliveries_that_end_are_counted_once() {
     told.notify_one();
     server.attempted(&id, 1).await;
     let shown = metrics(&server).await;
-    assert_eq!(of(&shown, &ended("delivered", "test")), 0.0);
-    assert!(of(&shown, &ended("cancelled", "test")) >= 2.0);
-    assert_eq!(of(&shown, &ended("cancelled", "live")), 0.0);
+    assert_eq!(metric_value(&shown, &ended("delivered", "test")), 0.0);
+    assert!(metric_value(&shown, &ended("cancelled", "test")) >= 2.0);
+    assert_eq!(metric_value(&shown, &ended("cancelled", "live")), 0.0);
     cancelled(251).await;
 }
 
@@ -178,7 +181,7 @@ async fn the_circuit_of_an_endpoint_that_is_gone_is_not_told() {
     until(&server, open, 1.0).await;
     let path = format!("/webhook-endpoints/{}", failing.id);
     server.admin("DELETE", &path, None).await.expect(204);
-    // What it would have held back is looked at in time.
+    // At the next attempt, the scheduler finds that the endpoint was deleted and resets the circuit.
     server.advance(61).await;
     until(&server, open, 0.0).await;
     until(
@@ -200,7 +203,7 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
 
     let ids = queue(&server, &failing, 8).await;
     until(&server, "kassette_webhook_pending", 8.0).await;
-    // Five failures in a row open it; what is left waits.
+    // Five consecutive failures open the circuit; the remaining deliveries wait.
     server
         .wait_for("the circuit to open", async || {
             (circuit(&server, &failing).await == "open").then_some(())
@@ -212,7 +215,7 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     let state = |name: &str| format!("kassette_webhook_circuits{{state=\"{name}\"}}");
     until(&server, &state("open"), 1.0).await;
 
-    // A minute later each was tried, and the oldest is a minute old.
+    // A minute later, each delivery has been tried, and the oldest one is a minute old.
     server.advance(61).await;
     for id in &ids {
         server.attempted(id, 1).await;
@@ -220,14 +223,14 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     server
         .wait_for("the age", async || {
             let shown = metrics(&server).await;
-            let age = of(&shown, OLDEST);
+            let age = metric_value(&shown, OLDEST);
             (61.0..600.0).contains(&age).then_some(())
         })
         .await;
     receiver.answer(Reply::Status(200));
     for id in ids {
         let mut delivery = server.delivery(&id).await;
-        // More than once where an attempt was under way before the receiver changed its mind.
+        // Several times, if an attempt was in flight when the receiver's behavior changed.
         while delivery["status"] == "pending" {
             delivery = server.attempt_again(&delivery).await;
         }
@@ -245,7 +248,7 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
 #[tokio::test]
 async fn the_log_forgets_what_is_over_after_its_days_and_never_what_is_pending() {
     const DAY: u64 = 24 * 3600;
-    // Tried once a day, so that something is pending for longer than the log is kept.
+    // With one attempt a day, a delivery is pending for longer than the log's retention.
     let config = "\
 [retention]
 delivery_days = 7
@@ -270,7 +273,7 @@ retry_seconds = [86400, 86400, 86400, 86400, 86400, 86400, 86400]
     let path = format!("/deliveries/{}", over[0].as_str().unwrap());
     server.admin("GET", &path, None).await.expect(404).error();
     assert_eq!(server.delivery(&pending).await["status"], "pending");
-    // Each round that forgot something has a line.
+    // Each round that deleted deliveries has an audit log entry.
     server
         .wait_for("the lines of the audit log", async || {
             let audit = server.admin("GET", "/audit?limit=100", None).await;
@@ -285,7 +288,7 @@ retry_seconds = [86400, 86400, 86400, 86400, 86400, 86400, 86400]
         })
         .await;
 
-    // It arrives all the same, and is forgotten then.
+    // The pending delivery still arrives, and is deleted afterwards.
     bad.answer(Reply::Status(200));
     let before = bad.got().len();
     server.advance(2 * DAY).await;

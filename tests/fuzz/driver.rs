@@ -1,4 +1,4 @@
-//! What libFuzzer calls.
+//! Entry points for libFuzzer.
 #![no_main]
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use kassette_fuzz::{TARGETS, Target, corpus};
 
-/// The target, from the environment: libFuzzer's own arguments are all taken.
+/// The target, from an environment variable, because libFuzzer parses all arguments itself.
 fn target() -> Target {
     static TARGET: OnceLock<Target> = OnceLock::new();
     *TARGET.get_or_init(|| {
@@ -16,8 +16,8 @@ fn target() -> Target {
     })
 }
 
-/// Does what `run` asks for beside fuzzing, and has every panic end the process: those that a router
-/// catches and answers with 500 too.
+/// Packs or unpacks the corpus if `run` requests it, and makes every panic end the process, also those that a
+/// router converts to a response with status 500.
 #[unsafe(no_mangle)]
 extern "C" fn LLVMFuzzerInitialize(_: *const i32, _: *const *const *const u8) -> i32 {
     let (name, _) = target();
@@ -41,7 +41,8 @@ extern "C" fn LLVMFuzzerInitialize(_: *const i32, _: *const *const *const u8) ->
 #[unsafe(no_mangle)]
 extern "C" fn LLVMFuzzerTestOneInput(data: *const u8, size: usize) -> i32 {
     let (_, run) = target();
-    // SAFETY: libFuzzer owns so many bytes there until this function returns; none may be null.
+    // SAFETY: libFuzzer owns `size` bytes at `data` until this function returns. `data` may be null if `size` is
+    // 0.
     let input = match size {
         0 => &[][..],
         _ => unsafe { std::slice::from_raw_parts(data, size) },

@@ -1,4 +1,4 @@
-//! The bytes of a case.
+//! Builds the module of a case.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ pub(crate) fn text(case: &Path, name: &str) -> Option<String> {
     fs::read_to_string(case.join(name)).ok()
 }
 
-/// A method, or what pretends to be one.
+/// The case's payment method, or a file that is not one.
 pub(crate) fn module(case: &Path) -> Vec<u8> {
     if let Some(text) = text(case, "component.wat") {
         return wat::parse_str(text).unwrap();
@@ -34,7 +34,7 @@ pub(crate) fn module(case: &Path) -> Vec<u8> {
     method.build()
 }
 
-/// A method that gives these verdicts.
+/// A method that returns these verdicts.
 pub(crate) fn saying(verdicts: &str) -> Vec<u8> {
     let verdicts: Vec<_> = verdicts
         .lines()
@@ -49,7 +49,7 @@ pub(crate) fn saying(verdicts: &str) -> Vec<u8> {
     Method::saying(&verdicts).build()
 }
 
-/// What cannot be written down in a small text.
+/// Modules that cannot be stored as a short text.
 fn cooked(recipe: &str) -> Vec<u8> {
     let good = saying("a ok good");
     match recipe {
@@ -66,7 +66,7 @@ fn cooked(recipe: &str) -> Vec<u8> {
     }
 }
 
-/// A component of nothing but a custom section.
+/// A component that contains only a custom section.
 fn padded(length: usize) -> Vec<u8> {
     let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
     bytes.push(0);
@@ -79,13 +79,13 @@ fn padded(length: usize) -> Vec<u8> {
             break;
         }
     }
-    // The section's own name, of one letter.
+    // The name of the section, one letter.
     bytes.extend(b"\x01x");
     bytes.resize(bytes.len() + length - 2, 0);
     bytes
 }
 
-/// A small module whose one function holds thousands of values over thousands of branches.
+/// A small module with a function that has thousands of values and thousands of branches.
 fn compile_bomb() -> Vec<u8> {
     const VALUES: usize = 12_000;
     let mut body = String::new();
@@ -104,7 +104,7 @@ fn compile_bomb() -> Vec<u8> {
     method.build()
 }
 
-/// The contract of a version that this host does not speak.
+/// A module for a version of the contract that this host does not support.
 fn newer_major() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(support::wit()).unwrap() {
@@ -126,11 +126,11 @@ fn newer_major() -> Vec<u8> {
     support::component(folder.path(), "method", &core)
 }
 
-/// Counts its calls in memory and gives a reason of as many letters.
+/// A module that counts its calls in memory and returns a reason with that number of letters.
 fn counting() -> Vec<u8> {
     let mut method = Method::saying(&[("a", Ok("aaaaaaaa"))]);
     let answer = method.rank.clone();
-    // The answer's list stands at its address + 4, the reason's length 16 bytes into a verdict.
+    // The list is at offset 4 of the response, the reason's length at offset 16 of a verdict.
     method.rank = format!(
         "(local $list i32)
          (local.set $list (i32.load offset=4 {answer}))

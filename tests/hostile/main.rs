@@ -1,23 +1,26 @@
-//! Modules that mean harm, each in a folder of its own with what is to become of it beside it.
+//! Hostile modules. Each has a folder with the expected result.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `expected.txt` | of a method: `refused: <part of the sentence>`, `fault: <kind>` of a call, `says: <a reason as operators see it>` or `labelled: <its name as payers see it>`; of a provider see `providers` |
-//! | `rank.wat` | the body of `rank` of a method that is sound otherwise |
-//! | `imports.wat`, `more.wat` | what that method imports; its further functions and tables |
-//! | `verdicts.txt` | or what it answers: provider, `ok` or `no`, reason |
-//! | `label.txt` | or what it calls itself |
+//! | `expected.txt` | the expected result, see below |
+//! | `rank.wat` | the body of `rank` of an otherwise valid method |
+//! | `imports.wat`, `more.wat` | imports of that method; its further functions and tables |
+//! | `verdicts.txt` | or its response: account, `ok` or `no`, reason |
+//! | `label.txt` | or its label |
 //! | `component.wat` | or a whole component |
-//! | `recipe.txt` | or a word for what is no text; see `cooked` |
-//! | `describe.txt`, `start.txt`, `callback.txt` | of a provider: what it does; see `providers` |
+//! | `recipe.txt` | or the name of a recipe in `cooked`, for modules that are not text |
+//! | `describe.txt`, `start.txt`, `callback.txt` | actions of a provider module; see `providers` |
 //!
-//! Each runs under production limits beside a good method, over a version that served well before,
-//! and is compiled by the real binary in a child process.
+//! The result of a method is `refused: <part of the message>`, `fault: <kind>` of a call, `says: <reason as
+//! operators see it>` or `labelled: <label as payers see it>`. For provider modules see `providers`.
 //!
-//! `KASSETTE_HOSTILE_ROUNDS` sets how often each is offered and called (1,000 by hand, for half an
-//! hour on a quiet machine, most of it for the compile bomb, which uses up its whole second each
-//! time); then the neighbour's 99th percentile is held against what it was before.
-//! `KASSETTE_HOSTILE_CASE` picks those whose names hold a text.
+//! Each module runs with production limits next to a good method, replaces a version that worked, and is compiled
+//! by the real binary in a child process.
+//!
+//! `KASSETTE_HOSTILE_ROUNDS` sets how often each module is installed and called (1,000 by hand: half an hour on a
+//! quiet machine, most of it for the compile bomb, which always uses its whole second). With it, the tests also
+//! compare the neighbor's 99th percentile with the one before. `KASSETTE_HOSTILE_CASE` selects the cases whose
+//! names contain a text.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -45,34 +48,34 @@ use kassette_runtime::{CompileLimits, Compiler, CompilerChild, Runtime};
 
 use self::support::{Method, NOW, context, runtime_with, slot};
 
-/// Calls after which a version is quarantined, all of which fail.
+/// Number of consecutive failed calls after which a version is quarantined.
 const QUARANTINED_AFTER: usize = 10;
 
-/// Which cases, where a run is of some alone.
+/// Environment variable that selects cases.
 const CASE: &str = "KASSETTE_HOSTILE_CASE";
 
-/// How often each is called, where the environment says so.
+/// Number of rounds, if the environment sets it.
 fn asked_rounds() -> Option<usize> {
     let set = std::env::var("KASSETTE_HOSTILE_ROUNDS").ok();
     set.map(|set| set.parse().unwrap())
 }
 
-/// How often each is called: until it has been quarantined, let back in and quarantined again.
+/// Number of calls. The default is enough to quarantine a version, install it again and quarantine it again.
 fn rounds() -> usize {
     asked_rounds().unwrap_or(2 * QUARANTINED_AFTER)
 }
 
-/// How often each that is refused is offered: that takes a compilation every time.
+/// Number of attempts to install a module that is refused. Each needs a compilation.
 fn offers() -> usize {
     asked_rounds().unwrap_or(1)
 }
 
-/// Whether the run is of some cases alone.
+/// Whether the environment selects cases.
 fn picked() -> bool {
     std::env::var_os(CASE).is_some()
 }
 
-/// The folders that hold a file.
+/// Folders of the selected cases that satisfy a condition.
 fn cases(file: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hostile");
     let entries = fs::read_dir(folder)
@@ -89,22 +92,22 @@ fn name(case: &Path) -> &str {
     case.file_name().unwrap().to_str().unwrap()
 }
 
-/// What is to become of a case: in what way, and what it says.
+/// Expected result of a case: its kind and its detail.
 fn expected(case: &Path) -> (String, String) {
     let expected = cooked::text(case, "expected.txt").unwrap();
     let (kind, what) = expected.trim().split_once(": ").unwrap();
     (kind.to_owned(), what.to_owned())
 }
 
-/// A runtime with the real compiler, and a good method for the neighbour.
+/// A runtime with the real compiler and a good method, the neighbor.
 fn runtime(folder: &Path) -> Arc<Runtime> {
     let runtime = runtime_with(folder, |config| {
         let child = CompilerChild::new(env!("CARGO_BIN_EXE_kassette"), ["compile-module"]);
-        // Generous but for the CPU time, of which the bomb takes all there is. A second is the least
-        // that the kernel counts; honest modules of this size need a tenth of it.
+        // Generous limits except for CPU time, all of which the bomb uses. One second is the smallest limit that
+        // the kernel enforces; honest modules of this size need a tenth of it.
         let limits = |bytes| CompileLimits {
             cpu: Duration::from_secs(if bytes < 1 << 20 { 1 } else { 5 }),
-            ..CompileLimits::of(30 << 20)
+            ..CompileLimits::for_size(30 << 20)
         };
         config.compiler = Compiler::Child(child.limited(limits));
     });
@@ -119,7 +122,7 @@ fn runtime(folder: &Path) -> Arc<Runtime> {
     runtime
 }
 
-/// What else serves is as it was.
+/// Checks that the neighbor still works.
 #[track_caller]
 fn unharmed(runtime: &Runtime, case: &str) {
     let beside = runtime.method(MethodId::Paypal).expect(case);

@@ -1,4 +1,4 @@
-//! Hostile methods, and files that are none.
+//! Hostile methods, and files that are not methods.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use crate::support::{NOW, context, slot};
 use crate::{QUARANTINED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
 
 const IDEAL: &str = "method.ideal";
-/// CPU time of one call: the limit of its class, and what may pass until it is ended.
+/// Maximum CPU time of a call: the limit of its class, and the time until the call is stopped.
 const CONTAINED: Duration = Duration::from_millis(5 + 100);
 
 struct World {
     runtime: Arc<Runtime>,
-    /// The version that serves well.
+    /// A version that works.
     good: Vec<u8>,
 }
 
@@ -47,12 +47,12 @@ impl World {
 
     fn good_serves(&self, case: &str) {
         let serving = self.runtime.method(MethodId::Ideal).unwrap();
-        assert_eq!(serving.digest(), Digest::of(&self.good), "{case}");
+        assert_eq!(serving.digest(), Digest::hash(&self.good), "{case}");
         assert_eq!(self.reason().as_deref(), Ok("good"), "{case}");
         unharmed(&self.runtime, case);
     }
 
-    /// Refused every time, for the reason that was expected, and nothing else changes.
+    /// Checks that the module is refused every time with the expected reason, and that nothing else changes.
     fn refuses(&self, name: &str, bytes: &[u8], why: &str) {
         for _ in 0..offers() {
             let error = self.install(bytes).expect_err(name);
@@ -63,8 +63,8 @@ impl World {
         }
     }
 
-    /// Every call fails in the way that was expected, within its limit and 100 ms, until the version
-    /// is quarantined and the last good one serves; and so again when an operator has it serve again.
+    /// Checks that every call fails as expected, within its limit and 100 ms, until the version is quarantined and
+    /// the last good one is used. Repeats this after a new installation.
     fn fails(&self, name: &str, bytes: &[u8], expected: &str) {
         let (kind, stale) = expected.split_once(' ').unwrap_or((expected, ""));
         let mut context = context(&["a"]);
@@ -76,7 +76,7 @@ impl World {
             self.install(bytes).expect(name);
             for _ in 0..QUARANTINED_AFTER {
                 let module = self.runtime.method(MethodId::Ideal).unwrap();
-                assert_eq!(module.digest(), Digest::of(bytes), "{name}");
+                assert_eq!(module.digest(), Digest::hash(bytes), "{name}");
                 let before = ThreadTime::now();
                 let fault = module.rank(&context).expect_err(name);
                 let used = before.elapsed();
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// It is answered, and what it says does no harm.
+    /// Checks that the module is called, and that its response does no harm.
     fn says(&self, name: &str, bytes: &[u8], reason: &str) {
         self.install(bytes).expect(name);
         for _ in 0..rounds() {

@@ -1,4 +1,4 @@
-//! A good module that is called all the time, on a thread of its own: what it feels of the others.
+//! A good module that another thread calls all the time, to measure the effect of hostile modules on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,18 +11,18 @@ use kassette_runtime::Runtime;
 
 use crate::support::context;
 
-/// Calls before anything hostile is there.
+/// Number of calls before a hostile module is installed.
 const BEFORE: u64 = 5_000;
-/// By how much the 99th percentile may rise.
+/// Maximum factor by which the 99th percentile may rise.
 const WORSE: f64 = 1.5;
 
-/// Times of calls, before and beside everything hostile so far.
+/// Durations of calls without and with hostile modules, in nanoseconds.
 pub(crate) struct Felt {
     before: Histogram<u64>,
     beside: Histogram<u64>,
 }
 
-/// Calls under way.
+/// The thread with the calls.
 pub(crate) struct Neighbour {
     over: Arc<AtomicBool>,
     calling: JoinHandle<Histogram<u64>>,
@@ -36,7 +36,7 @@ impl Felt {
         }
     }
 
-    /// Measures a runtime on which nothing hostile is, then begins to call beside what comes.
+    /// Measures a runtime without hostile modules, then starts to call the neighbor in a thread.
     pub(crate) fn begin(&mut self, runtime: &Arc<Runtime>) -> Neighbour {
         for _ in 0..BEFORE {
             self.before.record(call(runtime)).unwrap();
@@ -53,15 +53,15 @@ impl Felt {
         Neighbour { over, calling }
     }
 
-    /// Ends the calls; every one of them was answered.
+    /// Ends the calls. All of them must have succeeded.
     pub(crate) fn end(&mut self, neighbour: Neighbour) {
         neighbour.over.store(true, Ordering::Relaxed);
         let times = neighbour.calling.join().expect("the neighbour is served");
         self.beside.add(times).unwrap();
     }
 
-    /// Prints what was felt. Only where the rounds were asked for, which a developer does on a
-    /// machine that has nothing else to do, it must be little.
+    /// Prints the result. It is checked only if the environment sets the number of rounds, as a developer does on
+    /// a machine without other work.
     pub(crate) fn judge(&self) {
         let p99 = |times: &Histogram<u64>| times.value_at_quantile(0.99) as f64 / 1000.0;
         let (before, beside) = (p99(&self.before), p99(&self.beside));
@@ -80,7 +80,7 @@ fn none() -> Histogram<u64> {
     Histogram::new(3).unwrap()
 }
 
-/// One call, in nanoseconds.
+/// Duration of one call, in nanoseconds.
 fn call(runtime: &Runtime) -> u64 {
     let question = context(&["a"]);
     let began = Instant::now();

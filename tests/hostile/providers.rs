@@ -1,23 +1,26 @@
-//! Hostile providers: against a vendor that echoes what it is sent, with a secret that is the
-//! vendor's alone, and two other hosts that no module must ever reach.
+//! Hostile provider modules. Their vendor echoes the credentials that it receives, only the vendor may receive the
+//! secret, and there are two other hosts that no module may reach.
 //!
-//! `describe.txt`, `start.txt` and `callback.txt` are lines of what the module does, in order; in them `{vendor}`,
-//! `{elsewhere}` (a host of the account, but not of the secret) and `{foreign}` (no host of the
-//! account) stand for addresses:
+//! `describe.txt`, `start.txt` and `callback.txt` list the module's actions in order. In them `{vendor}`,
+//! `{elsewhere}` (a host of the account, but not of the secret) and `{foreign}` (not a host of the account) are
+//! replaced by URLs:
 //!
-//! | line | does |
+//! | line | action |
 //! |---|---|
-//! | `send POST <url> [key]` | a request, with the secret as its bearer credential |
-//! | `again` | everything so far once more, without end |
-//! | `redirect <url>` | answers that the payer is to go there |
-//! | `told <url>` | the same, with the body of the last answer as the reference |
-//! | `show <text>`, `show-link <url>` | answers with instructions for the payer |
-//! | `ask <count>` | answers with questions |
-//! | `news <count>` | acknowledges a callback with so many notices |
+//! | `send POST <url> [key]` | sends a request, with the secret as its bearer credential |
+//! | `again` | repeats everything so far in an endless loop |
+//! | `redirect <url>` | returns a redirect of the payer |
+//! | `told <url>` | the same, with the body of the last response as the reference |
+//! | `show <text>`, `show-link <url>` | returns instructions for the payer |
+//! | `ask <count>` | returns questions for the payer |
+//! | `news <count>` | acknowledges a callback with this number of notices |
 //! | `acknowledge <media type>` | acknowledges a callback with a text of this type |
 //!
-//! What is expected: `refused: …` as of a method; `fault: <kind>`; `open: <part of the answer>`, where
-//! the answer is believed and does no harm.
+//! Expected results: `refused: …` and `fault: …` as for a method; `page: <part of the failure>` if the redirect is
+//! rejected without blaming the version, because it depends on the account; `open: <part of the response>` if the
+//! response is accepted and does no harm.
+//!
+//! The calls alternate between two accounts, because faults at a single account do not quarantine a version.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
-use kassette_domain::id::Digest;
+use kassette_domain::id::{AccountId, Digest};
 use kassette_domain::provider::{CallbackRequest, Encoding, Verb};
 use kassette_domain::secret::Secret;
 use kassette_runtime::{AccountAccess, CallError, Runtime, SecretEntry, SlotState};
@@ -39,12 +42,12 @@ use crate::support::{Data, HEAP, NOW, Provider, access, attempt, pair, redirect,
 use crate::{QUARANTINED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
 
 const VENDOR: &str = "provider.vendor";
-/// The secret of the account, which only the vendor may see.
+/// Secret of the account, which only the vendor may receive.
 const SECRET: &str = "sk_live_9f8e7d6c5b4a";
-/// The same as a vendor may write it back.
+/// The secret in Base64, as a vendor may return it.
 const ENCODED: &str = "c2tfbGl2ZV85ZjhlN2Q2YzViNGE";
-/// CPU time of one call: the limit of its class before each of the requests that it may send and
-/// after the last, and what may pass until it is ended.
+/// Maximum CPU time of a call: the limit of its class before each possible request and after the last one, and the
+/// time until the call is stopped.
 const CONTAINED: Duration = Duration::from_millis(17 * 5 + 100);
 
 pub(crate) fn is_one(case: &Path) -> bool {
@@ -53,7 +56,7 @@ pub(crate) fn is_one(case: &Path) -> bool {
         .any(|file| case.join(file).exists())
 }
 
-/// A host that answers each request with the credentials it came with.
+/// A host that answers each request with its credentials.
 struct Echo {
     address: SocketAddr,
     met: Arc<AtomicUsize>,
@@ -97,7 +100,7 @@ impl Echo {
     }
 }
 
-/// Every host that a module can try to reach.
+/// All hosts that a module can try to reach.
 struct Hosts {
     vendor: Echo,
     elsewhere: Echo,
@@ -141,7 +144,7 @@ impl Hosts {
     }
 }
 
-/// What a module does, line by line.
+/// Converts lines of actions to the body of a function.
 fn script(data: &mut Data, lines: &str) -> String {
     let mut body = String::new();
     let response = data.put(&[0; 24]);
@@ -158,7 +161,7 @@ fn script(data: &mut Data, lines: &str) -> String {
                 };
                 body += &format!("(call $send (i32.const {request}) (i32.const {response}))");
             }
-            // In memory that is used again, or it would soon run out.
+            // The loop reuses its memory, which would otherwise soon run out.
             "again" => {
                 body = format!(
                     "(loop $again (global.set $heap (i32.const {HEAP})) {body} (br $again)) unreachable"
@@ -201,7 +204,7 @@ fn with_bearer(data: &mut Data, verb: u8, url: &str, key: &str) -> u32 {
     data.put(&record)
 }
 
-/// The answer of a start that shows something.
+/// Response of a start with instructions.
 fn instructions(data: &mut Data, words: &str, link: Option<&str>) -> u32 {
     let mut record = [0; 88];
     record[16..24].copy_from_slice(&data.text("ref-1"));
@@ -214,7 +217,7 @@ fn instructions(data: &mut Data, words: &str, link: Option<&str>) -> u32 {
     data.put(&record)
 }
 
-/// The answer of a start that asks one thing many times.
+/// Response of a start with the same question many times.
 fn questions(data: &mut Data, count: usize) -> u32 {
     let mut question = [0; 28];
     question[..8].copy_from_slice(&data.text("name"));
@@ -226,9 +229,9 @@ fn questions(data: &mut Data, count: usize) -> u32 {
     data.put(&record)
 }
 
-/// The answer to a callback with notices about no attempt, in memory that is asked for.
+/// Response to a callback with notices that lack an attempt, in memory that is allocated at run time.
 fn news(data: &mut Data, count: usize) -> String {
-    const NOTICE: usize = 216;
+    const NOTICE: usize = 256;
     const PAGE: usize = 64 << 10;
     let at = acknowledgement(data, "text/plain");
     let pages = (count * NOTICE).div_ceil(PAGE);
@@ -273,6 +276,7 @@ struct World {
     hosts: Hosts,
     good: Vec<u8>,
     callback: bool,
+    calls: AtomicUsize,
 }
 
 impl World {
@@ -285,10 +289,12 @@ impl World {
         self.runtime.provider("vendor").expect("it serves").digest()
     }
 
-    /// Calls whatever version serves: the whole answer in words, or why there is none.
+    /// Calls the active version. Returns the response or the failure as text.
     async fn call(&self) -> Result<String, String> {
         let module = self.runtime.provider("vendor").expect("it serves");
-        let access = self.hosts.access();
+        let mut access = self.hosts.access();
+        let account = ["vendor-a", "vendor-b"][self.calls.fetch_add(1, Ordering::Relaxed) % 2];
+        access.account.id = AccountId::parse(account).unwrap();
         if self.callback {
             let incoming = CallbackRequest {
                 verb: Verb::Post,
@@ -309,7 +315,7 @@ impl World {
         }
     }
 
-    /// Nothing left to where nothing must go, and the secret is in nothing that the module gave.
+    /// Checks that the other hosts got no request, and that the module's output does not contain the secret.
     fn kept(&self, case: &str, said: &str) {
         assert_eq!(self.hosts.elsewhere.met(), 0, "{case}");
         assert_eq!(self.hosts.foreign.met(), 0, "{case}");
@@ -318,7 +324,7 @@ impl World {
     }
 
     async fn good_serves(&self, case: &str) {
-        assert_eq!(self.serving(), Digest::of(&self.good), "{case}");
+        assert_eq!(self.serving(), Digest::hash(&self.good), "{case}");
         let said = self.call().await;
         assert!(said.is_ok(), "{case}: {said:?}");
         unharmed(&self.runtime, case);
@@ -333,13 +339,13 @@ impl World {
         }
     }
 
-    /// No answer, every time, within the limits; what `start` does wrong quarantines the version.
+    /// Checks that every call fails within the limits. Failures of `start` quarantine the version.
     async fn fails(&self, name: &str, bytes: &[u8], why: &str) {
         for _ in 0..rounds().div_ceil(QUARANTINED_AFTER) {
             self.install(&self.good).unwrap();
             self.install(bytes).expect(name);
             for _ in 0..QUARANTINED_AFTER {
-                assert_eq!(self.serving(), Digest::of(bytes), "{name}");
+                assert_eq!(self.serving(), Digest::hash(bytes), "{name}");
                 let before = ThreadTime::now();
                 let error = self.call().await.expect_err(name);
                 let used = before.elapsed();
@@ -348,7 +354,7 @@ impl World {
                 self.kept(name, &error);
                 unharmed(&self.runtime, name);
             }
-            // Strangers send callbacks, so those never quarantine a version.
+            // Anyone can send callbacks, so their failures never quarantine a version.
             if !self.callback {
                 let slots = self.runtime.slots();
                 let vendor = slots.iter().find(|one| one.slot == slot(VENDOR));
@@ -356,6 +362,21 @@ impl World {
                 self.good_serves(name).await;
             }
         }
+    }
+
+    /// Checks that the redirect is rejected every time, and that the version stays active.
+    async fn leads_nowhere(&self, name: &str, bytes: &[u8], why: &str) {
+        self.install(bytes).expect(name);
+        for _ in 0..rounds() {
+            let failure = self.call().await.expect_err(name);
+            assert!(
+                failure.contains("PageRefused") && failure.contains(why),
+                "{name}: {failure}"
+            );
+            self.kept(name, &failure);
+        }
+        assert_eq!(self.serving(), Digest::hash(bytes), "{name}");
+        unharmed(&self.runtime, name);
     }
 
     async fn answers(&self, name: &str, bytes: &[u8], part: &str) {
@@ -369,7 +390,7 @@ impl World {
     }
 }
 
-/// The vendor, its secret and the two others are all on this one thread, so that its time is theirs.
+/// The vendor and the other hosts run on this one thread, so that its CPU time includes theirs.
 #[tokio::test]
 async fn every_hostile_provider_is_contained() {
     let cases = cases(is_one);
@@ -393,6 +414,7 @@ async fn every_hostile_provider_is_contained() {
             hosts,
             good: good.build(),
             callback: case.join("callback.txt").exists(),
+            calls: AtomicUsize::new(0),
         };
         world.install(&world.good).unwrap();
         let bytes = module(&case, &world.hosts);
@@ -401,6 +423,7 @@ async fn every_hostile_provider_is_contained() {
         match kind.as_str() {
             "refused" => world.refuses(name, &bytes, &what).await,
             "fault" => world.fails(name, &bytes, &what).await,
+            "page" => world.leads_nowhere(name, &bytes, &what).await,
             "open" => world.answers(name, &bytes, &what).await,
             other => panic!("{name}: expected {other}?"),
         }

@@ -1,4 +1,4 @@
-//! Building modules with the tools of their languages.
+//! Builds modules with the tools of their languages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/languages")
 }
 
-/// Runs a tool to its end.
+/// Runs a tool and fails unless it succeeds.
 fn run(command: &mut Command) {
     let output = command
         .output()
@@ -19,7 +19,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// `cash_app.c` with its bindings.
+/// Builds `cash_app.c` and its bindings.
 pub fn c() -> Vec<u8> {
     let aside = tempfile::tempdir().unwrap();
     run(Command::new("wit-bindgen")
@@ -36,9 +36,9 @@ pub fn c() -> Vec<u8> {
             "-Wextra",
             "-Werror",
         ])
-        // Nothing needs WASI: no start files, and `abort` is a trap.
+        // WASI is not needed without start files and with an `abort` that traps.
         .args(["-mexec-model=reactor", "-nostartfiles", "-Wl,--no-entry"])
-        // Two pages instead of the megabyte that every fresh instance would have to clear.
+        // A stack of only 32 KiB, because every new instance has to clear its memory.
         .args(["-Wl,-z,stack-size=32768", "-Wl,--strip-debug"])
         .arg("-I")
         .arg(aside.path())
@@ -56,14 +56,14 @@ pub fn c() -> Vec<u8> {
         .unwrap()
 }
 
-/// A module of `javascript/`, with WASI or with stubs in its place.
+/// Builds a module of `javascript/`, with WASI or with stubs instead.
 pub fn javascript(file: &str, stub_wasi: bool) -> Vec<u8> {
     let folder = folder().join("javascript");
     let aside = tempfile::tempdir().unwrap();
     for name in [file, "package.json"] {
         fs::copy(folder.join(name), aside.path().join(name)).unwrap();
     }
-    // No lock file: one of its optional bindings was never published, and `npm ci` demands all.
+    // A lock file cannot be used: `npm ci` requires all optional bindings, one of which was never published.
     run(Command::new("npm")
         .args(["install", "--silent", "--no-package-lock"])
         .args(["--no-audit", "--no-fund"])
@@ -91,7 +91,7 @@ pub fn javascript(file: &str, stub_wasi: bool) -> Vec<u8> {
     fs::read(component).unwrap()
 }
 
-/// The package in `rust/`, for a target with WASI.
+/// Builds the package in `rust/` for a target with WASI.
 pub fn rust_with_std() -> Vec<u8> {
     const TARGET: &str = "wasm32-wasip2";
     let aside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wasip2");

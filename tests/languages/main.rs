@@ -1,9 +1,9 @@
-//! The contract outside of Rust without its standard library: a module in C, one in JavaScript, once
-//! without WASI and once with it, and one with all of Rust's standard library.
+//! The contract in other languages than Rust without its standard library: a module in C, two in JavaScript
+//! (without and with WASI), and one with Rust's standard library.
 //!
-//! They are built from source as an author elsewhere would (`wit/README.md`), compiled by the real
-//! binary in a child process under its limits, and called under production limits. Compilers for them
-//! are no part of every machine, so these tests are ignored; `.ci/run` installs what they need.
+//! The modules are built from source as an external author would (`wit/README.md`), compiled by the real binary in
+//! a limited child process, and called with production limits. The tests are ignored by default, because not every
+//! machine has the compilers; `.ci/run` installs them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ use kassette_domain::routing::{AccountCandidate, Availability, Context, Ground, 
 use kassette_runtime::{Compiler, CompilerChild, LoadError, MethodModule, ModuleClass, Runtime};
 use support::{NOW, candidate, context, runtime_with, slot};
 
-/// Installs a module as the server does.
+/// Installs a module like the server.
 fn load(method: MethodId, bytes: &[u8]) -> Result<Arc<MethodModule>, LoadError> {
     let folder = tempfile::tempdir().unwrap();
     let runtime: Arc<Runtime> = runtime_with(folder.path(), |config| {
@@ -40,7 +40,7 @@ fn load(method: MethodId, bytes: &[u8]) -> Result<Arc<MethodModule>, LoadError> 
     Ok(runtime.method(method).unwrap())
 }
 
-/// Questions of all kinds, the same in every run.
+/// Pseudo-random requests of all kinds, the same in every run.
 fn questions(currency: Currency, country: &str) -> Vec<Context> {
     let mut dice = 1_u64;
     let mut throw = |sides: u64| {
@@ -56,7 +56,7 @@ fn questions(currency: Currency, country: &str) -> Vec<Context> {
         question.amount = (throw(4) > 0).then(|| Minor(1 + throw(3_000)));
         question.country = (throw(3) > 0).then(|| country.to_owned());
         for number in 0..count {
-            // Ids whose order as text is not that in which they are made.
+            // Ids whose text order differs from their order of creation.
             let mut candidate = candidate(&format!("account-{}", (number * 37) % 101));
             candidate.minimum = (throw(3) > 0).then(|| Minor(throw(1_500)));
             candidate.maximum = (throw(3) > 0).then(|| Minor(1_500 + throw(1_500)));
@@ -74,7 +74,7 @@ fn questions(currency: Currency, country: &str) -> Vec<Context> {
     all
 }
 
-/// The rule that both modules are to follow: who works and takes the amount, by health, cost, id.
+/// Expected order of both modules: accounts that work and accept the amount, by health, then cost, then id.
 fn expected(question: &Context) -> Vec<&str> {
     let mut eligible: Vec<&AccountCandidate> = question
         .candidates
@@ -99,7 +99,7 @@ fn eligible(verdicts: &[Verdict]) -> Vec<&str> {
     fine.map(|verdict| verdict.id.as_str()).collect()
 }
 
-/// Asks everything, and holds each answer against the rule.
+/// Sends all requests and compares each response with the expected order.
 fn follows_the_rule(module: &MethodModule, currency: Currency, home: &str) {
     for question in questions(currency, home) {
         let verdicts = module.rank(&question).unwrap().unwrap();
@@ -176,7 +176,7 @@ fn chance_of_rusts_standard_library_is_the_same_for_the_same_question() {
         let verdicts = module.rank(&question).unwrap().unwrap();
         eligible(&verdicts).join(" ")
     };
-    // Of 720 orders fifty questions find many.
+    // With 720 possible orders, fifty requests give many different ones.
     let orders: HashSet<_> = (0..50).map(order).collect();
     assert!(orders.len() > 25, "{orders:?}");
 }

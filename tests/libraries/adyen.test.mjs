@@ -11,7 +11,7 @@ async function adyen(t) {
   const vendor = await Vendor.start(t, 'adyen', 'checkout-test.adyen.com');
   const api = (apiKey) => new CheckoutAPI(new Client({ apiKey, environment: EnvironmentEnum.TEST }));
   const merchantAccount = vendor.settings['merchant-account'];
-  // What Adyen tells of a payment, each item by its event.
+  // The next notification item with this event code.
   const told = async (eventCode) => {
     for (;;) {
       const { body } = await vendor.callback();
@@ -26,7 +26,7 @@ async function adyen(t) {
 
 const amount = { value: 4990, currency: 'EUR' };
 
-// A link as a shop writes it that knows nothing of us.
+// A link of a shop that was written for Adyen only.
 function link(merchantAccount) {
   return {
     merchantAccount,
@@ -39,7 +39,7 @@ function link(merchantAccount) {
   };
 }
 
-// Paid by a method that takes the money at once.
+// Pays with a method that captures immediately.
 async function paid(shop) {
   const made = await shop.checkout.PaymentLinksApi.paymentLinks({
     ...link(shop.merchantAccount),

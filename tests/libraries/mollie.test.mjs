@@ -10,7 +10,7 @@ async function mollie(t) {
   return { vendor, client: createMollieClient({ apiKey: vendor.secrets['api-key'] }) };
 }
 
-// A payment as a shop writes it that knows nothing of us.
+// A payment of a shop that was written for Mollie only.
 const order = {
   amount: { currency: 'EUR', value: '49.90' },
   description: 'Order 17',

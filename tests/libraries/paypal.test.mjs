@@ -27,7 +27,7 @@ async function paypal(t) {
   };
 }
 
-// An order as a shop writes it that knows nothing of us.
+// An order of a shop that was written for PayPal only.
 const body = {
   intent: CheckoutPaymentIntent.Capture,
   purchaseUnits: [
@@ -54,7 +54,7 @@ const body = {
   },
 };
 
-// The id of the capture of an order that the payer has approved.
+// ID of the capture of an approved order.
 async function captured({ vendor, orders }) {
   const { result: order } = await orders.createOrder({ body, paypalRequestId: 'order-17' });
   await vendor.choose(approval(order), 'approve');

@@ -14,7 +14,7 @@ async function razorpay(t) {
   return { vendor, client };
 }
 
-// A link as a shop writes it that knows nothing of us.
+// A link of a shop that was written for Razorpay only.
 const order = {
   amount: 49900,
   currency: 'INR',

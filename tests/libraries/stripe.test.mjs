@@ -11,7 +11,7 @@ async function stripe(t) {
   return { vendor, client };
 }
 
-// A session as a shop writes it that knows nothing of us.
+// A session of a shop that was written for Stripe only.
 const cart = {
   mode: 'payment',
   line_items: [
@@ -25,7 +25,7 @@ const cart = {
   cancel_url: 'https://shop.example/basket',
 };
 
-// A session that the payer has paid, and its payment.
+// A paid session and its payment.
 async function paid({ vendor, client }, more = {}) {
   const session = await client.checkout.sessions.create({ ...cart, ...more });
   await vendor.choose(session.url, 'approve');

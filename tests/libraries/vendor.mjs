@@ -1,4 +1,4 @@
-// A simulated vendor for its own client library: where it is, what it calls back, and its payer.
+// A simulated provider for the provider's own client library: its address, its callbacks and its payer.
 
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
@@ -15,17 +15,17 @@ const KASSETTE =
   process.env.KASSETTE_BINARY ??
   fileURLToPath(new URL('../../target/release/kassette', import.meta.url));
 
-// No test waits longer for what a vendor does by itself.
-const PATIENCE = 30_000;
+// Maximum wait for a callback, in milliseconds.
+const TEST_TIMEOUT = 30_000;
 
-// Nothing here goes further than this machine, whatever proxy it stands behind.
+// Ignore configured proxies: all connections must remain on this machine.
 for (const name of ['http_proxy', 'https_proxy', 'all_proxy']) {
   delete process.env[name];
   delete process.env[name.toUpperCase()];
 }
 
-// The vendors' addresses are built into their libraries. Each https connection is made to that vendor's
-// simulator instead, without encryption, and to no other host at all.
+// The libraries contain the providers' addresses. Each https connection goes to the provider's simulator
+// instead, without encryption. Connections to any other host fail.
 const simulators = new Map();
 https.Agent.prototype.createConnection = ({ host }) => {
   const simulator = simulators.get(host);
@@ -37,7 +37,7 @@ https.Agent.prototype.createConnection = ({ host }) => {
   return socket;
 };
 
-// The libraries' pools keep connections: none may be left to a simulator that is gone.
+// Closes the connections in the libraries' pools, which must not outlive the simulator.
 async function disconnect(host) {
   const { sockets } = simulators.get(host);
   simulators.delete(host);
@@ -47,7 +47,7 @@ async function disconnect(host) {
 }
 
 export class Vendor {
-  // Starts the simulator of a module and leads there whatever is sent to the host.
+  // Starts the simulator of a provider module and sends all connections to `host` there.
   static async start(t, module, host) {
     const vendor = new Vendor();
     const folder = await mkdtemp(path.join(tmpdir(), 'kassette-library-'));
@@ -76,9 +76,9 @@ export class Vendor {
     this.#waiting?.();
   }
 
-  // The next callback for which `wanted` says yes; those before it are dropped.
+  // Waits for the next callback that matches `wanted` and drops the ones before it.
   async callback(wanted = () => true) {
-    const late = AbortSignal.timeout(PATIENCE);
+    const late = AbortSignal.timeout(TEST_TIMEOUT);
     for (;;) {
       while (this.#news.length > 0) {
         const news = this.#news.shift();
@@ -93,7 +93,7 @@ export class Vendor {
     }
   }
 
-  // What the payer, or a person at the vendor, does on the payment's page: the address that it leads to.
+  // Chooses an outcome on the payment's page, as the payer or the provider's staff. Returns the redirect's address.
   async choose(page, outcome) {
     const { origin, pathname } = new URL(page);
     const at = pathname.lastIndexOf('/');
@@ -109,7 +109,7 @@ export class Vendor {
   }
 }
 
-// The account's file of a simulator that runs until the test is over.
+// Starts a simulator that runs until the end of the test. Returns its parsed account file.
 async function accountOf(t, module, folder, port) {
   const name = 'account.toml';
   const file = path.join(folder, name);

@@ -107,7 +107,7 @@ def public(ready):
         {"environment": "test", "scopes": scopes},
     )["key"]
     reseller = ready["resellers"][0]["reseller_id"]
-    scopes = ["reseller:invite", "reseller:payments:create", "reseller:payments:read", "account:manage"]
+    scopes = ["reseller:invite", "reseller:payments:create", "reseller:payments:read", "reseller:refund", "account:manage"]
     reseller = call(
         ready["admin_url"], ready["operator_token"], f"/resellers/{reseller}/keys",
         {"environment": "test", "scopes": scopes},

@@ -1,5 +1,5 @@
-//! Payments that end without money: their time passes, an operator calls them off, the payer chooses
-//! another way. What is over cannot be paid at the vendor either.
+//! Payments that end without money: they expire, an operator cancels them, or the payer chooses another method. An
+//! ended attempt cannot be paid at the provider either.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::table::{Has, currency, lacks};
 use crate::visit::Visit;
 use crate::world::{Desk, calm, hurried};
 
-/// An attempt's life.
+/// Lifetime of an attempt, in seconds.
 const ATTEMPT: u64 = 60 * 60;
-/// A payment's life.
+/// Lifetime of a payment, in seconds.
 const PAYMENT: u64 = 24 * 60 * 60;
 
-/// The vendor lets the payer pay no more.
+/// Asserts that the payer cannot pay at the provider any longer.
 async fn is_shut(visit: &Visit) {
     if lacks(&visit.desk.module.name, Has::ShutPage).is_none() {
         for entry in visit.entries().await {
@@ -24,8 +24,8 @@ async fn is_shut(visit: &Visit) {
     visit.approve_in_vain().await;
 }
 
-/// Whether the vendor could call it off; where it could not, the payment is refused its end, goes on,
-/// and can be paid as before.
+/// Whether the provider could cancel the attempt. If not, asserts that the cancel was refused and that the payment
+/// can still be paid.
 async fn is_closed(visit: &Visit, answered: u16) -> bool {
     if answered != 409 {
         return true;
@@ -52,14 +52,14 @@ async fn time_ends_the_attempt_and_then_the_payment() {
     let visits = visits.into_inner();
     world.server.advance(ATTEMPT + 1).await;
     for visit in &visits {
-        // Where nothing can be called off, the attempt waits for the vendor's own end.
+        // If the provider cannot cancel, the attempt waits for its own end at the provider.
         if lacks(&visit.desk.module.name, Has::Close).is_none() {
             visit.until("created").await;
             is_shut(visit).await;
         }
     }
     world.server.advance(PAYMENT).await;
-    // The longest that a vendor keeps what it cannot call off is two days.
+    // A provider keeps an attempt that it cannot cancel for at most two days.
     world.server.advance(PAYMENT).await;
     world.server.advance(PAYMENT).await;
     for visit in &visits {
@@ -95,7 +95,7 @@ async fn a_cancel_that_comes_after_the_money_is_refused_and_the_order_paid() {
         visit.press("approve").await.expect(303);
         let cancelled = desk.server().cancel(&visit.payment).await;
         if lacks(&desk.module.name, Has::LateMoney).is_some() && cancelled.status == 200 {
-            // An approval is no money: nothing is taken any more.
+            // An authorization is not money: nothing is captured after the cancel.
             visit.until("cancelled").await;
             assert_eq!(visit.taken().await, 0);
             return;
@@ -104,7 +104,7 @@ async fn a_cancel_that_comes_after_the_money_is_refused_and_the_order_paid() {
         if lacks(&desk.module.name, Has::AnswersAboutMoney).is_none() {
             visit.is_paid().await;
         } else {
-            // It is known that he has approved, and waited for the letter that tells of what.
+            // The approval is known, but its amount comes only with a callback.
             visit.until("processing").await;
             visit.is_unpaid().await;
         }
@@ -112,8 +112,7 @@ async fn a_cancel_that_comes_after_the_money_is_refused_and_the_order_paid() {
     world.each(each).await;
 }
 
-/// A hosted payment whose payer stands at this module's page, with the choice that is still open in
-/// another tab.
+/// A hosted payment whose payer is on this module's page, and the choice form that is still open in another tab.
 async fn hosted(desk: Desk, method: &str) -> (Visit, Form) {
     let payment = desk.create(json!({ "currency": currency(method) })).await;
     let url = payment["checkout_url"].as_str().unwrap();
@@ -136,7 +135,7 @@ async fn hosted(desk: Desk, method: &str) -> (Visit, Form) {
     (visit, choice)
 }
 
-/// Another method that takes this currency, at the sandbox where there is one.
+/// Another method that takes this currency, at the sandbox if possible.
 fn other_method(desk: &Desk, method: &str) -> &'static str {
     let fits: &[&'static str] = match currency(method) {
         "EUR" => &["ideal", "klarna", "credit_card", "paypal", "revolut"],

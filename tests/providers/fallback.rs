@@ -1,11 +1,11 @@
-//! Thousands of payments over every method while the account that ranks first fails in each way that
-//! a simulator knows, and the gateway is killed with `kill -9` on the way. The simulators' books are the
-//! judge: no payment is taken for twice, at whichever accounts, and none is left hanging.
+//! Thousands of payments over every method while the first account in rank fails in each way that a simulator
+//! knows, and the gateway is killed with `kill -9`. By the simulators' books, no payment may be captured two
+//! times, at any accounts, and none may remain open.
 
-mod judge;
-mod lives;
-mod payer;
-mod plan;
+pub(crate) mod judge;
+pub(crate) mod lives;
+pub(crate) mod payer;
+pub(crate) mod plan;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,22 +18,21 @@ use crate::fallback::lives::Lives;
 use crate::fallback::payer::Payer;
 use crate::fallback::plan::{Batch, Routes};
 
-/// Payments where the environment does not say how many.
+/// Number of payments, unless `KASSETTE_FALLBACK_PAYMENTS` is set.
 const USUAL: usize = 300;
-/// Payers under way at once.
+/// Number of concurrent payers.
 const AT_ONCE: usize = 16;
-/// Payments per kill: the full run has some dozen.
+/// Number of payments per kill. A full run has some dozen kills.
 const PAYMENTS_PER_KILL: usize = 800;
-/// An account that was found down is tried again after so many payments, because the clock moves on by
-/// the pause, in seconds, after which it is probed.
+/// Number of payments after which an account that was found down is tried again, because the clock advances by
+/// [`PROBE`]: the seconds after which the account is probed.
 const PROBED_EVERY: usize = 8;
 const PROBE: u64 = 6;
-/// Kills of a small run.
+/// Minimum number of kills.
 const LEAST_KILLS: usize = 3;
-/// Calls that hang are given up sooner than in production, so that a run takes minutes.
+/// Calls that hang time out sooner than in production, so that a run takes minutes.
 const SETTINGS: &str = "[payments]\nprovider_deadline_ms = 1500\nstart_deadline_ms = 6000\n";
 
-/// How many payments were asked for.
 fn size() -> usize {
     let set = std::env::var("KASSETTE_FALLBACK_PAYMENTS").ok();
     set.map_or(USUAL, |set| set.parse().expect("a number of payments"))
@@ -44,22 +43,22 @@ async fn whatever_fails_no_payment_is_taken_for_twice_and_none_hangs() {
     let began = Instant::now();
     let lives = Lives::begin(SETTINGS).await;
     let server = lives.server().await;
-    let routes = Routes::of(&server).await;
+    let routes = Routes::read(&server).await;
     drop(server);
     let batches = plan::batches(&routes, size());
     let kills = (size() / PAYMENTS_PER_KILL).max(LEAST_KILLS);
     let mut payers = Vec::new();
     for (number, batch) in batches.iter().enumerate() {
-        // Spread over the run.
+        // The kills are spread over the run.
         let killed = (number * kills) / batches.len() != ((number + 1) * kills) / batches.len();
         payers.extend(run(&lives, batch, killed).await);
-        // The accounts that were found down are probed again.
+        // Enough seconds for accounts that were found down to be probed.
         lives.advance(10).await;
     }
     let paying = began.elapsed();
     lives.reconcile().await;
     let server = lives.server().await;
-    let judge = Judge::of(&server, &routes.accounts).await;
+    let judge = Judge::new(&server, &routes.accounts).await;
     let told = judge.judge(&payers).await;
     println!(
         "{} payments in {} batches over {} accounts, {} kills, {:.0} s, {:.0} s with judgement: {told}",
@@ -72,7 +71,7 @@ async fn whatever_fails_no_payment_is_taken_for_twice_and_none_hangs() {
     );
 }
 
-/// The payments of a batch while its account fails; the gateway is killed half way, where it is to be.
+/// Runs the payments of a batch while its account fails. If `killed`, kills the gateway after half of them.
 async fn run(lives: &Lives, batch: &Batch, killed: bool) -> Vec<Payer> {
     lives.fault(&batch.account, batch.fault, batch.times).await;
     let over = AtomicUsize::new(0);
@@ -96,7 +95,7 @@ async fn run(lives: &Lives, batch: &Batch, killed: bool) -> Vec<Payer> {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             lives.kill().await;
-            // A simulator forgets what it was told to do wrong.
+            // A simulator loses its faults when it restarts.
             lives.fault(&batch.account, batch.fault, batch.times).await;
         }
     };

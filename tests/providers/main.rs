@@ -1,25 +1,27 @@
-//! Every provider module through the real binary: its payer, its callbacks, its refunds, its failures,
-//! each judged by the simulator's books and by the payment as operators see it.
+//! Every provider module through the real binary: payers, callbacks, refunds and failures, each checked against
+//! the simulator's books and the payment in the admin API.
 //!
-//! The tests are tables over the modules that `dev` configures: a module that is added is tried in all
-//! of them at once. What a vendor does not have stands with its reason in `table`, and the test shows
-//! what holds instead. `KASSETTE_MODULES=stripe,mollie` tries these alone.
+//! Most tests run for each module that `dev` configures, so a new module is tested by all of them. `table` lists
+//! the features that a provider lacks, with the reason; the tests then assert the alternative.
+//! `KASSETTE_MODULES=stripe,mollie` runs only these modules.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `paying` | approve, decline, review, pending, capture, questions |
 //! | `ending` | expiry, an operator's cancel, another method chosen |
-//! | `news` | callbacks lost, late, twice, forged, replayed, misdirected, in the wrong order |
+//! | `news` | callbacks that are lost, late, repeated, forged, replayed, misdirected or in the wrong order |
 //! | `money` | wrong amounts, money after the end, refunds, disputes, the work list and its commands |
-//! | `refunds` | money given back through our API: all of it, parts, lost answers, failures |
-//! | `prompt` | how soon after a vendor's notice a payment is a paid order |
-//! | `replayed` | recorded calls of each module, made again |
-//! | `restored` | payments of which a store that was restored from a backup knows nothing |
-//! | `fallback` | thousands of payments while the first in rank fails in every way and the gateway is killed |
-//! | `world`, `visit`, `tap`, `table` | the server with its shops; a payer's way; a wiretap on callbacks; what vendors lack |
+//! | `refunds` | refunds through our API: full, partial, with lost responses and failures |
+//! | `prompt` | time from a provider's callback to the paid order |
+//! | `replayed` | recorded calls of each module, replayed |
+//! | `payloads` | payloads of the real providers, replayed |
+//! | `restored` | payments that a store restored from a backup does not contain |
+//! | `fallback` | thousands of payments while the first account fails in every way and the gateway is killed |
+//! | `books` | random payments with everything that moves money, and the ledger against the books |
+//! | `world`, `visit`, `tap`, `table` | server and shops; a payer's steps; a callback proxy; missing features |
 //!
-//! `KASSETTE_FALLBACK_PAYMENTS` says how many payments `fallback` starts, `KASSETTE_PROMPT_PAYMENTS` how many
-//! of each module `prompt` does.
+//! `KASSETTE_FALLBACK_PAYMENTS` and `KASSETTE_BOOKS_PAYMENTS` set the numbers of payments of these tests, and
+//! `KASSETTE_PROMPT_PAYMENTS` the number per module in `prompt`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,14 +38,18 @@ mod browser;
 mod harness;
 #[path = "../e2e/receiver.rs"]
 mod receiver;
+#[path = "../crash/seeded_random.rs"]
+mod seeded_random;
 #[path = "../e2e/steps.rs"]
 mod steps;
 
+mod books;
 mod ending;
 mod fallback;
 mod money;
 mod news;
 mod paying;
+mod payloads;
 mod prompt;
 mod refunds;
 mod replayed;

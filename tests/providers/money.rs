@@ -1,15 +1,14 @@
-//! Money that is not what it should be, comes when the gateway no longer expects it, or goes back; and what
-//! operators are told of it.
+//! Unexpected money: wrong amounts, late money, refunds and disputes, and the work items about them.
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::table::{Has, lacks};
 use crate::visit::Visit;
 use crate::world::{Desk, calm, hurried};
 
-/// Waits until a line of that kind about a payment is on the work list.
+/// Waits for a work item of this kind about a payment.
 async fn line(visit: &Visit, kind: &str) -> Value {
     let ask = async || {
         let work = visit.work().await;
@@ -22,7 +21,23 @@ async fn line(visit: &Visit, kind: &str) -> Value {
     line
 }
 
-/// `kassette work …` as an operator types it; its JSON.
+/// Waits for a refund that the provider has made. It needs no work item.
+async fn refund_of_the_provider(visit: &Visit) -> Value {
+    let ask = async || {
+        let inside = visit.inside().await;
+        let mut refunds = inside["refunds"].as_array()?.iter();
+        refunds
+            .find(|refund| refund["status"] == "succeeded")
+            .cloned()
+    };
+    let refund = visit.server().wait_for("the refund", ask).await;
+    assert_eq!(refund["origin"], "provider");
+    let work = visit.work().await;
+    assert!(work.iter().all(|line| line["kind"] != "refund"), "{work:?}");
+    refund
+}
+
+/// JSON output of `kassette work …`.
 fn work(visit: &Visit, words: &[&str]) -> Value {
     let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .arg("work")
@@ -36,7 +51,7 @@ fn work(visit: &Visit, words: &[&str]) -> Value {
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// Finds a line with the command, looks at it and marks it done, as operators do.
+/// Lists, reads and completes a work item with the command, as operators do.
 fn done_by_command(visit: &Visit, line: &Value) {
     let listed = || {
         let listed = work(visit, &["list", "--limit", "100"]);
@@ -98,35 +113,40 @@ async fn refunds_and_disputes_are_told_and_listed_and_take_nothing_back() {
             for method in &desk.module.methods {
                 let paid = desk.paid(method).await;
                 paid.press(outcome).await.expect(200);
-                let line = line(&paid, outcome).await;
-                assert_eq!(line["amount"], paid.payment["amount"], "{method}");
-                assert_eq!(line["currency"], paid.payment["currency"], "{method}");
+                let told = match outcome {
+                    "refund" => refund_of_the_provider(&paid).await,
+                    _ => line(&paid, outcome).await,
+                };
+                assert_eq!(told["amount"], paid.payment["amount"], "{method}");
+                assert_eq!(told["currency"], paid.payment["currency"], "{method}");
                 let now = paid.now().await;
                 assert_eq!(now["status"], "completed");
                 assert_eq!(now["settlement_status"], "confirmed");
-                let told = paid.events().await;
-                let told = told.iter().filter(|told| *told == event).count();
-                assert_eq!(told, 1, "{method}: {event} once");
+                let events = paid.events().await;
+                let sent = events.iter().filter(|sent| *sent == event).count();
+                assert_eq!(sent, 1, "{method}: {event} once");
                 assert_eq!(paid.taken().await, 1);
-                done_by_command(&paid, &line);
+                if outcome != "refund" {
+                    done_by_command(&paid, &told);
+                }
             }
         }
     };
     world.each(each).await;
 }
 
-/// How a payment ends whose payer pays all the same.
+/// Ends a payment whose payer then pays anyway.
 async fn end(visit: &Visit, how: &str) {
     match how {
         "cancelled" => {
-            // Where an open one cannot be called off, one that was declined can.
+            // A provider that cannot cancel an open attempt can cancel a declined one.
             if lacks(&visit.desk.module.name, Has::Close).is_some() {
                 visit.decline().await;
                 visit.until("created").await;
             }
             visit.server().cancel(&visit.payment).await.expect(200);
         }
-        // The fifth decline.
+        // Five declines.
         _ => {
             visit.decline().await;
             visit.until("created").await;
@@ -141,7 +161,8 @@ async fn end(visit: &Visit, how: &str) {
     assert_eq!(visit.now().await["status"], how);
 }
 
-/// The vendor takes money for what it had called off: a person looks, the line stays until done.
+/// Asserts that money captured after a cancel is reviewed, and that its work item remains until an operator
+/// completes it.
 async fn comes_late(visit: &Visit) {
     let desk = visit.desk;
     if lacks(&desk.module.name, Has::LateMoney).is_some() {
@@ -157,7 +178,7 @@ async fn comes_late(visit: &Visit) {
         "{events:?}"
     );
     if lacks(&desk.module.name, Has::TakesAtOnce).is_some() {
-        // An authorisation waits for a person, and is given back.
+        // An authorization waits for the review's decision and is voided.
         assert_eq!(visit.taken().await, 0);
         visit.decline_review().await;
         visit.until("failed").await;
@@ -173,11 +194,43 @@ async fn comes_late(visit: &Visit) {
 }
 
 #[tokio::test]
+async fn a_payment_its_refund_and_its_dispute_are_read_in_odd_answers() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        for (outcome, has) in [("refund", Has::Refunds), ("dispute", Has::Disputes)] {
+            let visit = desk.visit(desk.any_method()).await;
+            desk.fault("odd-answers").await;
+            visit.press("approve").await.expect(303);
+            visit.is_paid().await;
+            if lacks(&desk.module.name, has).is_none() {
+                visit.press(outcome).await.expect(200);
+                let told = match outcome {
+                    "refund" => refund_of_the_provider(&visit).await,
+                    _ => line(&visit, outcome).await,
+                };
+                assert_eq!(told["amount"], visit.payment["amount"], "{outcome}");
+            }
+            desk.no_fault().await;
+            // Start a payment and refund it through the API while responses are unusual.
+            desk.fault("odd-answers").await;
+            let paid = desk.paid(desk.any_method()).await;
+            let key = desk.key();
+            let asked = desk
+                .server()
+                .refund(key, &paid.payment, json!({ "amount": "10.00" }));
+            asked.await.expect(201);
+            desk.no_fault().await;
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
 async fn money_for_a_payment_that_was_called_off_or_has_failed_is_reviewed() {
     let world = calm().await;
     let each = async |desk: Desk| {
         for how in ["cancelled", "failed"] {
-            let never_fails = [Has::Declines, Has::Leaving]
+            let never_fails = [Has::Declines, Has::CountedDeclines, Has::Leaving]
                 .iter()
                 .any(|has| lacks(&desk.module.name, *has).is_some());
             if how == "failed" && never_fails {

@@ -1,5 +1,7 @@
-//! A vendor's callbacks: lost, late, twice, forged, replayed, sent to the wrong address, in the wrong
-//! order. The letters are the vendors' own bytes.
+//! Callbacks that are lost, late, repeated, forged, replayed, sent to the wrong address or in the wrong order.
+//! They contain the simulators' exact bytes.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -9,7 +11,7 @@ use crate::tap::Letter;
 use crate::visit::Visit;
 use crate::world::{Desk, calm, hurried};
 
-/// What decides about money; the rest of the view (a time of the last question) may move.
+/// The facts about money. Other fields, such as the time of the latest query, may change.
 async fn essence(visit: &Visit) -> (Value, Vec<String>, Vec<String>, Vec<String>, u64) {
     let server = visit.server();
     (
@@ -21,8 +23,8 @@ async fn essence(visit: &Visit) -> (Value, Vec<String>, Vec<String>, Vec<String>
     )
 }
 
-/// A letter that the gateway did not believe: refused, or, where the vendor signs nothing, only the
-/// reason for a question to the vendor.
+/// Asserts that a forged callback was refused or, if the provider does not sign callbacks, was at most a reason to
+/// query the provider.
 fn assert_refused(desk: &Desk, answer: &Answer) {
     match lacks(&desk.module.name, Has::Signature) {
         None => assert_eq!(answer.status, 401, "{answer:?}"),
@@ -38,8 +40,14 @@ async fn a_callback_that_comes_twice_counts_once() {
         desk.fault("callback-twice").await;
         visit.press("approve").await.expect(303);
         visit.is_paid().await;
-        let letters = world.tap.wait(&visit.words().await, 2).await;
-        assert_eq!(letters[0].body, letters[1].body, "the same letter");
+        let words = visit.words().await;
+        let mut letters = world.tap.wait(&words, 2).await;
+        if letters[0].body != letters[1].body {
+            // The next event of the payment came in between.
+            letters = world.tap.wait(&words, 3).await;
+        }
+        let bodies: BTreeSet<_> = letters.iter().map(|letter| &letter.body).collect();
+        assert!(bodies.len() < letters.len(), "one of them came twice");
         for letter in &letters {
             assert_eq!(letter.answered, Some(200), "{letter:?}");
         }
@@ -66,7 +74,7 @@ async fn a_forged_claim_of_money_is_never_believed() {
                 assert!(put_off || letters[0].answered == Some(401), "{letters:?}");
                 assert_eq!(visit.now().await["status"], "pending", "nothing was heard");
             }
-            // A stranger can write such a letter: it makes the gateway ask the vendor, who says no.
+            // A stranger can forge such a callback: the gateway queries the provider, which reports the decline.
             Some(_) => drop(visit.until("created").await),
         }
         visit.come_back(&back).await;
@@ -90,7 +98,7 @@ async fn a_letter_that_was_changed_on_its_way_is_refused() {
         let other = desk.visit(desk.any_method()).await;
         other.press("approve").await.expect(303);
         let letter = world.tap.wait(&other.words().await, 1).await.remove(0);
-        // What was paid for one payment is claimed for another, by each name that the letter has.
+        // Replaces the other payment's references by this one's, so that a payment claims another one's money.
         let mut changed = letter.clone();
         for (its, ours) in other.names().await.iter().zip(visit.names().await) {
             changed = changed.with(its, &ours);
@@ -100,7 +108,7 @@ async fn a_letter_that_was_changed_on_its_way_is_refused() {
         let answer = world.tap.send(&changed, desk.account()).await;
         match lacks(&desk.module.name, Has::SealedBody) {
             None => assert_eq!(answer.status, 401, "{answer:?}"),
-            // Whatever it says, the vendor is asked what is true.
+            // The gateway ignores the content and queries the provider.
             Some(_) => assert!(answer.status < 500, "{answer:?}"),
         }
         assert_eq!(essence(&visit).await, before);
@@ -108,7 +116,7 @@ async fn a_letter_that_was_changed_on_its_way_is_refused() {
         world.tap.pass(desk.account());
         world.tap.send(&letter, desk.account()).await.expect(200);
         other.is_paid().await;
-        // Asked by whatever letter, the vendor says that the payer has not paid.
+        // A query caused by any callback reports that the payer has not paid.
         assert_eq!(visit.now().await["status"], "pending");
         visit.is_unpaid().await;
     };
@@ -179,11 +187,11 @@ async fn a_decline_that_is_heard_after_the_payer_has_paid_takes_nothing_back() {
         let letters: Vec<Letter> = if again.status == 303 {
             world.tap.wait(&words, 2).await
         } else {
-            // Declined for good: the one letter it has is the truth.
+            // Declined permanently: the only callback is true.
             assert_eq!(again.status, 409);
             world.tap.letters(&words)
         };
-        // What these cause the vendor to tell next goes through.
+        // Callbacks that these cause are passed on.
         world.tap.pass(desk.account());
         for letter in letters.iter().rev() {
             let answer = world.tap.send(letter, desk.account()).await;
@@ -211,7 +219,7 @@ async fn a_letter_that_is_sent_again_changes_nothing_at_once_or_a_day_later() {
         world.tap.send(&letter, desk.account()).await.expect(200);
         assert_eq!(essence(&paid).await, before);
         if lacks(&desk.module.name, Has::Refunds).is_none() {
-            // What is given back meanwhile is not taken again by an old letter.
+            // An old callback must not undo a refund.
             paid.press("refund").await.expect(200);
             let refunded = async || {
                 let events = paid.events().await;
@@ -266,7 +274,7 @@ async fn what_no_callback_told_is_found_by_asking_and_a_late_one_adds_nothing() 
     };
     world.each(pay).await;
     let waiting = waiting.into_inner();
-    // One is asked about, the other's letter comes.
+    // One payment is queried; the other's callback arrives.
     world.server.advance(301).await;
     for (visit, fault, back) in waiting {
         let told = lacks(&visit.desk.module.name, Has::AnswersWithoutReturn);

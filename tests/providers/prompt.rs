@@ -1,4 +1,4 @@
-//! How soon after a vendor's last notice an approved payment is a paid order.
+//! Time from a provider's last callback to the completion of an approved payment.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,15 +7,14 @@ use futures_util::stream::{self, StreamExt as _};
 use crate::visit::Visit;
 use crate::world::{Desk, calm};
 
-/// Payments of each module where `KASSETTE_PROMPT_PAYMENTS` does not say how many.
+/// Number of payments per module, unless `KASSETTE_PROMPT_PAYMENTS` is set.
 const USUAL: usize = 24;
-/// Payers of a module under way at once.
+/// Number of concurrent payers of a module.
 const AT_ONCE: usize = 8;
-/// Notices of one payment are looked at right away, not once in so long.
+/// Upper bound of the time to completion: a callback must not wait for a later query of its payment.
 const SPACING: Duration = Duration::from_secs(5);
 
-/// The time from the last notice about a payment that came before its completion; none where it was
-/// completed without any.
+/// Time from the last callback before the payment's completion to the completion. `None` if there was no callback.
 async fn delay(visit: &Visit) -> Option<Duration> {
     let inside = visit.desk.server().inside(&visit.payment).await;
     let completed = inside["payment"]["completed_at"].as_str().unwrap();
@@ -66,7 +65,7 @@ async fn no_notice_waits_for_another_look_at_its_payment() {
         let late = delays.last().is_some_and(|longest| *longest >= SPACING);
         assert!(!late, "a notice waited for another look");
     };
-    // One module after the other: what is measured is the gateway, not eighty payers on one machine.
+    // One module after the other, because many payers at the same time would measure the machine's load.
     for module in &world.modules {
         world.one(module, &each).await;
     }

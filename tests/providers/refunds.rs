@@ -1,5 +1,5 @@
-//! Money that is given back through our API, at every provider: once, never too much, whatever happens to the
-//! answers. The books are the judge.
+//! Refunds through our API at every provider: executed once, never too much, and with lost responses. Checked
+//! against the books.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::visit::Visit;
 use crate::world::{Desk, World, hurried};
 
 const DAY: u64 = 86_400;
-/// The host asks daily for so many days; no vendor takes longer.
+/// Number of days on which the gateway queries a refund, once a day. No provider takes longer.
 const DAYS: usize = 35;
 
 impl Visit {
@@ -19,14 +19,13 @@ impl Visit {
         self.server().refund(key, &self.payment, more).await
     }
 
-    /// What the vendor has given back, by its books.
+    /// Amount that the provider has refunded, from its books.
     async fn gone(&self) -> String {
         let entries = self.entries().await;
         let paid = entries.iter().find(|entry| entry["captured_times"] != 0);
         paid.unwrap()["refunded"].as_str().unwrap().to_owned()
     }
 
-    /// The refund as it is now.
     async fn look(&self, refund: &Value) -> Value {
         let id = refund["refund_id"].as_str().unwrap();
         let path = format!("/api/v1/refunds/{id}");
@@ -34,7 +33,7 @@ impl Visit {
         found.expect(200).json()
     }
 
-    /// The payer takes what has to be claimed, where it has not failed meanwhile.
+    /// Claims the refund as the payer, if it must be claimed and is pending. It may have failed in the meantime.
     async fn claim(&self, refund: &Value) {
         if refund["status"] == "pending" && refund["claim_url"].is_string() {
             let pressed = self.press("claim").await;
@@ -42,7 +41,7 @@ impl Visit {
         }
     }
 
-    /// How often the merchant was told of a refund.
+    /// Number of `payment.refunded` events.
     async fn told(&self) -> usize {
         let events = self.events().await;
         events
@@ -52,13 +51,13 @@ impl Visit {
     }
 }
 
-/// A payment with a refund that was asked for.
+/// A payment with a requested refund.
 struct Asked {
     visit: Visit,
     refund: Value,
 }
 
-/// Lets the days pass until each refund has ended; the refunds as they are then.
+/// Advances the clock day by day until each refund has ended. Returns the refunds.
 async fn ended(world: &World, asked: &[Asked]) -> Vec<Value> {
     for _ in 0..DAYS {
         let now = join_all(asked.iter().map(|one| one.visit.look(&one.refund))).await;
@@ -73,7 +72,7 @@ async fn ended(world: &World, asked: &[Asked]) -> Vec<Value> {
     join_all(asked.iter().map(|one| one.visit.look(&one.refund))).await
 }
 
-/// Asks each module's vendor for a refund, by each of its methods or, under a fault, by one.
+/// Requests refunds at each provider: with each of its methods or, with a fault, with one.
 async fn ask_all(world: &'static World, fault: Option<&str>, more: &Value) -> Vec<Asked> {
     let all = Mutex::new(Vec::new());
     let each = async |desk: Desk| {
@@ -193,8 +192,8 @@ async fn a_refund_that_fails_frees_its_money_and_is_made_again() {
         for (one, refund) in asked.into_iter().zip(refunds) {
             let visit = one.visit;
             let name = visit.desk.account();
-            // BTCPay's API hides what became of a pull payment that was archived: nothing proves that the payer
-            // was paid nothing.
+            // BTCPay's API does not show the outcome of an archived pull payment, so nothing proves that the payer
+            // got nothing.
             if fault == "refund-fails" && name.starts_with("btcpay") {
                 assert_eq!(refund["status"], "pending", "{refund}");
                 assert_eq!(visit.gone().await, "0.00");

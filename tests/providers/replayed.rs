@@ -1,4 +1,4 @@
-//! Recorded calls of every module, made again by the same module.
+//! Replay of recorded calls of every module with the same module.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn every_module_makes_its_recorded_calls_again_without_a_difference() {
         let slot = format!("provider.{}", module.name);
         let bytes = std::fs::read(world.server.plugin_dir().join(format!("{slot}.wasm"))).unwrap();
         let url = format!("{}/plugins/{slot}/replay", world.server.admin_base());
-        // Two starts of each method, and what told of the money: another node writes its own within a second.
+        // Two starts per method and a report about its money. Other nodes write their records within a second.
         let least = 3 * module.methods.len() as u64;
         let replayed = async || {
             let request = world

@@ -1,4 +1,4 @@
-//! A store that was restored from a backup, and what vendors tell of payments that were made since.
+//! A store restored from a backup, and callbacks about payments created after the backup.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::harness::Server;
 use crate::world::{Desk, World};
 
-/// Runs the command line beside a server.
+/// Runs a command of the binary with the server's admin API.
 fn kassette(server: &Server, arguments: &[&str]) {
     let ended = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(arguments)
@@ -40,7 +40,8 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
     world.each(each).await;
 
     let folder = world.server.stop().await;
-    // The notice about the money may have come after the first one: read them once the server stopped.
+    // The callback about the money may come after the first one, so all callbacks are read after the server has
+    // stopped.
     let lost: Vec<_> = lost
         .into_inner()
         .into_iter()
@@ -48,7 +49,8 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
         .collect();
     let data = folder.path().join("data");
     if is_database {
-        // Backups of a database are made by its own means. This one is from before the first start: it holds nothing.
+        // Databases have their own means of backup. An empty database stands for a backup made before the first
+        // start.
         std::fs::remove_dir_all(data.join("postgres")).unwrap();
     } else {
         std::fs::remove_dir_all(data.join("store")).unwrap();
@@ -59,7 +61,8 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
     }
     let server = Server::in_folder(folder).await;
     for (_, letters) in &lost {
-        // Each twice: a vendor repeats what it was not answered in time. What comes too often is put off.
+        // Each callback two times, because providers repeat callbacks after a timeout. Too frequent ones get a
+        // 503.
         for answers in [[200, 200], [200, 503]] {
             for letter in letters {
                 let answer = world.tap.send_to(server.base(), letter, &letter.account);
@@ -68,7 +71,7 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
             }
         }
     }
-    // What a vendor had still to tell comes by itself.
+    // Further callbacks come automatically.
     let items = server
         .wait_for("a work line for each", async || {
             let work = server.admin("GET", "/work?limit=100", None).await;

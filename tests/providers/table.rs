@@ -1,61 +1,67 @@
-//! What the tests need to know of a vendor beyond what the gateway tells: which of the ways of a
-//! payment it does not have, and why.
+//! Facts about providers that the gateway does not report: which features a provider lacks, and why.
 
-/// Something that most vendors have.
+/// A feature that most providers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Has {
-    /// Callbacks that prove who sent them.
+    /// Callbacks that prove their sender.
     Signature,
-    /// Callbacks that are judged without asking the vendor for anything.
+    /// Callbacks that can be verified without a request to the provider.
     ProofAtHand,
-    /// Callbacks of which no byte can be changed.
+    /// Callbacks whose whole body is signed.
     SealedBody,
-    /// Tries that are declined.
+    /// Tries that can be declined.
     Declines,
-    /// A page that is over with the first declined try.
+    /// Attempts that end as declined when their payer leaves, so that the fifth decline ends the payment.
+    CountedDeclines,
+    /// A page that ends with the first declined try.
     OneTry,
-    /// A declined payer who leaves the page for good, so that nothing can be paid there any more.
+    /// A page that ends when a declined payer leaves it, so that nothing can be paid there later.
     Leaving,
-    /// A callback that says that a try was declined, while the payer may try again.
+    /// A callback about a declined try while the payer may still try again.
     NewsOfDeclines,
-    /// A callback that is older than the one about the money, so that they can change places.
+    /// A callback before the one about the money, so that the two can be reordered.
     EarlierNews,
-    /// An answer to a question that tells of the money.
+    /// Query responses that report the money.
     AnswersAboutMoney,
-    /// The same where the payer never came back from the vendor's page.
+    /// Query responses that report the money even if the payer has not returned from the provider's page.
     AnswersWithoutReturn,
-    /// An answer to a question that tells of a declined try.
+    /// Query responses that report a declined try.
     AnswersAboutDeclines,
-    /// A way to call off whatever waits for its payer.
+    /// A way to cancel an attempt that waits for its payer.
     Close,
-    /// A way to give an authorisation back.
+    /// A way to void an authorization.
     Voids,
-    /// A page that leads the payer back to us.
+    /// A page that redirects the payer back to the gateway.
     WayBack,
-    /// Refunds that it tells of.
+    /// Reports about refunds.
     Refunds,
-    /// Disputes.
+    /// Reports about disputes.
     Disputes,
-    /// Money that is taken when the payer approves, by the method that is tried.
+    /// Capture at the payer's approval, with the tested method.
     TakesAtOnce,
-    /// A page that lets the payer no longer approve what was called off.
+    /// A page on which the payer cannot approve a cancelled attempt.
     ShutPage,
-    /// News of an approval at a page that was called off and stays open.
+    /// Reports of approvals on a page that stays open after the cancel.
     LateApprovals,
-    /// Money that can move without our capture, and so after the end too.
+    /// Money that can move without a capture by the gateway, and therefore also after the attempt's end.
     LateMoney,
-    /// A state between approval and capture, for one of its methods at least.
+    /// A state between approval and capture, with at least one method.
     Capture,
-    /// Something that must be known about the payer before some payments.
+    /// Data about the payer that some payments require in advance.
     Questions,
-    /// A currency of the money that can differ from the one asked for.
+    /// A received currency that can differ from the requested one.
     OtherCurrency,
-    /// An amount of the money that can differ from the one asked for.
+    /// A received amount that can differ from the requested one.
     OtherAmount,
 }
 
-/// Vendors without it, each with the reason.
+/// Missing features of providers, each with the reason.
 const LACKING: &[(&str, Has, &str)] = &[
+    (
+        "adyen",
+        Has::CountedDeclines,
+        "a payer who leaves the session's page has cancelled, whatever was declined there",
+    ),
     (
         "adyen",
         Has::OneTry,
@@ -167,6 +173,11 @@ const LACKING: &[(&str, Has, &str)] = &[
     ),
     (
         "paysafe",
+        Has::Disputes,
+        "Interac e-Transfer has no disputes",
+    ),
+    (
+        "paysafe",
         Has::LateMoney,
         "nothing is taken but by a payment that the gateway makes",
     ),
@@ -206,20 +217,20 @@ const LACKING: &[(&str, Has, &str)] = &[
     ("stripe", Has::Questions, "Checkout asks the payer itself"),
 ];
 
-/// Why a module's vendor does not have something; none where it has.
+/// Reason why a module's provider lacks a feature. `None` if it has the feature.
 pub(crate) fn lacks(module: &str, what: Has) -> Option<&'static str> {
     let mut lines = LACKING.iter();
     let line = lines.find(|(of, has, _)| *of == module && *has == what);
     line.map(|(_, _, why)| *why)
 }
 
-/// Whether a method's page is over with the first declined try, at a vendor that has others which are
-/// not: Adyen's links, whose next payment could take money at once.
+/// Whether a method's page ends with the first declined try although the provider's other pages do not. True for
+/// Adyen's links whose next payment could capture immediately.
 pub(crate) fn is_over_with_one_try(module: &str, method: &str) -> bool {
     module == "adyen" && matches!(method, "ideal" | "upi_imps")
 }
 
-/// A currency that every account of a method takes.
+/// A currency that every account with this method takes.
 pub(crate) fn currency(method: &str) -> &'static str {
     match method {
         "upi_imps" => "INR",

@@ -1,5 +1,5 @@
-//! A wiretap between the simulators and the gateway: it notes every callback's very bytes, and passes
-//! them on or keeps them.
+//! A proxy between the simulators and the gateway that records the exact bytes of every callback, and passes it on
+//! or holds it back.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::harness::{Answer, PATIENCE, Server};
+use crate::harness::{Answer, Server, TEST_TIMEOUT};
 
-/// A callback as the vendor sent it.
+/// A callback as the simulator sent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
-    /// Whose address it was sent to.
+    /// ID of the account in the callback's address.
     pub(crate) account: String,
-    /// What follows the account in the path, with the query.
+    /// Rest of the path after the account, and the query.
     rest: String,
     headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// When it came here.
+    /// Time of arrival at the proxy.
     pub(crate) came_at: SystemTime,
-    /// What the gateway answered; none where the letter was kept.
+    /// Status of the gateway's response. `None` if the callback was held back.
     pub(crate) answered: Option<u16>,
 }
 
 impl Letter {
-    /// Whether it names one of these.
+    /// Whether the callback contains one of these texts.
     pub(crate) fn names(&self, words: &[String]) -> bool {
         let text = String::from_utf8_lossy(&self.body);
         let path = &self.rest;
@@ -40,7 +40,7 @@ impl Letter {
             .any(|word| text.contains(word) || path.contains(word))
     }
 
-    /// The same with other words in its body.
+    /// A copy with one text in the body replaced by another.
     pub(crate) fn with(&self, word: &str, other: &str) -> Self {
         let text = String::from_utf8(self.body.clone()).unwrap();
         Self {
@@ -50,7 +50,7 @@ impl Letter {
     }
 }
 
-/// The tap of one server.
+/// The proxy of a server.
 pub(crate) struct Tap {
     inner: Arc<Inner>,
 }
@@ -60,13 +60,12 @@ struct Inner {
     gateway: String,
     http: reqwest::Client,
     letters: Mutex<Vec<Letter>>,
-    /// Accounts whose letters are kept.
+    /// Accounts whose callbacks are held back.
     kept: Mutex<HashSet<String>>,
 }
 
 impl Tap {
-    /// Puts one in front of a server for these accounts. It lives as long as the runtime that this is
-    /// called in.
+    /// Starts a proxy for these accounts of a server. It lives as long as the current runtime.
     pub(crate) async fn before(server: &Server, accounts: &[String]) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inner = Arc::new(Inner {
@@ -87,17 +86,17 @@ impl Tap {
         Self { inner }
     }
 
-    /// From now on an account's letters are taken, answered 200 and not passed on.
+    /// Holds an account's callbacks back from now on: they get a 200 and are not passed on.
     pub(crate) fn keep(&self, account: &str) {
         self.inner.kept.lock().insert(account.to_owned());
     }
 
-    /// They are passed on again.
+    /// Passes the account's callbacks on again.
     pub(crate) fn pass(&self, account: &str) {
         self.inner.kept.lock().remove(account);
     }
 
-    /// All letters that name one of these words, oldest first.
+    /// All callbacks that contain one of these texts, oldest first.
     pub(crate) fn letters(&self, words: &[String]) -> Vec<Letter> {
         let letters = self.inner.letters.lock();
         letters
@@ -107,7 +106,7 @@ impl Tap {
             .collect()
     }
 
-    /// Waits until so many letters have come that name one of these words.
+    /// Waits for at least this many callbacks that contain one of these texts.
     pub(crate) async fn wait(&self, words: &[String], number: usize) -> Vec<Letter> {
         let began = Instant::now();
         loop {
@@ -115,7 +114,7 @@ impl Tap {
             if letters.len() >= number {
                 return letters;
             }
-            let late = began.elapsed() > PATIENCE;
+            let late = began.elapsed() > TEST_TIMEOUT;
             assert!(
                 !late,
                 "{} of {number} callbacks: {letters:?}",
@@ -125,12 +124,12 @@ impl Tap {
         }
     }
 
-    /// Sends a letter once more, to any account's address.
+    /// Sends a callback again, to any account's address.
     pub(crate) async fn send(&self, letter: &Letter, account: &str) -> Answer {
         self.send_to(&self.inner.gateway, letter, account).await
     }
 
-    /// Sends a letter once more, to another gateway.
+    /// Sends a callback again, to another gateway.
     pub(crate) async fn send_to(&self, gateway: &str, letter: &Letter, account: &str) -> Answer {
         let url = format!("{gateway}/callbacks/{account}{}", letter.rest);
         let request = self.inner.http.post(url).headers(letter.headers.clone());
@@ -143,7 +142,7 @@ impl Tap {
     }
 }
 
-/// Notes a letter and passes it on.
+/// Records a callback and passes it on.
 async fn pass(
     State(inner): State<Arc<Inner>>,
     uri: Uri,

@@ -1,4 +1,4 @@
-//! A server with every module's simulated account, a shop for each, and a wiretap on all callbacks.
+//! A server with the simulated accounts of every module, a shop for each, and a proxy for all callbacks.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -14,8 +14,8 @@ use crate::harness::{Server, unique};
 use crate::receiver::{Got, Receiver};
 use crate::tap::Tap;
 
-/// What outlives the tests' own runtimes: taps and receivers of servers that tests share.
-static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| {
+/// Runtime that outlives the tests' own ones, for proxies and receivers of shared servers.
+pub(crate) static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -23,23 +23,21 @@ static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| {
         .unwrap()
 });
 
-/// A module as `dev` configures it.
 #[derive(Clone, Debug)]
 pub(crate) struct Module {
     pub(crate) name: String,
-    /// The test environment's account, and the live one's.
+    /// Account of the test environment.
     pub(crate) account: String,
     pub(crate) live_account: String,
     pub(crate) methods: Vec<String>,
 }
 
-/// A merchant whose methods go to one account.
 pub(crate) struct Shop {
     pub(crate) key: String,
     secret: String,
 }
 
-/// A running `dev` with everything that the paths need.
+/// A running `dev` with everything that the tests need.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) tap: Tap,
@@ -49,13 +47,13 @@ pub(crate) struct World {
     turns: HashMap<String, Mutex<()>>,
 }
 
-/// The world whose clock no test moves.
+/// The shared server whose clock no test moves.
 pub(crate) async fn calm() -> &'static World {
     static CALM: OnceCell<World> = OnceCell::const_new();
     CALM.get_or_init(World::new).await
 }
 
-/// The world whose clock tests move, one at a time.
+/// The shared server whose clock tests move. The guard gives one test at a time access to it.
 pub(crate) async fn hurried() -> (&'static World, MutexGuard<'static, ()>) {
     static HURRIED: OnceCell<World> = OnceCell::const_new();
     static TURN: Mutex<()> = Mutex::const_new(());
@@ -64,12 +62,12 @@ pub(crate) async fn hurried() -> (&'static World, MutexGuard<'static, ()>) {
 }
 
 impl World {
-    /// One of a test's own, whose server it may stop.
+    /// Starts a separate server, which the test may stop.
     pub(crate) async fn alone() -> &'static Self {
         Self::with("").await
     }
 
-    /// The same with a `kassette.toml`.
+    /// Starts a separate server with this `kassette.toml`.
     pub(crate) async fn with(main: &str) -> &'static Self {
         Box::leak(Box::new(Self::configured(main).await))
     }
@@ -81,7 +79,7 @@ impl World {
     async fn configured(main: &str) -> Self {
         let server = Arc::new(Server::simulating(&wanted(), main).await);
         let inside = Arc::clone(&server);
-        // Whatever listens must live as long as the server.
+        // All listeners must live as long as the server.
         let made = BACKGROUND.spawn(async move {
             let modules = modules(&inside).await;
             let both = |module: &Module| [module.account.clone(), module.live_account.clone()];
@@ -107,8 +105,8 @@ impl World {
         }
     }
 
-    /// Does something with each module, all at once, each as the only one at its account; fails with
-    /// the names of those that failed.
+    /// Runs `act` for all modules concurrently, with exclusive use of each account. Panics with the names of the
+    /// modules that failed.
     pub(crate) async fn each(&'static self, act: impl AsyncFn(Desk)) {
         let act = &act;
         let ended = join_all(self.modules.iter().map(|module| self.tried(module, act))).await;
@@ -116,13 +114,13 @@ impl World {
         assert!(failed.is_empty(), "failed for {failed:?}, as told above");
     }
 
-    /// Does something with one module as the only one at its account.
+    /// Runs `act` for one module, with exclusive use of its account.
     pub(crate) async fn one(&'static self, module: &'static Module, act: impl AsyncFn(Desk)) {
         let failed = self.tried(module, &act).await;
         assert_eq!(failed, None, "failed, as told above");
     }
 
-    /// The module's name where it failed.
+    /// Runs `act` and returns the module's name if it panics.
     async fn tried(
         &'static self,
         module: &'static Module,
@@ -134,14 +132,14 @@ impl World {
             module,
         };
         let ended = AssertUnwindSafe(act(desk)).catch_unwind().await;
-        // What it left behind must not spoil the next one's.
+        // Reset the account for the next test.
         self.tap.pass(&module.account);
         self.server.fault(&module.account, "none", 1).await;
         drop(turn);
         ended.err().map(|_| module.name.as_str())
     }
 
-    /// What merchants were told about a payment, oldest first.
+    /// Events that the merchant received about a payment, oldest first.
     pub(crate) fn told(&self, payment: &Value) -> Vec<Got> {
         let mut got = self.receiver.got();
         got.retain(|got| got.event()["data"]["payment_id"] == payment["payment_id"]);
@@ -149,7 +147,7 @@ impl World {
     }
 }
 
-/// One module in a world.
+/// A module of a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Desk {
     pub(crate) world: &'static World,
@@ -169,7 +167,7 @@ impl Desk {
         &self.shop().key
     }
 
-    /// The secret that signs what this shop is told.
+    /// Secret of the shop's webhook endpoint.
     pub(crate) fn secret(&self) -> &'static str {
         &self.shop().secret
     }
@@ -178,23 +176,23 @@ impl Desk {
         &self.world.shops[&self.module.account]
     }
 
-    /// A method of it where it is the same which.
+    /// A method of the module, for tests that need only one.
     pub(crate) fn any_method(&self) -> &'static str {
         &self.module.methods[0]
     }
 
-    /// Spoils the account's next call or news of that kind.
+    /// Applies a fault to the account's next call or callback.
     pub(crate) async fn fault(&self, fault: &str) {
         self.server().fault(self.account(), fault, 1).await;
     }
 
-    /// All faults are over.
+    /// Removes all faults of the account.
     pub(crate) async fn no_fault(&self) {
         self.fault("none").await;
     }
 }
 
-/// All modules whose vendors are simulated, or those that were asked for.
+/// All modules with a simulator, or only the modules in `KASSETTE_MODULES`.
 pub(crate) fn wanted() -> Vec<&'static str> {
     let mut modules = kassette_sim::modules().to_vec();
     if let Ok(asked) = std::env::var("KASSETTE_MODULES") {
@@ -204,7 +202,7 @@ pub(crate) fn wanted() -> Vec<&'static str> {
     modules
 }
 
-/// The modules that a server is configured for, by name; the sandbox is always one of them.
+/// Modules that a server is configured for, sorted by name. The sandbox is always included.
 pub(crate) async fn modules(server: &Server) -> Vec<Module> {
     let listed = server.admin("GET", "/providers?limit=100", None).await;
     let listed = listed.expect(200).json();

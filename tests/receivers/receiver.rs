@@ -4,9 +4,9 @@
 //! KASSETTE_WEBHOOK_SECRETS=whsec_... cargo run --release --example webhook-receiver FOLDER PORT
 //! ```
 //!
-//! FOLDER holds orders.json, the shop's own orders, and gets events.log: one line an event, its id,
-//! its type, and whether it paid an order. The log stands for a database in which all three are one
-//! transaction. While a secret is rotated, both stand in the variable with a blank between them.
+//! FOLDER contains orders.json, the shop's orders, and events.log, with one line per event: its id, its type, and
+//! whether it paid an order. The log stands for a database that stores all three in one transaction. During a
+//! rotation the variable contains both secrets, separated by a space.
 
 use std::error::Error;
 use std::fs::File;
@@ -71,7 +71,7 @@ fn verify(
 }
 // -- end
 
-/// Whether an event says that one of our own orders is paid.
+/// Whether an event reports that one of our orders is paid.
 fn pays(event: &Value, orders: &[Value]) -> bool {
     let data = &event["data"];
     let ours = ["payment_id", "order_id", "amount", "currency"];
@@ -90,7 +90,7 @@ struct Shop {
     log: Mutex<PathBuf>,
 }
 
-/// Does what an event asks for, once; comes back when that is on disk.
+/// Processes an event unless it is in the log already. Returns once the result is on disk.
 fn take(shop: &Shop, event: &Value) -> std::io::Result<()> {
     let path = shop.log.lock().unwrap_or_else(PoisonError::into_inner);
     let id = event["id"].as_str().unwrap_or_default();
@@ -120,14 +120,14 @@ async fn receive(
         Ok(event) => event,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
-    // An event that was taken before is answered alike: otherwise it would come again.
+    // A repeated event gets the same response; otherwise it would be sent again.
     match take(&shop, &event) {
         Ok(()) => (StatusCode::OK, "ok"),
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "try again"),
     }
 }
 
-/// Receives until the process ends.
+/// Receives webhooks until the process ends.
 pub(crate) async fn serve(
     folder: &Path,
     secrets: &str,

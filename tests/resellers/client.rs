@@ -4,8 +4,8 @@
 //! KASSETTE_RESELLER_KEY=kr_live_... cargo run --release --example reseller-client BASE_URL METHOD TARGET [BODY]
 //! ```
 //!
-//! TARGET is path and query, as in /api/v1/reseller/payments?merchant_id=1. Prints the status and, on the
-//! lines after it, the answer's body.
+//! TARGET is path and query, such as /api/v1/reseller/payments?merchant_id=1. Prints the status, then the response
+//! body on the following lines.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,8 +51,8 @@ fn sign(
 
 const TRIES: u32 = 4;
 
-/// Status and body of the answer. Tries again where it is not known what became of a try, or where the
-/// server asks for it: the body is the same, and so its client_ref, so nothing is done twice.
+/// Sends a request and returns status and body of the response. Repeats it after a network error, status 429 or a
+/// server error. This is safe, because the body and thus its client_ref stay the same.
 pub(crate) async fn call(
     base: &str,
     key: &str,

@@ -1,4 +1,4 @@
-//! A machine with other work to do.
+//! Modules on a busy machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,12 @@ use serde_json::json;
 use crate::harness::Server;
 use crate::traffic::{Caller, assert_no_faults};
 
-/// Busy loops beside the gateway, twice the cores of a small machine.
+/// Number of busy loops, twice the cores of a small machine.
 const LOOPS: usize = 4;
-/// Callers of each kind.
+/// Number of callers of each kind.
 const CALLERS: usize = 2;
 
-/// Threads that do nothing, as fast as they can, until this is dropped.
+/// Threads that spin until this is dropped.
 struct Busy(Arc<AtomicBool>);
 
 impl Busy {
@@ -56,7 +56,7 @@ async fn no_innocent_call_is_ended_while_the_machine_is_busy() {
             assert_eq!(caller.listing().await, offered, "no method is ever late");
         }
     };
-    // Starts, callbacks, queries and captures: every function of a provider's module.
+    // Starts, callbacks, queries and captures, which call every function of a provider module.
     let paying = async || {
         let mut paid = Vec::new();
         while began.elapsed() < length {

@@ -1,16 +1,15 @@
-//! Modules under load: replaced every 50 ms while payments flow, and called on a machine that has
-//! other work to do.
+//! Modules under load: replaced every 50 ms while payments run, and called on a busy machine.
 //!
-//! How long each takes is set by the environment: `KASSETTE_SWAPS_SECONDS` and
-//! `KASSETTE_BUSY_SECONDS` (30 and 60 in the long form of `.ci/run`, fewer without; swaps 600 by hand).
-//! Rates and memory are printed; what is asserted holds on a slow machine too.
+//! The environment variables `KASSETTE_SWAPS_SECONDS` and `KASSETTE_BUSY_SECONDS` set the duration of the tests
+//! (30 and 60 in the long form of `.ci/run`, 8 and 10 in the short one, 600 for swaps by hand). Rates and memory
+//! are printed; the assertions also hold on a slow machine.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `swaps` | two versions that answer differently, in turn, under load |
-//! | `busy` | four busy loops beside the gateway |
-//! | `versions` | the two versions, and what each must answer |
-//! | `traffic` | who asks, and the metrics and memory of who is asked |
+//! | `swaps` | two versions that respond differently, swapped under load |
+//! | `busy` | four busy loops next to the gateway |
+//! | `versions` | the two kinds of versions and their responses |
+//! | `traffic` | callers, and the gateway's metrics and memory |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,13 +38,13 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-/// A rate that no machine's load can meet: a 429 would say nothing about modules.
+/// A rate limit that no load can reach, because status 429 would say nothing about modules.
 const NO_LIMIT: u32 = 1_000_000;
 
-/// Both tests want the machine for themselves.
+/// Held by each test, because both need the machine to themselves.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// How long a test goes on.
+/// Duration of a test: the environment variable, or the default, in seconds.
 fn length(variable: &str, usual: u64) -> Duration {
     let set = std::env::var(variable).ok();
     Duration::from_secs(set.map_or(usual, |set| set.parse().unwrap()))

@@ -1,4 +1,4 @@
-//! Two versions in turn, under load.
+//! Two versions that replace each other under load.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,39 +9,39 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use crate::harness::{PATIENCE, Server};
+use crate::harness::{Server, TEST_TIMEOUT};
 use crate::traffic::{Caller, Simulator, assert_no_faults, resident};
 use crate::versions::{ACCOUNTS, Kind, Versions};
 
-/// From one swap to the next.
+/// Interval between swaps.
 const EVERY: Duration = Duration::from_millis(50);
-/// How often it is looked whether a version is active.
+/// Interval between checks whether a version is active.
 const LOOK: Duration = Duration::from_millis(5);
-/// One swap in so many brings a version that the gateway has not seen: it is compiled, and the oldest
-/// version is let go.
+/// Every 40th swap brings a version that the gateway does not know: it compiles the version and drops the oldest
+/// one.
 const FRESH: u32 = 40;
-/// Versions before the measurement, more than are kept.
+/// Number of versions before the measurement, more than the gateway keeps.
 const WARMING: u32 = 10;
-/// Callers of each kind.
+/// Number of callers of each kind.
 const CALLERS: usize = 2;
-/// What resident memory may grow by while hundreds of versions come and go, beside what payments
-/// take. Each version that stayed would take at least a hundred.
+/// Allowed growth of resident memory during hundreds of swaps, without that of payments. Each version that was not
+/// freed would take at least 100 KiB.
 const GROWTH_KIB: u64 = 24 << 10;
-/// What one payment may leave in memory: its lines in the registers, its record in caches.
+/// Memory that one payment may leave: its lines in the registers, its record in caches.
 const PAYMENT_KIB: u64 = 3;
 
-/// How often memory is looked at while versions come and go.
+/// Number of memory samples while versions are replaced.
 const SAMPLES: u32 = 6;
-/// Versions between two looks, at least.
+/// Minimum number of versions between two samples.
 const LEAST: u32 = 60;
-/// What a version that was let go may leave behind: its line in the audit log. One that stayed would take
-/// fifty at least.
+/// Memory that a dropped version may leave: its line in the audit log. A version that was not freed would take at
+/// least 50 KiB.
 const VERSION_KIB: u64 = 8;
-/// What else memory may grow by while versions come and go.
+/// Further growth of memory allowed while versions are replaced.
 const SLACK_KIB: u64 = 4 << 10;
 
-/// A server on which iDEAL is ours and two accounts take it. Both are simulated in processes of their
-/// own: a simulator keeps its books in memory.
+/// A server with our iDEAL module and two accounts for it. The accounts are simulated in separate processes,
+/// because a simulator holds its books in memory.
 struct World {
     server: Server,
     key: String,
@@ -51,7 +51,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        // Its versions answer faultily and trap on purpose.
+        // Our versions return fixed verdicts, which the checks would reject.
         let settings = "[store]\ncache_mib = 8\n[plugins]\ncheck_before_use = false\n";
         let server = Server::configured(settings).await;
         let simulators = ACCOUNTS.map(|account| Simulator::start(&server, account));
@@ -89,14 +89,14 @@ impl World {
         self.server.plugin_dir().join("method.ideal.wasm")
     }
 
-    /// Puts a version in the place of the one before, as a careful deployment does.
+    /// Replaces the module's file atomically, as a careful deployment does.
     fn put(&self, bytes: &[u8]) {
         let aside = self.server.plugin_dir().join(".method.ideal.new");
         std::fs::write(&aside, bytes).unwrap();
         std::fs::rename(aside, self.file()).unwrap();
     }
 
-    /// Puts a version on trial.
+    /// Uploads a version as a candidate in shadow mode.
     async fn stage(&self, bytes: &[u8]) {
         let server = &self.server;
         let url = format!("{}/plugins/method.ideal?mode=shadow", server.admin_base());
@@ -104,7 +104,7 @@ impl World {
         server.send(request.body(bytes.to_vec())).await.expect(200);
     }
 
-    /// Something that an operator does to the slot.
+    /// Runs an operator's action on the slot.
     async fn act(&self, what: &str) {
         let path = format!("/plugins/method.ideal/{what}");
         let words = json!({ "actor": "Ada", "reason": "swaps" });
@@ -112,9 +112,9 @@ impl World {
         done.expect(200);
     }
 
-    /// Waits until a version is the active one.
+    /// Waits until a version is active.
     async fn active(&self, bytes: &[u8]) {
-        let digest = json!(Digest::of(bytes).to_string());
+        let digest = json!(Digest::hash(bytes).to_string());
         let path = "/plugins/method.ideal/history?limit=1";
         let began = Instant::now();
         loop {
@@ -127,13 +127,13 @@ impl World {
             if history["history"][0]["digest"] == digest {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "{}", self.server.log());
+            assert!(began.elapsed() < TEST_TIMEOUT, "{}", self.server.log());
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// What the gateway holds each decision of a payment to be: by a version of ours, and what that
-    /// version answers.
+    /// Checks that each decision about a payment is attributed to one of our versions and matches its response.
+    /// Returns the kinds of these versions.
     fn judged(&self, inside: &Value) -> Vec<Kind> {
         let decisions = inside["decisions"].as_array().unwrap();
         assert_eq!(decisions.len(), 2, "of the create and of the start");
@@ -149,7 +149,7 @@ impl World {
     }
 }
 
-/// How often each kind was met.
+/// Number of responses of each kind.
 #[derive(Default)]
 struct Met(Mutex<[u64; 2]>);
 
@@ -163,16 +163,16 @@ impl Met {
     }
 }
 
-/// Versions in turn.
+/// State of the swaps.
 struct Turns<'a> {
     world: &'a World,
-    /// One version of each kind that comes back.
+    /// One version of each kind that is used again and again.
     kept: [Vec<u8>; 2],
     kind: Kind,
     taken: u32,
-    /// Whether the version before the active one is of those that come back, and the active one.
+    /// Whether the version before the active one, and the active one, are among `kept`.
     come_back: [bool; 2],
-    /// The longest time from an operator's call to its answer, from which on no request meets the version before.
+    /// Longest duration of an operator's call. Once it is answered, no request may meet the previous version.
     longest: Duration,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// What an operator did has taken effect once it is answered.
+    /// Checks that an operator's call has taken effect when it is answered.
     async fn done(&mut self, began: Instant) {
         self.longest = self.longest.max(began.elapsed());
         let listing = self.world.caller().listing().await;
@@ -207,7 +207,8 @@ impl<'a> Turns<'a> {
         );
     }
 
-    /// The other kind, by a file, a promotion or a rollback in turn; by a version that the gateway has not seen once in so many turns.
+    /// Swaps to the other kind, alternately by file, promotion and rollback. Every `fresh`-th swap uses a new
+    /// version.
     async fn next(&mut self, fresh: u32) {
         self.kind = self.kind.other();
         self.taken += 1;
@@ -237,7 +238,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// Asks for the listing until it is over.
+/// Requests the listing until `over` is set.
 async fn list(caller: &Caller<'_>, listed: &Met, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let listing = caller.listing().await;
@@ -277,7 +278,7 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_no_caller() {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut warm = None;
-        // Both kinds are met long before the time is over, but for a machine that does not get there.
+        // Both kinds normally occur long before the end; a very slow machine gets more time.
         while began.elapsed() < length || !listed.both() || !decided.both() {
             ticks.tick().await;
             turns.next(FRESH).await;
@@ -338,7 +339,7 @@ async fn modules_that_come_and_go_leave_no_memory_behind() {
     let swapping = async {
         let mut samples = vec![];
         for part in 1..=SAMPLES {
-            // Each version is compiled, called, and let go.
+            // Each version is compiled, called and dropped.
             while began.elapsed() < length * part / SAMPLES || turns.taken < LEAST * part {
                 turns.next(1).await;
             }

@@ -1,4 +1,4 @@
-//! Who asks, and what can be seen of who is asked.
+//! Callers of the gateway, and its metrics and memory.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, merge, new_payment};
 
-/// The dev server's clients on connections that stay open: thousands of requests must not use up the
+/// An HTTP client that keeps its connections open, because thousands of requests would otherwise use up the
 /// system's ports.
 pub(crate) struct Caller<'a> {
     server: &'a Server,
     http: reqwest::Client,
     key: &'a str,
-    /// Requests that were answered as they should be.
+    /// Number of requests with the expected status.
     pub(crate) answered: AtomicU64,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Caller<'a> {
             server,
             http: reqwest::Client::builder()
                 .no_proxy()
-                .timeout(crate::harness::PATIENCE)
+                .timeout(crate::harness::TEST_TIMEOUT)
                 .build()
                 .unwrap(),
             key,
@@ -41,7 +41,7 @@ impl<'a> Caller<'a> {
         answer.json()
     }
 
-    /// Everything that is offered for 49.90 EUR.
+    /// Methods offered for 49.90 EUR.
     pub(crate) async fn listing(&self) -> Vec<Value> {
         let path = "/api/v1/methods?currency=EUR&amount=49.90";
         let url = format!("{}{path}", self.server.base());
@@ -49,7 +49,7 @@ impl<'a> Caller<'a> {
         listing.await["methods"].as_array().unwrap().clone()
     }
 
-    /// A direct payment, started: the payment and where its payer goes.
+    /// Creates and starts a direct payment. Returns the payment and the URL for its payer.
     pub(crate) async fn started(&self, method: &str) -> (Value, String) {
         let mut body = new_payment();
         let direct = json!({ "checkout_mode": "direct", "payment_method": method });
@@ -67,7 +67,7 @@ impl<'a> Caller<'a> {
         self.call(request, status).await
     }
 
-    /// A payment as operators see it.
+    /// A payment from the admin API.
     pub(crate) async fn inside(&self, payment: &Value) -> Value {
         let id = payment["payment_id"].as_str().unwrap();
         let url = format!("{}/payments/{id}", self.server.admin_base());
@@ -76,7 +76,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The last that the gateway complained of, to explain a failure.
+/// The last warnings and errors in the gateway's log, to explain a failure.
 fn complaints(server: &Server) -> String {
     let log = server.log();
     let bad = |line: &&str| line.contains("WARN") || line.contains("ERROR");
@@ -85,7 +85,7 @@ fn complaints(server: &Server) -> String {
     lines.join("\n")
 }
 
-/// No call of any module failed; else what the log says of those that did.
+/// Checks that no call of a module failed. The message of a failure contains the log lines.
 pub(crate) async fn assert_no_faults(server: &Server) {
     let faults = server.counted("kassette_plugin_faults_total", "").await;
     let log = server.log();
@@ -101,11 +101,11 @@ pub(crate) fn resident(server: &Server) -> u64 {
     kib.unwrap().parse().unwrap()
 }
 
-/// A simulated account in a process of its own.
+/// A simulated account in a separate process.
 pub(crate) struct Simulator(Child);
 
 impl Simulator {
-    /// Starts it; the gateway takes the account over from its configuration folder.
+    /// Starts the simulator. It writes an account file, from which the gateway loads the account.
     pub(crate) fn start(server: &Server, id: &str) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
             .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", id])

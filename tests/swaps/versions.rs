@@ -1,4 +1,4 @@
-//! Two kinds of iDEAL that decide differently, and any number of versions of each.
+//! Two kinds of iDEAL modules that decide differently, with any number of versions of each.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::support::Method;
 
-/// The accounts that both judge.
+/// The accounts that both kinds rank.
 pub(crate) const ACCOUNTS: [&str; 2] = ["sandbox-first", "sandbox-second"];
 
-/// What a version answers.
+/// Behavior of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The accounts in their order.
+    /// Ranks the accounts in their order.
     Forward,
-    /// The other way round, with other reasons, under another name.
+    /// Ranks them in reverse order, with other reasons and another label.
     Backward,
 }
 
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Accounts and why they stand where they do.
+    /// Accounts with the reasons for their rank.
     fn verdicts(self) -> [(&'static str, &'static str); 2] {
         let [one, two] = ACCOUNTS;
         match self {
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// A version told from others of its kind by a number.
+    /// Builds a version. The number distinguishes it from others of its kind.
     fn build(self, number: u32) -> Vec<u8> {
         let verdicts = self.verdicts().map(|(account, why)| (account, Ok(why)));
         let mut method = Method {
@@ -56,7 +56,7 @@ impl Kind {
         method.build()
     }
 
-    /// Whose entry of the listing this is; none where it mixes the two, or is of neither.
+    /// Kind of version that produced an entry of the listing. `None` if the entry does not match either kind.
     pub(crate) fn listed(entry: &Value) -> Option<Self> {
         let providers = entry["providers"].as_array()?.iter();
         let ids: Vec<_> = providers.map(|one| one["id"].clone()).collect();
@@ -66,7 +66,7 @@ impl Kind {
         })
     }
 
-    /// Asserts that a decision, as the admin API tells it, is what this version answers.
+    /// Asserts that a decision from the admin API matches this version's response.
     #[track_caller]
     pub(crate) fn assert_decided(self, decision: &Value) {
         let [(first, why), _] = self.verdicts();
@@ -85,7 +85,7 @@ impl Kind {
     }
 }
 
-/// The versions that were made so far.
+/// The versions built so far.
 #[derive(Default)]
 pub(crate) struct Versions {
     kinds: HashMap<String, Kind>,
@@ -93,15 +93,15 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// A version that the gateway has not seen.
+    /// A version that the gateway does not know.
     pub(crate) fn fresh(&mut self, kind: Kind) -> Vec<u8> {
         let bytes = kind.build(self.made);
         self.made += 1;
-        self.kinds.insert(Digest::of(&bytes).to_string(), kind);
+        self.kinds.insert(Digest::hash(&bytes).to_string(), kind);
         bytes
     }
 
-    /// What kind a version is.
+    /// Kind of the version with a digest.
     pub(crate) fn kind(&self, digest: &Value) -> Kind {
         let kind = digest.as_str().and_then(|digest| self.kinds.get(digest));
         *kind.unwrap_or_else(|| panic!("{digest} is none of ours"))

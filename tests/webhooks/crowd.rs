@@ -1,4 +1,4 @@
-//! Merchants with a receiver each, and payments that make an event each.
+//! Merchants with one receiver each, and payments that create one event each.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Server, unique};
 use crate::receiver::{Hook, Receiver, Reply};
 
-/// What a receiver does with every request.
+/// Behavior of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Healthy,
@@ -32,12 +32,12 @@ impl Kind {
         Self::HangsUp,
     ];
 
-    /// Whether its answers count as a success: a body without end is cut, and its status counts.
+    /// Whether deliveries succeed. With an endless body the gateway stops reading, and the status counts.
     pub(crate) const fn succeeds(self) -> bool {
         matches!(self, Self::Healthy | Self::Endless)
     }
 
-    /// Whether an attempt takes the whole time-out.
+    /// Whether an attempt lasts until its time-out.
     pub(crate) const fn waits(self) -> bool {
         matches!(self, Self::Hangs | Self::Drips)
     }
@@ -85,12 +85,12 @@ impl Member {
     }
 }
 
-/// A client of the server of the moment, which may be killed at any time.
+/// An HTTP client of the current server, which may be killed at any time.
 pub(crate) struct Client {
     http: reqwest::Client,
 }
 
-/// Where the server of the moment answers; none while there is none.
+/// Addresses and token of the current server.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) base: String,
@@ -99,7 +99,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn of(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server) -> Self {
         Self {
             base: server.base().to_owned(),
             admin: server.admin_base().to_owned(),
@@ -118,7 +118,7 @@ impl Client {
         Self { http }
     }
 
-    /// An answer that arrived whole; none where the server went away.
+    /// The complete response. `None` if the server went away.
     async fn post(&self, url: String, bearer: &str, body: &Value) -> Option<Answer> {
         let request = self.http.post(url).bearer_auth(bearer).json(body);
         let response = request.send().await.ok()?;
@@ -130,8 +130,8 @@ impl Client {
         })
     }
 
-    /// Makes a payment and calls it off, which is one event. The same call may be made again; the
-    /// payment's id once it is surely done.
+    /// Creates and cancels a payment, which creates one event. The call can be repeated. Returns the payment's id,
+    /// or `None` if it is not certain that both succeeded.
     pub(crate) async fn event(&self, at: &Place, key: &str, reference: &str) -> Option<String> {
         let body = json!({
             "order_id": reference, "idempotency_key": reference, "amount": "1.00",
@@ -146,12 +146,12 @@ impl Client {
         let said = json!({ "actor": "load", "reason": "an event" });
         let url = format!("{}/payments/{id}/cancel", at.admin);
         let cancelled = self.post(url, &at.token, &said).await?;
-        // 409: it was cancelled before an answer got lost.
+        // 409: an earlier call canceled the payment, and its response was lost.
         [200, 409].contains(&cancelled.status).then_some(id)
     }
 }
 
-/// Milliseconds between an event's making and its arrival, for each event's first arrival.
+/// Delay between the creation and the first arrival of each event, in milliseconds.
 pub(crate) fn delays(receiver: &Receiver) -> Vec<f64> {
     let mut first = HashMap::new();
     for got in receiver.got() {
@@ -164,7 +164,7 @@ pub(crate) fn delays(receiver: &Receiver) -> Vec<f64> {
     first.into_values().collect()
 }
 
-/// A value that a share of others does not exceed.
+/// The smallest value that is at least as large as a share of all values.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (values.len() as f64 * share).ceil() as usize;

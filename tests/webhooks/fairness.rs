@@ -1,4 +1,4 @@
-//! No endpoint waits for another's receiver.
+//! Slow and failing receivers do not delay deliveries to others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use crate::crowd::{Client, Kind, Member, Place, delays, quantile};
 use crate::harness::Server;
 use crate::receiver::Receiver;
 
-/// Events to the healthy receiver per measurement, where nothing else is said, and the pause between
-/// two.
+/// Default number of events to the healthy receiver per measurement, and the interval between two.
 const EVENTS: usize = 150;
 const PAUSE: Duration = Duration::from_millis(50);
-/// Receivers that accept and never answer, where nothing else is said, and what waits for all of them at least.
+/// Default number of receivers that accept a connection and never respond, and minimum number of events for them
+/// in total.
 const SILENT: usize = 10;
 const WAITING: usize = 1000;
-/// Receivers made at once: where there are several nodes each change waits for all of them to know it.
+/// Number of receivers created in parallel. With several nodes, each change waits until all of them know it.
 const AT_ONCE: usize = 32;
-/// Receivers that do everything else that is wrong, and the pause between two events for them.
+/// Number of receivers with other faults, and the interval between two events for them.
 const HOSTILE: usize = 30;
 const OTHERS_PAUSE: Duration = Duration::from_millis(25);
-/// What no slow machine explains of nine events in ten, nor a disk that stalls: a silent receiver costs
-/// an attempt its whole 10 s, so an event that has to wait for one waits much longer than this.
+/// Limit of the 90th percentile, in milliseconds. A slow machine or a stalled disk does not reach it, but an event
+/// that waits for a silent receiver does: each of its attempts lasts 10 s.
 const BEHIND_MS: f64 = 2_500.0;
-/// And of nearly all: such an attempt.
+/// Limit of the 99th percentile: about one such attempt.
 const FAR_BEHIND_MS: f64 = 9_000.0;
 
-/// Delays of a healthy receiver, milliseconds.
+/// Delays of a healthy receiver, in milliseconds.
 struct Delays {
     median: f64,
     p90: f64,
@@ -40,16 +40,16 @@ fn events() -> usize {
     said.map_or(EVENTS, |said| said.parse().expect("a number"))
 }
 
-/// How many receivers are silent: `KASSETTE_WEBHOOK_SILENT`.
+/// Number of silent receivers, from `KASSETTE_WEBHOOK_SILENT`.
 fn silent_receivers() -> usize {
     let said = std::env::var("KASSETTE_WEBHOOK_SILENT").ok();
     said.map_or(SILENT, |said| said.parse().expect("a number"))
 }
 
-/// Makes an event now and then for a healthy receiver that is new to the gateway.
+/// Creates events for a new healthy receiver at intervals and measures their delays.
 async fn measure(server: &Server, what: &str, trap: &Receiver) -> Delays {
     let healthy = Member::new(server, Kind::Healthy, trap).await;
-    let (client, place) = (Client::new(), Place::of(server));
+    let (client, place) = (Client::new(), Place::new(server));
     let began = Instant::now();
     for nth in 0..events() {
         let began = Instant::now();
@@ -70,7 +70,7 @@ async fn measure(server: &Server, what: &str, trap: &Receiver) -> Delays {
     Delays { median, p90, p99 }
 }
 
-/// Measures while others get events all the time.
+/// Measures while other receivers get events all the time.
 async fn measure_beside(server: &Server, what: &str, trap: &Receiver, others: &[Member]) -> Delays {
     let over = AtomicBool::new(false);
     let pester = async {
@@ -93,7 +93,7 @@ async fn measure_beside(server: &Server, what: &str, trap: &Receiver, others: &[
     beside
 }
 
-/// Compares with what was measured without those who do wrong.
+/// Prints the ratio to a measurement without faulty receivers, and checks the limits.
 fn judge(beside: &Delays, without: &Delays) {
     println!(
         "  ratio: median {:.2}, p99 {:.2} (goal: at most 2 on a machine of its own)",
@@ -126,7 +126,7 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
         .buffered(AT_ONCE)
         .collect()
         .await;
-    let (client, place) = (Client::new(), Place::of(&server));
+    let (client, place) = (Client::new(), Place::new(&server));
     for nth in 0..waiting {
         let member = &silent[nth % count];
         let reference = format!("order-{nth:04}");
@@ -134,7 +134,7 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
         assert!(made.is_some());
     }
     for member in &silent {
-        // They hang in as many attempts as are made at once.
+        // Attempts at silent receivers hang, as many as the gateway makes in parallel.
         member.receiver.wait(1).await;
     }
     let pending = async || -> usize {

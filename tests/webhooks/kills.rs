@@ -1,4 +1,4 @@
-//! Nothing is lost: receivers of which 30 % are hostile, a gateway that is killed several times.
+//! No event is lost when 30 % of the receivers are hostile and the gateway is killed several times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use crate::crowd::{Client, Kind, Member, Place};
 use crate::harness::Server;
 use crate::receiver::Receiver;
 
-/// Attempts follow one another fast and no endpoint is held back, so that a run ends.
+/// Short retries and no circuit breaker, so that a run ends soon.
 const CONFIG: &str = "\
 [webhooks]
 retry_seconds = [1, 1, 1, 1, 1, 1, 1]
 timeout_ms = 800
 circuit_hold_seconds = 0
 ";
-/// Receivers; 30 of a hundred are hostile.
+/// Number of receivers, and how many of them are hostile.
 const MEMBERS: usize = 100;
 const HOSTILE: usize = 30;
-/// How often the gateway is killed while events are made, and once more while they are delivered.
+/// Number of kills while events are created. Another one follows while they are delivered.
 const KILLS: usize = 4;
-/// Clients that make events at once.
+/// Number of clients that create events in parallel.
 const CLIENTS: usize = 8;
-/// Events where nothing else is said.
+/// Default number of events.
 const EVENTS: usize = 2_000;
-/// Longest wait for the last delivery.
-const PATIENCE: Duration = Duration::from_secs(420);
+/// Maximum time to wait for the last delivery.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(420);
 
 fn events() -> usize {
     let said = std::env::var("KASSETTE_WEBHOOK_EVENTS").ok();
     said.map_or(EVENTS, |said| said.parse().expect("a number"))
 }
 
-/// The server of the moment.
+/// The running server, and its addresses. Both are `None` while it is restarted.
 struct Current {
     place: RwLock<Option<Place>>,
     server: Mutex<Option<Server>>,
@@ -50,7 +50,7 @@ impl Current {
         let server = self.server.lock().take().unwrap();
         let folder = server.kill();
         let server = Server::in_folder(folder).await;
-        *self.place.write() = Some(Place::of(&server));
+        *self.place.write() = Some(Place::new(&server));
         *self.server.lock() = Some(server);
     }
 
@@ -64,8 +64,8 @@ impl Current {
     }
 }
 
-/// Whose event the `nth` is: each member's in turn, but of receivers that let us wait only every tenth
-/// time. Each of their attempts takes the whole time-out, one after the other.
+/// Receiver of the `nth` event: all in turn, but receivers that cause time-outs only every tenth round, because
+/// their attempts run one after the other. A healthy receiver replaces them.
 fn receiver_of(nth: usize, members: &[Member]) -> usize {
     let (round, which) = (nth / members.len(), nth % members.len());
     if members[which].kind.waits() && round % 10 != 0 {
@@ -75,7 +75,7 @@ fn receiver_of(nth: usize, members: &[Member]) -> usize {
     which
 }
 
-/// One event after the other, each with the next member, until there are enough.
+/// Creates events one by one until there are enough.
 async fn make_events(
     current: &Current,
     members: &[Member],
@@ -98,13 +98,16 @@ async fn make_events(
                 made.lock().entry(which).or_default().insert(payment);
                 break;
             }
-            assert!(began.elapsed() < PATIENCE, "{reference} cannot be made");
+            assert!(
+                began.elapsed() < DELIVERY_TIMEOUT,
+                "{reference} cannot be made"
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }
 
-/// Waits until nothing is pending; how long it took.
+/// Waits until no delivery is pending. Returns the duration.
 async fn wait_until_settled(current: &Current, members: &[Member]) -> Duration {
     let began = Instant::now();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -128,7 +131,11 @@ async fn wait_until_settled(current: &Current, members: &[Member]) -> Duration {
             if page["deliveries"].as_array().unwrap().is_empty() {
                 break;
             }
-            assert!(began.elapsed() < PATIENCE, "{:?}: {page}", member.kind);
+            assert!(
+                began.elapsed() < DELIVERY_TIMEOUT,
+                "{:?}: {page}",
+                member.kind
+            );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
@@ -152,7 +159,7 @@ async fn every_event_arrives_or_is_given_up_at_eight_attempts_whatever_is_killed
     let hostile = members.iter().filter(|each| each.kind != Kind::Healthy);
     assert_eq!(hostile.count(), HOSTILE);
     let current = Arc::new(Current {
-        place: RwLock::new(Some(Place::of(&server))),
+        place: RwLock::new(Some(Place::new(&server))),
         server: Mutex::new(Some(server)),
     });
     let members = Arc::new(members);
@@ -166,7 +173,7 @@ async fn every_event_arrives_or_is_given_up_at_eight_attempts_whatever_is_killed
             tokio::spawn(async move { make_events(&current, &members, &next, &made).await })
         })
         .collect();
-    // Killed each time another part of the events was made.
+    // The kills are spread evenly over the creation of events.
     for kill in 1..=KILLS {
         let due = events() * kill / (KILLS + 1);
         while next.load(Ordering::SeqCst) < due {
@@ -179,7 +186,7 @@ async fn every_event_arrives_or_is_given_up_at_eight_attempts_whatever_is_killed
         .into_iter()
         .for_each(|done| done.unwrap());
     let making = began.elapsed();
-    // And once more while only deliveries are under way.
+    // Another kill while only deliveries are running.
     current.kill().await;
     let settling = wait_until_settled(&current, &members).await;
 
@@ -190,7 +197,7 @@ async fn every_event_arrives_or_is_given_up_at_eight_attempts_whatever_is_killed
     for (which, member) in members.iter().enumerate() {
         let payments = &made[&which];
         let deliveries = server.deliveries(&member.hook).await;
-        // One event of each payment, and one delivery of each event.
+        // Each payment has one event, and each event one delivery.
         let told: HashSet<_> = deliveries
             .iter()
             .map(|each| each["payment_id"].as_str().unwrap().to_owned())
@@ -216,7 +223,7 @@ async fn every_event_arrives_or_is_given_up_at_eight_attempts_whatever_is_killed
                 "exhausted" => assert!(attempts == 8, "{delivery}"),
                 other => panic!("{other}: {delivery}"),
             }
-            // No healthy receiver is ever given up; no hostile one ever succeeds.
+            // Receivers that never succeed exhaust their attempts; all others succeed.
             let expected = if member.kind.succeeds() {
                 "delivered"
             } else {

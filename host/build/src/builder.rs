@@ -1,4 +1,4 @@
-//! The whole way from packages to component files.
+//! Builds guests: from packages to component files.
 use crate::cargo::{self, Artifact};
 use crate::lock::BuildLock;
 use crate::toolchain::{Preference, Toolchain};
@@ -21,11 +21,11 @@ pub struct Guest {
     pub package: String,
     /// `method.ideal`
     pub slot: String,
-    /// The folder of its manifest, to watch for changes.
+    /// Folder of its manifest, to watch for changes.
     pub folder: PathBuf,
 }
 
-/// A component that was built.
+/// A component that a build has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// `kassette-method-ideal`
@@ -34,30 +34,30 @@ pub struct Built {
     pub slot: String,
     /// The component, `<out>/<slot>.wasm`.
     pub path: PathBuf,
-    /// The file had these very bytes before and was left alone.
+    /// Whether the file already had exactly these bytes and was therefore not written.
     pub fresh: bool,
     pub bytes: usize,
 }
 
-/// What happens during a build, for people who wait.
+/// Progress of a build, to show to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Another process builds into the same folder.
+    /// Another build of the same workspace is running.
     Waiting,
-    /// A compiler is being installed by this command.
+    /// The build is running this command, which installs a compiler.
     Installing(&'static str),
-    /// A crate is done.
+    /// A crate has been compiled.
     Compiled {
         package: String,
-        /// Nothing had to be compiled.
+        /// Whether the crate was up to date, so that cargo did not compile it.
         fresh: bool,
     },
-    /// A component is done.
+    /// A component has been made.
     Component(Built),
 }
 
 impl Builder {
-    /// A builder for the workspace whose `Cargo.toml` lies in `root`.
+    /// A builder for the workspace whose `Cargo.toml` is in `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -82,17 +82,16 @@ impl Builder {
         self
     }
 
-    /// Uses this way to a compiler instead of what `KASSETTE_GUEST_TOOLCHAIN` says.
+    /// Uses this toolchain preference instead of `KASSETTE_GUEST_TOOLCHAIN`.
     #[must_use]
     pub fn toolchain(mut self, preference: Preference) -> Self {
         self.preference = Some(preference);
         self
     }
 
-    /// The guest packages of the workspace, by slot.
+    /// Returns the guest packages of the workspace, sorted by slot.
     ///
-    /// # Errors
-    /// Where cargo cannot read the workspace.
+    /// # Errors Fails if cargo cannot read the workspace.
     pub fn discover(&self) -> Result<Vec<Guest>, BuildError> {
         let mut guests: Vec<Guest> = cargo::packages(&self.root()?)?
             .into_iter()
@@ -108,13 +107,10 @@ impl Builder {
         Ok(guests)
     }
 
-    /// Compiles `packages` and writes their components, in the order given. `progress` is called on
-    /// this thread. Blocks for as long as cargo takes.
+    /// Compiles `packages` and writes their components, in the given order. Calls `progress` on this thread.
+    /// Blocks until cargo has ended. One build runs per workspace at a time, across processes.
     ///
-    /// One build at a time runs in a target folder, across processes.
-    ///
-    /// # Errors
-    /// See [`BuildError`]; components written before the error stay.
+    /// # Errors See [`BuildError`]. Components written before the error remain.
     pub fn build<S: AsRef<str>>(
         &self,
         packages: &[S],
@@ -165,8 +161,8 @@ impl Builder {
         Ok(built)
     }
 
-    /// The workspace's folder, checked: a program started in a folder that is not there fails with
-    /// words that blame the program.
+    /// Returns the folder of the workspace if it has a manifest. A program started in a missing folder would fail
+    /// with an error that blames the program.
     fn root(&self) -> Result<PathBuf, BuildError> {
         let root = absolute(&self.root)?;
         let manifest = root.join("Cargo.toml");
@@ -179,7 +175,6 @@ fn absolute(path: &Path) -> Result<PathBuf, BuildError> {
     std::path::absolute(path).map_err(BuildError::io("find", path))
 }
 
-/// Makes the component of one compiled package.
 fn finish(
     package: &str,
     slot: String,

@@ -1,8 +1,7 @@
-//! Modules behind a program's own bytes, so that a release is one file.
+//! Modules appended to the executable file, so that a release is one file.
 //!
-//! The system loads what the program's headers name and never looks at what follows. There stand the
-//! modules, one after the other; an index of them in JSON; the index's length in eight bytes, the lowest
-//! first; and a mark.
+//! The operating system ignores bytes after the program. These are: the modules, one after the other; an index of
+//! them in JSON; its length as a 64-bit little-endian integer; and a mark.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -10,12 +9,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The last bytes of a program that brings modules along.
+/// Last bytes of a program with appended modules.
 const MARK: &[u8; 16] = b"kassette modules";
-/// The mark, and the length before it.
+/// Length of the mark and of the length before it, in bytes.
 const TAIL: u64 = 24;
 
-/// A module that a program brings along.
+/// A module appended to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundledModule {
     /// `method.ideal`
@@ -24,14 +23,13 @@ pub struct BundledModule {
     pub bytes: Vec<u8>,
 }
 
-/// A line of the index.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     slot: String,
     bytes: u64,
 }
 
-/// Puts modules behind a program that has none.
+/// Appends modules to a program that has none.
 pub(crate) fn append(program: &mut Vec<u8>, modules: &[BundledModule]) -> serde_json::Result<()> {
     let entries: Vec<_> = modules
         .iter()
@@ -50,10 +48,9 @@ pub(crate) fn append(program: &mut Vec<u8>, modules: &[BundledModule]) -> serde_
     Ok(())
 }
 
-/// The modules that a program brings along; none where no release command has put any there.
+/// Returns the modules appended to a program. Empty if it has none.
 ///
-/// # Errors
-/// Those of the file system, and where the program was damaged.
+/// # Errors File system errors, and [`io::ErrorKind::InvalidData`] if the index is damaged.
 pub fn bundled(program: &Path) -> io::Result<Vec<BundledModule>> {
     let mut file = File::open(program)?;
     let Some(index_ends) = file.metadata()?.len().checked_sub(TAIL) else {
@@ -67,7 +64,7 @@ pub fn bundled(program: &Path) -> io::Result<Vec<BundledModule>> {
         return Ok(Vec::new());
     }
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the modules in it are damaged");
-    // Nothing is longer than the file that it stands in.
+    // The `checked_sub` calls keep every length within the size of the file.
     let index_length = u64::from_le_bytes(length);
     let index_starts = index_ends.checked_sub(index_length).ok_or_else(damaged)?;
     let index = read_at(&mut file, index_starts, index_length)?;
@@ -108,7 +105,7 @@ mod tests {
         .to_vec()
     }
 
-    /// What is read of a program of these bytes.
+    /// Result of [`bundled`] for a program with these bytes.
     fn read(bytes: &[u8]) -> io::Result<Vec<BundledModule>> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("kassette");

@@ -1,4 +1,4 @@
-//! Running cargo and reading what it says.
+//! Runs cargo and reads its output.
 use crate::{BuildError, child};
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Settings of a guest build, in one place: they hold inside and outside of the workspace,
-/// whatever profiles its manifest has.
+/// Settings of a guest build. They are passed on the command line, so that they also apply outside of this
+/// workspace, whatever profiles its manifest has.
 const PROFILE: [&str; 7] = [
     "profile.guest.inherits='release'",
-    // A `rank` takes 12 % less time than with 's', for 5 % more bytes to compile when it is loaded.
+    // A `rank` takes 12 % less time than with 's', for 5 % more bytes to compile when a module is loaded.
     "profile.guest.opt-level=2",
     "profile.guest.lto=true",
     "profile.guest.codegen-units=1",
@@ -20,11 +20,11 @@ const PROFILE: [&str; 7] = [
     "profile.guest.debug=false",
 ];
 
-/// Stack of a guest. The linker's default of 1 MiB makes every fresh instance touch 17 pages; half
-/// a page leaves the other half to the SDK's arena.
+/// Stack of a guest. With the linker's default of 1 MiB, every new instance touches 17 pages; half a page leaves
+/// the other half to the SDK's arena.
 const STACK_BYTES: u32 = 32 << 10;
 
-/// What a caller's environment may hold that would change the guests or where they land.
+/// Environment variables of the caller that would change the guests or their folder.
 const CALLERS_OWN: [&str; 8] = [
     "RUSTFLAGS",
     "CARGO_BUILD_RUSTFLAGS",
@@ -36,10 +36,9 @@ const CALLERS_OWN: [&str; 8] = [
     "CARGO_BUILD_INCREMENTAL",
 ];
 
-/// Metadata comes from the manifests alone.
+/// Time limit of `cargo metadata` and `cargo tree`, which only read manifests and the lock file.
 const METADATA_LIMIT: Duration = Duration::from_secs(120);
 
-/// A package of the workspace.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -50,15 +49,15 @@ pub(crate) struct Package {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Artifact {
     pub(crate) package: String,
-    /// Nothing had to be compiled.
+    /// Whether the crate was up to date, so that cargo did not compile it.
     pub(crate) fresh: bool,
-    /// The core module, where it gave one.
+    /// The core module. `None` if the crate gave no wasm file.
     pub(crate) module: Option<PathBuf>,
-    /// The program, where it is one.
+    /// The executable. `None` for libraries.
     pub(crate) program: Option<PathBuf>,
 }
 
-/// The packages of the workspace at `root`, from their manifests.
+/// Reads the packages of the workspace at `root` from their manifests.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, BuildError> {
     #[derive(Deserialize)]
     struct Metadata {
@@ -78,8 +77,8 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, BuildError> {
     Ok(metadata.packages)
 }
 
-/// What some packages are compiled of for a target, but for tests and build scripts: a line for each place of
-/// a crate, with a tab before its licence. Without the network: what was built is there.
+/// Lists the crates that `packages` are compiled from for a target, without those only for tests and build
+/// scripts: one line per place of a crate, with a tab before its license. Works offline.
 pub(crate) fn tree(root: &Path, target: &str, packages: &[&str]) -> Result<String, BuildError> {
     let mut command = Command::new(cargo());
     command
@@ -100,11 +99,10 @@ fn ask(command: &mut Command) -> Result<String, BuildError> {
     Ok(outcome.stdout)
 }
 
-/// Builds the program of the workspace at `root` as the README's command does, and gives its path; `tell`
-/// hears of each crate that was compiled.
+/// Builds the program of the workspace at `root` with the README's command and returns its path. Calls `tell` with
+/// the name of each crate that is compiled.
 ///
-/// # Errors
-/// Where cargo refuses.
+/// # Errors Fails if cargo does not build it.
 pub fn program(root: &Path, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     let mut command = Command::new(cargo());
     command
@@ -152,7 +150,7 @@ pub(crate) fn build_command(root: &Path, target_dir: &Path, packages: &[&str]) -
     command
 }
 
-/// Runs such a command; `tell` hears of each crate as it is done.
+/// Runs a build command. Calls `tell` for each finished crate, including those that were up to date.
 pub(crate) fn build(
     command: &mut Command,
     tell: &mut dyn FnMut(&Artifact),
@@ -184,7 +182,7 @@ pub(crate) fn build(
     Ok(artifacts)
 }
 
-/// Reads one line of cargo's output; none for anything but a compiled crate.
+/// Reads one line of cargo's output. `None` unless it reports a compiled crate.
 fn read_message(line: &str) -> Option<Artifact> {
     #[derive(Deserialize)]
     struct Message {
@@ -210,8 +208,8 @@ fn read_message(line: &str) -> Option<Artifact> {
     })
 }
 
-/// The name in a package id: `path+file:///x/ideal#kassette-method-ideal@0.1.0`, or without name
-/// where it is the folder's: `path+file:///x/ideal#0.1.0`.
+/// The name in a package id: `path+file:///x/ideal#kassette-method-ideal@0.1.0`, or `path+file:///x/ideal#0.1.0`
+/// if the package is named like its folder.
 fn package_name(id: &str) -> &str {
     let (source, fragment) = id.rsplit_once('#').unwrap_or((id, ""));
     match fragment.split_once('@') {
@@ -220,8 +218,8 @@ fn package_name(id: &str) -> &str {
     }
 }
 
-/// Flags of every crate, separated as cargo wants them. Paths of this machine, which panic messages
-/// would carry, are mapped away: the same source gives the same bytes from any folder.
+/// Compiler flags for all crates, in cargo's encoding. Replaces local paths, which panic messages contain, so that
+/// the same source gives the same bytes in any folder.
 fn flags(root: &Path, cargo_home: Option<&Path>) -> OsString {
     let mut flags = OsString::from(format!("-Clink-arg=-zstack-size={STACK_BYTES}"));
     let mut remap = |from: &Path, to: &str| {
@@ -233,7 +231,7 @@ fn flags(root: &Path, cargo_home: Option<&Path>) -> OsString {
     if let Some(cargo_home) = cargo_home {
         remap(cargo_home, "cargo");
     }
-    // the last that fits wins, and CARGO_HOME may lie in the workspace's parent
+    // The last matching prefix wins, and CARGO_HOME may be in the parent of the workspace.
     remap(root, ".");
     flags
 }
@@ -244,7 +242,7 @@ fn cargo_home() -> Option<PathBuf> {
         .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
 }
 
-/// The cargo that runs us, else the one on the path.
+/// The cargo that runs this process, or the first one in `PATH`.
 fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

@@ -1,33 +1,32 @@
-//! Programs run for a build: output captured, time bounded.
+//! Runs programs for a build: captures their output and limits their time.
 use crate::BuildError;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Most of what a program writes that is kept for an error: the end of it, where cargo says why.
+/// Maximum output that is kept for an error, in bytes. The end is kept, because cargo writes the reason there.
 const KEPT_OUTPUT: usize = 64 << 10;
 
-/// cargo's metadata of a workspace takes a few KiB a package.
+/// Maximum length of a document on stdout, in bytes. `cargo metadata` writes a few KiB per package.
 const WHOLE_OUTPUT: usize = 16 << 20;
 
-/// How often a running program is looked at.
+/// Interval between checks whether a program has ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How a program ended and what it wrote.
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs a program to its end, or stops it at the limit. Keeps the end of what it writes.
+/// Runs a program until it ends, and kills it at the time limit. Keeps the last [`KEPT_OUTPUT`] bytes of each
+/// output.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Outcome, BuildError> {
     run_keeping(command, limit, KEPT_OUTPUT)
 }
 
-/// As [`run`], for a program whose stdout is a document: all of it is kept, up to
-/// [`WHOLE_OUTPUT`].
+/// Like [`run`], but keeps up to [`WHOLE_OUTPUT`] bytes of stdout, for a document.
 pub(crate) fn run_whole(command: &mut Command, limit: Duration) -> Result<Outcome, BuildError> {
     run_keeping(command, limit, WHOLE_OUTPUT)
 }
@@ -51,7 +50,7 @@ fn run_keeping(command: &mut Command, limit: Duration, kept: usize) -> Result<Ou
             Ok(Some(status)) => break status,
             Ok(None) if started.elapsed() < limit => thread::sleep(POLL),
             Ok(None) => {
-                // it may have ended meanwhile; either way it is gone afterwards
+                // If the program has just ended, `kill` fails. After `wait` it has ended in either case.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(BuildError::TimedOut {
@@ -69,7 +68,7 @@ fn run_keeping(command: &mut Command, limit: Duration, kept: usize) -> Result<Ou
     })
 }
 
-/// Reads a pipe to its end on a thread of its own, keeping the last [`KEPT_OUTPUT`] bytes.
+/// Reads a pipe to its end on a thread and keeps the last [`KEPT_OUTPUT`] bytes.
 pub(crate) fn read_end(pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     read_last(pipe, KEPT_OUTPUT)
 }
@@ -89,7 +88,7 @@ fn read_last(mut pipe: impl Read + Send + 'static, most: usize) -> JoinHandle<Ve
     })
 }
 
-/// The text that such a thread has read.
+/// Returns the text that a reading thread has kept. Empty if there is no thread.
 pub(crate) fn finish(reader: Option<JoinHandle<Vec<u8>>>) -> String {
     let bytes = reader.and_then(|reader| reader.join().ok());
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()

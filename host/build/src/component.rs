@@ -1,10 +1,10 @@
-//! Core modules become components.
+//! Converts core modules to components.
 use crate::BuildError;
 use std::fs;
 use std::path::Path;
 use wit_component::ComponentEncoder;
 
-/// Makes a component of a core module that carries its WIT in custom sections.
+/// Makes a component from a core module that carries its WIT in custom sections.
 pub(crate) fn encode(package: &str, module: &[u8]) -> Result<Vec<u8>, BuildError> {
     let fault = |error: &dyn std::fmt::Display| BuildError::Component {
         package: package.to_owned(),
@@ -19,9 +19,8 @@ pub(crate) fn encode(package: &str, module: &[u8]) -> Result<Vec<u8>, BuildError
         .map_err(|error| fault(&format_args!("{error:#}")))
 }
 
-/// Writes `bytes` beside `path` and renames, so that a reader sees the old file or the new one,
-/// whole. Tells whether anything changed: equal bytes are left alone, so that a folder's watcher
-/// hears nothing.
+/// Writes a file atomically. Returns false, and does not touch the file, if it already has these bytes, so that
+/// folder watchers see no change.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<bool, BuildError> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(false);

@@ -1,49 +1,49 @@
-//! Why guests were not built.
+//! Errors of a build.
 use std::path::PathBuf;
 
-/// Why guests were not built. Each message says what to do where there is something to do.
+/// Error of a build. Messages say what to do if the user can do something.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// `KASSETTE_GUEST_TOOLCHAIN` holds an unknown word.
+    /// `KASSETTE_GUEST_TOOLCHAIN` has an unknown value.
     #[error("KASSETTE_GUEST_TOOLCHAIN is {0:?}; it must be auto, target or build-std")]
     Preference(String),
-    /// Nothing here compiles to wasm32, and nothing could be installed.
+    /// No toolchain here compiles to wasm32, and none could be installed.
     #[error("no way to compile guests to wasm32-unknown-unknown.\nTried:\n{}\n{advice}", bullets(.tried))]
     Toolchain {
-        /// One sentence per way that was tried.
+        /// One sentence for each toolchain that was tried or ruled out.
         tried: Vec<String>,
-        /// What to install.
+        /// Instructions for installing a toolchain.
         advice: &'static str,
     },
-    /// A program could not be run at all.
+    /// A program could not be started.
     #[error("cannot run {program}: {source}")]
     Spawn {
         /// Its name or path.
         program: String,
         source: std::io::Error,
     },
-    /// A program was stopped at its time limit.
+    /// A program exceeded its time limit and was stopped.
     #[error("{program} did not end within {seconds} s and was stopped")]
     TimedOut {
         /// Its name or path.
         program: String,
         seconds: u64,
     },
-    /// cargo refused; the text is the end of what it wrote to stderr.
+    /// cargo failed, with the end of its stderr.
     #[error("cargo could not build the guests:\n{0}")]
     Cargo(String),
     /// cargo's description of the workspace could not be read.
     #[error("cannot read cargo's metadata: {0}")]
     Metadata(#[from] serde_json::Error),
-    /// The lock file could not be read.
+    /// `Cargo.lock` could not be read, or does not list the program.
     #[error("cannot read Cargo.lock: {0}")]
     Lock(String),
-    /// The program could not be stripped.
+    /// `strip` failed or is not installed.
     #[error(
         "the program cannot be stripped of what only debuggers read: {0}\nstrip is a part of binutils, as the linker is that Rust uses (Debian: apt-get install binutils)"
     )]
     Strip(String),
-    /// The package's name fits no slot.
+    /// The package name does not belong to a guest.
     #[error(
         "{0} is not a guest: a guest is named kassette-method-<name> or kassette-provider-<name>"
     )]
@@ -51,18 +51,18 @@ pub enum BuildError {
     /// cargo built the package but no wasm file.
     #[error("{0} gave no wasm file; its [lib] needs crate-type = [\"cdylib\", \"rlib\"]")]
     NoModule(String),
-    /// The core module is no component of ours.
+    /// The core module could not be made a component.
     #[error("{package} cannot be made a component: {reason}")]
     Component {
         /// The guest package.
         package: String,
-        /// What the encoder says.
+        /// The encoder's message.
         reason: String,
     },
     /// A file or folder could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: "write".
+        /// The failed action as a verb, such as "write".
         action: &'static str,
         path: PathBuf,
         source: std::io::Error,
@@ -70,7 +70,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// For `map_err`: an I/O error with what was tried and where.
+    /// For `map_err`: adds the action and the path to an I/O error.
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,

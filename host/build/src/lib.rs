@@ -1,10 +1,10 @@
-//! Guest source in, components out.
+//! Builds components from guest source.
 //!
-//! [`Builder`] finds a toolchain that compiles to `wasm32-unknown-unknown` (see [`toolchain`]),
-//! compiles guest packages with settings of its own, whatever the caller's profiles and RUSTFLAGS
-//! say, and makes each core module a component. The same source gives the same bytes from any
-//! folder. `dev`, the tests and the integrator's commands all build guests here; no build script
-//! runs cargo. [`Release`] packs them with the program, which finds them again by [`bundled`].
+//! [`Builder`] finds a toolchain that compiles to `wasm32-unknown-unknown` (see [`toolchain`]), compiles guest
+//! packages and makes each core module a component. Its build settings do not depend on the caller's profiles and
+//! RUSTFLAGS, and the same source gives the same bytes in any folder. `dev`, the tests and the integrator's
+//! commands all build guests here; no build script runs cargo. [`Release`] packs the components with the program,
+//! which finds them with [`bundled`].
 //!
 //! ```no_run
 //! let builder = kassette_build::Builder::new(".");

@@ -1,15 +1,15 @@
-//! One build at a time in a target folder, across processes.
+//! Lock that allows one build at a time per workspace, across processes.
 use crate::BuildError;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-/// Held while a build runs; the system lets go of it when the process ends, however it ends.
+/// Held during a build. The operating system releases it when the process ends, even after a crash.
 pub(crate) struct BuildLock {
     _file: File,
 }
 
 impl BuildLock {
-    /// Waits for the folder's lock; `waiting` is called once where another process holds it.
+    /// Waits for the lock of the folder. Calls `waiting` once if another build holds it.
     pub(crate) fn take(folder: &Path, waiting: impl FnOnce()) -> Result<Self, BuildError> {
         std::fs::create_dir_all(folder).map_err(BuildError::io("create", folder))?;
         let path = folder.join(".kassette-build.lock");

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use kassette_build::{BuildError, Builder, Progress, Release, build_program, host_target};
 
-/// As small as it gets, in some seconds.
+/// The highest gzip level. Takes some seconds.
 const COMPRESSION: u32 = 9;
 
 #[expect(
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds modules and program, and writes the archive into the folder that is named, else into
+/// Builds the modules and the program, and writes the archive into the folder given as argument, or into
 /// `target/dist`.
 fn release() -> Result<PathBuf, BuildError> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,7 +1,7 @@
-//! Which slot a package fills.
+//! Slots of guest packages.
 
-/// The slot of a guest package: `method.credit_card` for `kassette-method-credit-card`,
-/// `provider.paypal` for `kassette-provider-paypal`; none for any other name.
+/// The slot of a guest package: `method.credit_card` for `kassette-method-credit-card`, `provider.paypal` for
+/// `kassette-provider-paypal`. `None` for any other name.
 #[must_use]
 pub fn slot_of(package: &str) -> Option<String> {
     let (kind, name) = package.strip_prefix("kassette-")?.split_once('-')?;

@@ -3,11 +3,10 @@ use crate::{BuildError, Builder, Built};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Every guest of this workspace as a component, built once per process; processes wait for one
-/// another. For tests.
+/// Returns every guest of this workspace as a component, for tests. Builds them once per process; processes wait
+/// for each other.
 ///
-/// # Panics
-/// Where a guest cannot be built, with cargo's own words.
+/// # Panics Panics with cargo's message if a guest cannot be built.
 #[expect(
     clippy::panic,
     reason = "for tests, which can do nothing without guests"
@@ -20,10 +19,9 @@ pub fn guests() -> &'static [Built] {
     }
 }
 
-/// All payment methods, and the provider modules of those names.
+/// All method modules, and the provider modules with these names.
 ///
-/// # Panics
-/// As [`guests`].
+/// # Panics Like [`guests`].
 pub fn guests_with(providers: &[&str]) -> impl Iterator<Item = &'static Built> {
     guests().iter().filter(|built| {
         let provider = built.slot.strip_prefix("provider.");
@@ -31,10 +29,9 @@ pub fn guests_with(providers: &[&str]) -> impl Iterator<Item = &'static Built> {
     })
 }
 
-/// The guest of one slot, such as `method.ideal`; see [`guests`].
+/// The guest of a slot such as `method.ideal`, from [`guests`].
 ///
-/// # Panics
-/// As [`guests`], and where no package fills the slot.
+/// # Panics Like [`guests`], and if no package fills the slot.
 #[expect(clippy::panic, reason = "for tests, which name guests that exist")]
 pub fn guest(slot: &str) -> &'static Built {
     match guests().iter().find(|guest| guest.slot == slot) {

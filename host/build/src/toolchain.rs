@@ -1,14 +1,12 @@
-//! Which compiler makes the guests.
+//! Finds the compiler for guests, in one of three ways, tried in this order:
 //!
-//! Three ways, tried in this order:
+//! 1. The toolchain in use already has the target `wasm32-unknown-unknown`.
+//! 2. `rustup target add`, if rustup is installed and the network allows it.
+//! 3. On Debian, the packages `rustc-web` and `rust-web-src`, which apt installs as root: a compiler and the
+//!    source of the standard library, which is compiled along with the guests.
 //!
-//! 1. The toolchain in use has the target `wasm32-unknown-unknown` already.
-//! 2. `rustup target add`, where there is rustup and the network allows it.
-//! 3. On Debian the packages `rustc-web` and `rust-web-src`, installed by apt as root: a compiler
-//!    and the standard library's source, compiled along with the guests.
-//!
-//! Where the third way's packages are there already they are used before the network is tried.
-//! `KASSETTE_GUEST_TOOLCHAIN` forces one: `target` the first two, `build-std` the third.
+//! If these packages are already installed, they are used instead of the network. `KASSETTE_GUEST_TOOLCHAIN`
+//! restricts the choice: `target` allows the first two ways, `build-std` the third.
 mod facts;
 
 pub use facts::Facts;
@@ -18,44 +16,41 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// What guests are compiled for.
+/// Target that guests are compiled for.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The environment variable that forces a way.
+/// Environment variable that restricts the choice of a toolchain.
 pub const VARIABLE: &str = "KASSETTE_GUEST_TOOLCHAIN";
 
-/// What the message says where no way is left.
+/// Advice of the error message if no toolchain can be found or installed.
 pub const ADVICE: &str = "Install one of these, then try again:\n  rustup target add wasm32-unknown-unknown\n  apt-get install --no-install-recommends rustc-web rust-web-src   (Debian, as root; needs rustup's rust-lld)";
 
-/// The packages of the third way.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 
-/// Debian's compiler.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
-/// A network that swallows packets lets rustup wait for minutes.
+/// Time limit of rustup. It would wait for minutes on a network that drops packets.
 const RUSTUP_LIMIT: Duration = Duration::from_secs(60);
 
-/// 22 s where it was measured; a slow mirror takes several times that.
+/// Time limit of each apt-get command. An installation took 22 s; a slow mirror takes several times that.
 const APT_LIMIT: Duration = Duration::from_secs(600);
 
 /// Which toolchain the caller prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preference {
-    /// Whatever works.
+    /// Any toolchain.
     #[default]
     Auto,
-    /// Only a toolchain that has the target, or gets it from rustup.
+    /// Only a toolchain that has the target or gets it from rustup.
     Target,
     /// Only Debian's compiler and source.
     BuildStd,
 }
 
 impl Preference {
-    /// Reads the words of [`VARIABLE`]; empty is `auto`.
+    /// Parses the value of [`VARIABLE`]. An empty value means `auto`.
     ///
-    /// # Errors
-    /// [`BuildError::Preference`] for any other word.
+    /// # Errors [`BuildError::Preference`] for an unknown value.
     pub fn parse(word: &str) -> Result<Self, BuildError> {
         match word {
             "" | "auto" => Ok(Self::Auto),
@@ -65,30 +60,30 @@ impl Preference {
         }
     }
 
-    /// The preference in the environment.
+    /// Reads the preference from the environment.
     ///
-    /// # Errors
-    /// As [`Preference::parse`].
+    /// # Errors Like [`Preference::parse`].
     pub fn from_env() -> Result<Self, BuildError> {
         let word = std::env::var_os(VARIABLE).unwrap_or_default();
         Self::parse(&word.to_string_lossy())
     }
 }
 
-/// One thing to try.
+/// One way to get a compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Compile with the target that is there.
+    /// Compile with the installed target.
     UseTarget,
-    /// `rustup target add`, then compile with it.
+    /// Run `rustup target add`, then compile with the target.
     AddTarget,
     /// Compile the standard library with Debian's compiler.
     UseBuildStd,
-    /// Install Debian's packages, then do that.
+    /// Install Debian's packages, then compile as in `UseBuildStd`.
     InstallBuildStd,
 }
 
-/// What to try, in order, and why the rest is not tried. No steps: nothing can work here.
+/// Returns the steps to try, in order, and the reasons why others are not tried. Without steps, nothing can work
+/// here.
 #[must_use]
 pub fn plan(preference: Preference, facts: &Facts) -> (Vec<Step>, Vec<String>) {
     let mut steps = Vec::new();
@@ -119,31 +114,30 @@ pub fn plan(preference: Preference, facts: &Facts) -> (Vec<Step>, Vec<String>) {
         if !facts.rustup {
             not_tried.push("rustup target add: there is no rustup here".into());
         } else if steps.first() != Some(&Step::UseBuildStd) {
-            // what is there already beats the network, which beats root's rights
+            // Installed packages are preferred to the network, and the network to an installation as root.
             steps.insert(0, Step::AddTarget);
         }
     }
     (steps, not_tried)
 }
 
-/// A compiler that is ready.
+/// A compiler that is ready for use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Toolchain {
-    /// The toolchain in use, with the target.
+    /// The toolchain in use, which has the target.
     Target,
-    /// Debian's compiler building the standard library, linked by this rust-lld.
+    /// Debian's compiler, which also builds the standard library, with the linker of the toolchain in use.
     BuildStd {
-        /// Path of the linker.
+        /// Path of rust-lld.
         lld: PathBuf,
     },
 }
 
 impl Toolchain {
-    /// Finds or installs a compiler. `tell` hears what takes time.
+    /// Finds or installs a compiler. Calls `tell` with each command that takes time before it runs.
     ///
-    /// # Errors
-    /// [`BuildError::Toolchain`] with everything that was tried; [`BuildError::Spawn`] where there
-    /// is no rustc at all.
+    /// # Errors [`BuildError::Toolchain`] with everything that was tried; [`BuildError::Spawn`] or
+    /// [`BuildError::TimedOut`] if rustc cannot be run.
     pub fn find(
         preference: Preference,
         tell: &mut dyn FnMut(&'static str),
@@ -176,7 +170,7 @@ impl Toolchain {
         })
     }
 
-    /// Adds to a cargo command what this compiler needs.
+    /// Adds the arguments and variables of this compiler to a cargo command.
     pub(crate) fn apply(&self, command: &mut Command) {
         if let Self::BuildStd { lld } = self {
             command
@@ -187,7 +181,7 @@ impl Toolchain {
         }
     }
 
-    /// The target folder's name: the two compilers' artifacts never mix.
+    /// Name of the target folder. The artifacts of the two compilers must not mix.
     pub(crate) const fn folder(&self) -> &'static str {
         match self {
             Self::Target => "guests",
@@ -218,7 +212,7 @@ fn install_debian_packages() -> Result<(), String> {
     succeed("apt-get install rustc-web", &mut install, APT_LIMIT)
 }
 
-/// Runs an installer; the error is one sentence with the last line that it wrote.
+/// Runs an installer. The error is one sentence with the last line of its stderr.
 fn succeed(name: &str, command: &mut Command, limit: Duration) -> Result<(), String> {
     let outcome = child::run(command, limit).map_err(|error| format!("{name}: {error}"))?;
     if outcome.status.success() {

@@ -1,4 +1,4 @@
-//! Every guest of the workspace, really built.
+//! Builds every guest of the workspace.
 #![cfg(test)]
 #![expect(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ fn every_guest_becomes_a_component_named_after_its_slot() {
     }
 }
 
-/// Its imports are of its world, and it exports what the host calls.
+/// Checks that the guest imports only interfaces of its world, and exports all that the host calls.
 fn fits_its_world(built: &Built) {
     let (imports, exports) = interfaces(built);
     let (allowed, wanted): (&[&str], &[&str]) = if built.slot.starts_with("method.") {
@@ -66,7 +66,7 @@ fn guests_fit_their_worlds() {
     }
 }
 
-/// What a way to a toolchain that is slow is sampled with: see `KASSETTE_GUEST_TOOLCHAIN`.
+/// A sample of guests, to test a slow toolchain (see `KASSETTE_GUEST_TOOLCHAIN`).
 #[test]
 fn a_method_and_a_provider_fit_their_worlds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);

@@ -1,42 +1,46 @@
-//! The audit log: who changed what and why, each entry bound to the one before by its hash.
+//! The audit log: who changed what and why. Each entry contains the hash of the previous one.
+
+mod slot;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::id::OperatorId;
+use crate::id::{Digest as ModuleDigest, OperatorId, Slot};
 use crate::time::Time;
+
+pub use slot::{AuditedSlot, KeptSlot};
 
 /// The operator's name in lines about the server's own changes.
 pub const SYSTEM: &str = "system";
-/// The operator's name in lines about modules that were put into the plugin folder.
+/// Operator's name in entries about modules that appeared in the plugin folder.
 pub const PLUGIN_FOLDER: &str = "plugin-folder";
 
-/// Who asks for a change and why.
+/// Author, reason and contents of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audited {
-    /// Name of the authenticated operator; [`SYSTEM`] or [`PLUGIN_FOLDER`] where there was none.
+    /// Name of the authenticated operator; [`SYSTEM`] or [`PLUGIN_FOLDER`] without one.
     pub operator: String,
-    /// The operator's id, because a name may come back after its operator was removed. None for the
-    /// server's own changes and in lines from before it was written down. The store writes it behind
-    /// the rest of a line, so that those lines still read.
+    /// The operator's id, because a name may be reused after its operator was removed. `None` for the server's own
+    /// changes and in entries from before it was recorded. The store appends it to the rest of the entry, so that
+    /// those older ones can still be read.
     #[serde(skip)]
     pub operator_id: Option<OperatorId>,
-    /// The person that the operator says it acts for; else the operator's name.
+    /// The person on whose behalf the operator acts; else the operator's name.
     pub actor: String,
-    /// Why, where it was said.
+    /// Reason, if given.
     pub reason: Option<String>,
     /// `noun.verb`: `merchant.create`, `payment.review`.
     pub action: String,
-    /// What was changed: `merchant/1`, `payment/<id>`.
+    /// The changed object: `merchant/1`, `payment/<id>`.
     pub object: String,
-    /// The object as JSON text before, without secrets; none for a creation.
+    /// The object before, as JSON text without secrets. `None` for a creation.
     pub before: Option<String>,
-    /// The object as JSON text after; none for a removal.
+    /// The object after, as JSON text. `None` for a removal.
     pub after: Option<String>,
 }
 
 impl Audited {
-    /// A change that the server makes by itself.
+    /// A change by the server itself.
     pub fn of_system(action: &str, object: String) -> Self {
         Self {
             operator: SYSTEM.into(),
@@ -49,18 +53,33 @@ impl Audited {
             after: None,
         }
     }
+
+    /// The slot and the version that serves it since this change. The version is `None` if the slot was removed.
+    /// `None` for changes that do not affect this.
+    pub fn served_version(&self) -> Option<(Slot, Option<ModuleDigest>)> {
+        let slot = Slot::parse(self.object.strip_prefix("plugin/")?)?;
+        match self.action.strip_prefix("plugin.")? {
+            "remove" => Some((slot, None)),
+            "upload" | "drop" | "install" | "promote" | "pin" | "rollback" | "set_aside" => {
+                let after: serde_json::Value = serde_json::from_str(self.after.as_deref()?).ok()?;
+                let digest = ModuleDigest::parse(after.get("digest")?.as_str()?)?;
+                Some((slot, Some(digest)))
+            }
+            _ => None,
+        }
+    }
 }
 
-/// One line of the log.
+/// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// Counted from 1, without gaps.
+    /// Numbered from 1, without gaps.
     pub id: u64,
     pub at: Time,
     pub audited: Audited,
-    /// Hash of the entry before; zeros for the first.
+    /// Hash of the previous entry; zeros for the first.
     pub prev_hash: [u8; 32],
-    /// [`AuditEntry::seal`] of everything above.
+    /// [`AuditEntry::seal`] of all other fields.
     pub hash: [u8; 32],
 }
 
@@ -78,8 +97,8 @@ impl AuditEntry {
         }
     }
 
-    /// SHA-256 over every field, each with its length before it so that none can run into the next. An
-    /// operator's id comes last and only where there is one: so lines without one keep their hash.
+    /// SHA-256 over every field; texts are preceded by their lengths, so that none can run into the next. An
+    /// operator's id comes last and only if present, so that entries without one keep their hash.
     fn seal(id: u64, at: Time, audited: &Audited, prev_hash: &[u8; 32]) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(id.to_be_bytes());
@@ -108,7 +127,7 @@ impl AuditEntry {
         hash.finalize().into()
     }
 
-    /// Whether the entry is whole and follows `last`.
+    /// Whether the entry is unaltered and follows `last`.
     pub fn follows(&self, last: Option<(u64, [u8; 32])>) -> bool {
         let (id, prev_hash) = last.map_or((1, [0; 32]), |(id, hash)| (id + 1, hash));
         self.id == id
@@ -117,41 +136,41 @@ impl AuditEntry {
     }
 }
 
-/// What is wrong with a line of the log, named by its number.
+/// A defect of the log, with the number of the entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainBreak {
-    /// Its hash is not the hash of what it says.
+    /// Its hash does not match its contents.
     #[error("line {0} was altered: its hash does not fit what it says")]
     Altered(u64),
-    /// It does not read back at all.
+    /// It cannot be read.
     #[error("line {0} does not read back as it was written")]
     Unreadable(u64),
-    /// It says another number than the one it stands under.
+    /// It contains another number than the one under which it is stored.
     #[error("line {at} was moved or inserted: it says that it is line {says}")]
     Moved {
-        /// Where it stands.
+        /// Number under which it is stored.
         at: u64,
-        /// Which line it says it is.
+        /// Number that it contains.
         says: u64,
     },
-    /// Numbers are left out.
+    /// Numbers are missing.
     #[error("lines {first} to {last} are missing", first = .0, last = .1)]
     Missing(u64, u64),
-    /// It is whole, but does not continue the line before.
+    /// It is unaltered, but does not continue the previous entry.
     #[error(
         "line {0} was inserted, or the line before it was replaced: it does not carry the hash of \
          the line before"
     )]
     Unlinked(u64),
-    /// Lines come after the last one that was noted down.
+    /// Entries come after the recorded end.
     #[error("line {0} was inserted: it comes after the end that the store has noted")]
     AfterEnd(u64),
-    /// The last line is another than the one that was noted down.
+    /// The last entry differs from the recorded end.
     #[error("line {0}, the last one, was replaced: it is not the one that the store has noted")]
     OtherEnd(u64),
 }
 
-/// Goes along the log, line by line, oldest first.
+/// Checks the log, entry by entry, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     last: Option<(u64, [u8; 32])>,
@@ -160,10 +179,10 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Breaks that are named; further ones are only counted.
+    /// Maximum number of defects that are listed; further ones are only counted.
     pub const MAX_BREAKS: usize = 100;
 
-    /// The next line that is there: the one under the number `at`, none where it does not read back.
+    /// Checks the entry stored under the number `at`. `None` if it cannot be read.
     pub fn follow(&mut self, at: u64, entry: Option<&AuditEntry>) {
         let expected = self.last.map_or(1, |(id, _)| id.saturating_add(1));
         if at > expected {
@@ -171,7 +190,7 @@ impl Chain {
         }
         let Some(entry) = entry else {
             self.note(ChainBreak::Unreadable(at));
-            // The next line's own word about this one is all that is left to go by.
+            // The next entry's reference to this one remains as the only check.
             self.last = Some((at, [0; 32]));
             return;
         };
@@ -191,8 +210,8 @@ impl Chain {
         self.last = Some((at, entry.hash));
     }
 
-    /// The log's end, with what was noted down of its last line. How many lines were looked at is
-    /// for the caller to know.
+    /// Checks the end of the log against the recorded number and hash of its last entry. The caller knows the
+    /// number of checked entries.
     pub fn end(&mut self, noted: Option<(u64, [u8; 32])>) {
         let seen = self.last.map_or(0, |(id, _)| id);
         let (noted_id, noted_hash) = noted.unwrap_or_default();
@@ -208,23 +227,23 @@ impl Chain {
         }
     }
 
-    /// The last line's number and hash: an operator who keeps them elsewhere can prove later that
-    /// nothing up to there was rewritten.
+    /// Number and hash of the last entry: an operator who stores them elsewhere can prove later that nothing up to
+    /// it was rewritten.
     pub const fn last(&self) -> Option<(u64, [u8; 32])> {
         self.last
     }
 
-    /// Everything that is wrong, at most [`Chain::MAX_BREAKS`].
+    /// Defects, at most [`Chain::MAX_BREAKS`].
     pub fn breaks(&self) -> &[ChainBreak] {
         &self.breaks
     }
 
-    /// How many more there are.
+    /// Number of further defects.
     pub const fn unnamed(&self) -> u64 {
         self.unnamed
     }
 
-    /// Whether a line was already named: what follows from it tells nothing new.
+    /// Whether an entry is already listed: defects that follow from it are not new.
     fn broken_at(&self, line: u64) -> bool {
         self.breaks.iter().rev().take(2).any(|known| match *known {
             ChainBreak::Altered(at)
@@ -306,7 +325,7 @@ mod tests {
             .collect()
     }
 
-    /// What is found in lines under their numbers, where the store has noted the end of `log`.
+    /// Defects of entries stored under these numbers, if the store has recorded the end of `log`.
     fn found(log: &[AuditEntry], lines: &[(u64, Option<&AuditEntry>)]) -> Vec<ChainBreak> {
         let mut chain = Chain::default();
         for (at, entry) in lines {

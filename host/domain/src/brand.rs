@@ -1,4 +1,4 @@
-//! A merchant's own look on the pages that its payers see.
+//! A merchant's appearance on the pages for its payers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,23 +8,69 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::id::Digest;
+use crate::order::Email;
+use crate::site::ReturnUrl;
 
-/// What an operator set for a merchant's pages.
+/// An operator's settings for a merchant's pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brand {
-    /// Behind name and amount; none is ours.
+    /// Background of name and amount. `None`: the default.
     pub colour: Option<Colour>,
-    /// Beside the name, in place of its first letter.
+    /// Shown next to the name, instead of its first letter.
     pub logo: Option<Logo>,
-    /// Whether the pages name no provider.
-    pub hides_provider: bool,
+    /// Whether each method's row names the provider that would be used first. Other pages always name the provider
+    /// to which a payer is sent.
+    pub shows_provider: bool,
+    /// Address for payers' questions about their order. `None`: pages name none.
+    pub support: Option<Support>,
 }
 
-/// A colour of red, green and blue.
+/// A merchant's address for payers' questions: an e-mail address, or an https page on a named host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Support(String);
+
+/// The text is not a support address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("must be an e-mail address or an https URL of a named host, such as \"help@shop.example\"")]
+pub struct NoSupport;
+
+impl Support {
+    /// The target of a link: the page's URL, or a `mailto:` URL.
+    pub fn href(&self) -> String {
+        match Email::parse(&self.0) {
+            // The other characters of an address have no special meaning in a URL's path.
+            Ok(_) => format!(
+                "mailto:{}",
+                self.0
+                    .replace('%', "%25")
+                    .replace('?', "%3F")
+                    .replace('#', "%23")
+            ),
+            Err(_) => self.0.clone(),
+        }
+    }
+}
+
+impl FromStr for Support {
+    type Err = NoSupport;
+
+    fn from_str(text: &str) -> Result<Self, NoSupport> {
+        let is_one = Email::parse(text).is_ok() || ReturnUrl::parse(text, false).is_ok();
+        is_one.then(|| Self(text.to_owned())).ok_or(NoSupport)
+    }
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.strip_prefix("https://").unwrap_or(&self.0))
+    }
+}
+
+/// A color of red, green and blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Colour([u8; 3]);
 
-/// What a colour must be.
+/// The text is not a color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("must be a colour such as \"#12453a\"")]
 pub struct NoColour;
@@ -33,8 +79,8 @@ impl Colour {
     const BLACK: Self = Self([0; 3]);
     const WHITE: Self = Self([255; 3]);
 
-    /// Black or white, whichever is read better on it. The better one always has a contrast of 4.5 or more
-    /// (WCAG 2.2, 1.4.3), so that no colour has to be refused.
+    /// Black or white, whichever is more readable on it. The better one always has a contrast of at least 4.5
+    /// (WCAG 2.2, 1.4.3), so that every color is acceptable.
     pub fn text(self) -> Self {
         if self.contrast(Self::WHITE) >= self.contrast(Self::BLACK) {
             Self::WHITE
@@ -43,7 +89,7 @@ impl Colour {
         }
     }
 
-    /// The contrast of two colours, 1 to 21 (WCAG 2.2, "contrast ratio").
+    /// The contrast of two colors, 1 to 21 (WCAG 2.2, "contrast ratio").
     fn contrast(self, other: Self) -> f64 {
         let (a, b) = (self.luminance(), other.luminance());
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
@@ -67,7 +113,7 @@ impl Colour {
 impl FromStr for Colour {
     type Err = NoColour;
 
-    /// Reads `#` and six hexadecimal digits.
+    /// Parses `#` and six hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, NoColour> {
         let mut parts = [0; 3];
         let digits = text.strip_prefix('#').ok_or(NoColour)?;
@@ -82,12 +128,12 @@ impl fmt::Display for Colour {
     }
 }
 
-/// A logo: a PNG file that the host wrote itself from the pixels of the one it was given.
+/// A logo: a PNG file that the host wrote from the pixels of the uploaded one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Logo(Arc<[u8]>);
 
-/// Why a file is no logo.
+/// The file is too large for a logo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "must be at most {} bytes as the gateway writes it: use a smaller picture, or fewer colours",
@@ -96,25 +142,25 @@ pub struct Logo(Arc<[u8]>);
 pub struct TooLarge;
 
 impl Logo {
-    /// Most bytes: a logo stands in its merchant's record, which every payment reads.
+    /// Maximum size in bytes: a logo is part of its merchant's record, which every payment reads.
     pub const MOST: usize = 8192;
-    /// Most pixels of a side.
+    /// Maximum width and height, in pixels.
     pub const SIDE: u32 = 320;
 
     pub fn png(&self) -> &[u8] {
         &self.0
     }
 
-    /// The file's digest, by which it is told apart from another one.
+    /// The file's digest, which distinguishes it from others.
     pub fn digest(&self) -> Digest {
-        Digest::of(&self.0)
+        Digest::hash(&self.0)
     }
 }
 
 impl TryFrom<Vec<u8>> for Logo {
     type Error = TooLarge;
 
-    /// Takes a file that the host wrote, of at most [`Self::MOST`] bytes.
+    /// Accepts a file that the host wrote, of at most [`Self::MOST`] bytes.
     fn try_from(png: Vec<u8>) -> Result<Self, TooLarge> {
         if png.len() > Self::MOST {
             return Err(TooLarge);

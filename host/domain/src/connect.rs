@@ -1,7 +1,7 @@
-//! The connect exchange: how a shop's plugin turns a one-time code into a key of its own.
+//! The connect exchange: a shop's plugin exchanges a one-time code for its own key.
 //!
-//! An operator issues a code for one merchant, one environment and one site. The plugin proves with it
-//! that it knows the code, and by what its site answers that it runs there.
+//! An operator issues a code for one merchant, one environment and one site. The plugin proves that it knows the
+//! code, and its site's response proves that it runs there.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::secret::Secret;
 use crate::site::{BadSite, authority, is_loopback, parse_domain};
 use crate::time::Time;
 
-/// Where the plugin's site answers with the proof, below its origin.
+/// Path below the site's origin at which the plugin publishes the proof.
 const WELL_KNOWN: &str = "/.well-known/kassette-connect/";
-/// Scheme, lower-case A-label and port of a site; a default port is dropped.
+/// Scheme, lower-case A-label and port of a site; a default port is omitted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SiteOrigin(String);
 
 impl SiteOrigin {
-    /// As it stands in proofs: `https://shop.example`.
+    /// The form in proofs: `https://shop.example`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -38,7 +38,7 @@ impl fmt::Display for SiteOrigin {
     }
 }
 
-/// The address of a shop's site: `https://shop.example`, or below a path where the shop stands there.
+/// URL of a shop's site: `https://shop.example`, with a path if the shop is below one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteUrl {
     url: Url,
@@ -47,14 +47,13 @@ pub struct SiteUrl {
 }
 
 impl SiteUrl {
-    /// Longest address, in characters.
+    /// Maximum length of a URL, in characters.
     pub const MAX: usize = 2048;
 
-    /// Reads a site's address. `allow_loopback` (development) lets loopback and `localhost` be a site,
-    /// over plain http too.
+    /// Parses a site's URL. `allow_loopback` (development) accepts loopback and `localhost`, also over plain http.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The reason for the rejection.
     pub fn parse(text: &str, allow_loopback: bool) -> Result<Self, BadSite> {
         let odd = |c: char| c.is_control() || c == '\\' || c.is_whitespace();
         if text.chars().count() > Self::MAX || text.contains(odd) {
@@ -62,7 +61,7 @@ impl SiteUrl {
         }
         let url = Url::parse(text).map_err(|_| BadSite::Url)?;
         let scheme = url.scheme();
-        // WHATWG parsing forgives a missing slash; a person reading the text would not.
+        // WHATWG parsing accepts a missing slash; a person reading the text would not.
         let authority = authority(text, scheme).ok_or(BadSite::Url)?;
         if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(BadSite::Userinfo);
@@ -88,7 +87,7 @@ impl SiteUrl {
         })
     }
 
-    /// Its origin; the path plays no part.
+    /// Its origin, without the path.
     pub const fn origin(&self) -> &SiteOrigin {
         &self.origin
     }
@@ -98,18 +97,18 @@ impl SiteUrl {
         &self.domain
     }
 
-    /// Where the plugin takes events: below the site's path, which is kept.
+    /// URL at which the plugin receives events: `path` below the site's path.
     pub fn webhook_url(&self, path: &WebhookPath) -> String {
         let below = self.url.path().trim_end_matches('/');
         format!("{}{below}{}", self.origin, path.0)
     }
 }
 
-/// Where a plugin takes events, below its site's address. It can name no other place than one of the site's.
+/// Path at which a plugin receives events, below its site's URL. It cannot lead outside of the site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookPath(String);
 
-/// The text is no such path.
+/// The text is not such a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a path such as /shop/webhook: at most 200 characters of A-Z, a-z, 0-9, / and -._~!$&'()*+,;=:@ \
@@ -118,20 +117,20 @@ pub struct WebhookPath(String);
 pub struct NotAWebhookPath;
 
 impl WebhookPath {
-    /// Longest path, in characters.
+    /// Maximum length of a path, in characters.
     pub const MAX: usize = 200;
-    /// Where WordPress takes them.
+    /// The default: the path in WordPress shops.
     pub const WORDPRESS: &str = "/wp-json/kassette/v1/webhook";
 
-    /// Reads a path. Percent signs are refused: servers differ in what they make of an encoded slash or dot.
+    /// Parses a path. Percent signs are rejected: servers differ in how they decode an encoded slash or dot.
     ///
     /// # Errors
-    /// [`NotAWebhookPath`] for anything else.
+    /// [`NotAWebhookPath`] for any other text.
     pub fn parse(text: &str) -> Result<Self, NotAWebhookPath> {
         let plain =
             |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte);
         let below = text.strip_prefix('/').ok_or(NotAWebhookPath)?;
-        // A slash at the end is a place of its own.
+        // A path with a slash at the end is another path.
         let segments = below.strip_suffix('/').unwrap_or(below);
         let odd = |segment: &str| matches!(segment, "" | "." | "..");
         if text.len() > Self::MAX || !text.bytes().all(plain) || segments.split('/').any(odd) {
@@ -147,20 +146,20 @@ impl Default for WebhookPath {
     }
 }
 
-/// What the plugin draws for one exchange: 32-128 of `A-Z a-z 0-9 _ -`.
+/// Random text that the plugin draws for one exchange: 32-128 of `A-Z a-z 0-9 _ -`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge(String);
 
-/// The text is no challenge.
+/// The text is not a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 32-128 characters of A-Z, a-z, 0-9, _ and -")]
 pub struct NotAChallenge;
 
 impl Challenge {
-    /// Reads a challenge.
+    /// Parses a challenge.
     ///
     /// # Errors
-    /// [`NotAChallenge`] for anything else.
+    /// [`NotAChallenge`] for any other text.
     pub fn parse(text: &str) -> Result<Self, NotAChallenge> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if (32..=128).contains(&text.len()) && text.bytes().all(plain) {
@@ -170,26 +169,26 @@ impl Challenge {
         }
     }
 
-    /// Where the site of that origin answers it.
+    /// URL at which the site of that origin answers the challenge.
     pub fn claim_url(&self, origin: &SiteOrigin) -> String {
         format!("{origin}{WELL_KNOWN}{}", self.0)
     }
 }
 
-/// That the plugin knows the code: 64 lower-case hexadecimal characters.
+/// Proof that the plugin knows the code: 64 lower-case hexadecimal characters.
 #[derive(Clone, Debug)]
 pub struct Proof(Secret);
 
-/// The text is no proof, right or wrong.
+/// The text does not have the form of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 64 lower-case hexadecimal characters")]
 pub struct NotAProof;
 
 impl Proof {
-    /// Reads a proof.
+    /// Parses a proof.
     ///
     /// # Errors
-    /// [`NotAProof`] for anything else.
+    /// [`NotAProof`] for any other text.
     pub fn parse(text: &str) -> Result<Self, NotAProof> {
         let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         if text.len() == 64 && text.bytes().all(hex) {
@@ -199,10 +198,9 @@ impl Proof {
         }
     }
 
-    /// HMAC-SHA256 keyed with the code's bytes as they are shown, over the challenge, a newline and
-    /// the origin.
-    pub fn of(code: &Secret, challenge: &Challenge, origin: &SiteOrigin) -> Self {
-        // A key of any length is taken.
+    /// HMAC-SHA256 over the challenge, a newline and the origin, keyed with the bytes of the shown code.
+    pub fn make(code: &Secret, challenge: &Challenge, origin: &SiteOrigin) -> Self {
+        // HMAC accepts keys of any length.
         let mac = Hmac::<Sha256>::new_from_slice(code.expose().as_bytes());
         let text = mac.map(|mut mac| {
             mac.update(challenge.0.as_bytes());
@@ -213,13 +211,13 @@ impl Proof {
         Self(Secret::new(text.unwrap_or_default()))
     }
 
-    /// Whether a site's answer is this proof, byte for byte; in constant time.
+    /// Whether a site's answer equals this proof; compares in constant time.
     pub fn is(&self, answer: &[u8]) -> bool {
         self.0.expose().as_bytes().ct_eq(answer).into()
     }
 }
 
-/// In constant time.
+/// Compares in constant time.
 impl PartialEq for Proof {
     fn eq(&self, other: &Self) -> bool {
         self.is(other.0.expose().as_bytes())
@@ -228,43 +226,43 @@ impl PartialEq for Proof {
 
 impl Eq for Proof {}
 
-/// A one-time code as it is kept: never the code itself.
+/// Stored form of a one-time code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectCode {
-    /// Its handle for operators.
+    /// Id by which operators refer to the code.
     pub id: ConnectCodeId,
     /// SHA-256 of the whole code.
     pub hash: TokenHash,
     pub merchant: MerchantId,
-    /// Where its payments will be.
+    /// Environment of its payments.
     pub environment: Environment,
-    /// The only site that may.
+    /// The only site that may redeem it.
     pub origin: SiteOrigin,
-    /// What the key will be allowed.
+    /// Scopes of the key to be issued.
     pub scopes: Vec<Scope>,
     pub created_at: Time,
-    /// From when on it is refused.
+    /// Time at which the code expires.
     pub expires_at: Time,
-    /// Sites and proofs that were wrong.
+    /// Number of wrong sites and proofs.
     pub wrong: u8,
-    /// How often the shop was asked.
+    /// Number of requests to the shop.
     pub fetches: u8,
     pub redeemed_at: Option<Time>,
 }
 
-/// What can become of a code.
+/// State of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeState {
     /// It can be redeemed.
     Live,
     Redeemed,
-    /// Too many wrong proofs.
+    /// Too many wrong sites or proofs.
     Burned,
     Expired,
 }
 
 impl CodeState {
-    /// Its name for operators.
+    /// The name for operators.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -276,14 +274,14 @@ impl CodeState {
 }
 
 impl ConnectCode {
-    /// How long a code lives.
+    /// Time from creation to expiry.
     pub const LIFE: Duration = Duration::from_secs(5 * 60);
-    /// Wrong sites and proofs that burn it.
+    /// Number of wrong sites and proofs after which a code is unusable.
     pub const MAX_WRONG: u8 = 5;
-    /// How often its shop is asked at most.
+    /// Maximum number of requests to its shop.
     pub const MAX_FETCHES: u8 = 20;
 
-    /// What has become of it.
+    /// State of the code at a time.
     pub fn state(&self, now: Time) -> CodeState {
         if self.redeemed_at.is_some() {
             CodeState::Redeemed
@@ -301,7 +299,7 @@ impl ConnectCode {
         self.state(now) == CodeState::Live
     }
 
-    /// Notes a use of the code that did not redeem it; false where it allows no more of them.
+    /// Counts a use of the code that did not redeem it. Returns false if the maximum was already reached.
     pub fn note(&mut self, used: CodeUse) -> bool {
         let (count, most) = match used {
             CodeUse::Wrong => (&mut self.wrong, Self::MAX_WRONG),
@@ -318,23 +316,23 @@ impl ConnectCode {
 /// A use of a code that does not redeem it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeUse {
-    /// With another site, or a wrong proof.
+    /// Another site, or a wrong proof.
     Wrong,
-    /// The shop is asked.
+    /// A request to the shop.
     Fetch,
 }
 
-/// What an exchange has made: the next one of the same merchant, environment and site takes its place.
+/// Result of an exchange; the next one for the same merchant, environment and site replaces it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShopConnection {
     pub merchant: MerchantId,
     pub environment: Environment,
     pub origin: SiteOrigin,
-    /// The code that was redeemed.
+    /// The redeemed code.
     pub code: ConnectCodeId,
-    /// The key that it got.
+    /// The issued key.
     pub key: KeyId,
-    /// Where its events go.
+    /// The endpoint that receives its events.
     pub endpoint: EndpointId,
     pub connected_at: Time,
 }
@@ -422,7 +420,7 @@ mod tests {
         ] {
             let parsed = shop.webhook_url(&WebhookPath::parse(path).unwrap());
             assert_eq!(parsed, url);
-            // What is sent to is what was written.
+            // Requests go to exactly this URL.
             assert_eq!(Url::parse(url).unwrap().as_str(), url);
         }
         let longest = format!("/{}", "a".repeat(199));
@@ -532,7 +530,7 @@ mod tests {
         let code = Secret::new("kc_0123456789abcdefghijklmnopqrstuvwxyzABCD");
         let challenge = Challenge::parse("4bc9e1d2f3a4051627384950a1b2c3d4").unwrap();
         let origin = site("https://shop.example/store").origin().clone();
-        let proof = Proof::of(&code, &challenge, &origin);
+        let proof = Proof::make(&code, &challenge, &origin);
         let expected = "dc3a3b256ff3b23d0badcf7131254d46ce0725c9049b69b9d56037f2bf3c6576";
         assert_eq!(proof, Proof::parse(expected).unwrap());
         assert!(proof.is(expected.as_bytes()));
@@ -554,7 +552,7 @@ mod tests {
                 site("https://shop.example:8443").origin(),
             ),
         ] {
-            assert_ne!(Proof::of(&Secret::new(code), challenge, origin), proof);
+            assert_ne!(Proof::make(&Secret::new(code), challenge, origin), proof);
         }
         assert_eq!(Proof::parse(&expected.to_uppercase()), Err(NotAProof));
         assert_eq!(Proof::parse(&expected[1..]), Err(NotAProof));
@@ -565,7 +563,7 @@ mod tests {
         let issued = Time::from_secs(1_800_000_000);
         let code = ConnectCode {
             id: ConnectCodeId::from_bytes([1; 16]),
-            hash: TokenHash::of("kc_"),
+            hash: TokenHash::hash("kc_"),
             merchant: MerchantId(1),
             environment: Environment::Test,
             origin: site("https://shop.example").origin().clone(),

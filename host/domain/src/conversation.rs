@@ -1,8 +1,8 @@
-//! Recorded calls of provider modules: enough to make each again, by another version, without the vendor.
+//! Recorded calls of provider modules, complete enough to repeat each with another version, without the provider.
 //!
-//! A module knows nothing but what it is told, so the same question and the same answers of its host give the same
-//! outcome. No secret is in a record: requests stand as the module wrote them, before the host put credentials in,
-//! and what the host computed with a secret is kept by a digest of what it was asked.
+//! A module's result depends only on its arguments and the host's responses. Records contain no secret: requests
+//! are stored as the module wrote them, before the host inserted credentials, and results that the host computed
+//! with a secret are stored with a digest of the question.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,46 +15,46 @@ use crate::provider::{
 use crate::secret::Secret;
 use crate::time::Time;
 
-/// A call of a provider's module with all that it was told, asked its host and said.
+/// A call of a provider module: arguments, calls to the host, result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// The slot that was called.
+    /// The called slot.
     pub slot: Slot,
-    /// The version of its module.
+    /// Version of its module.
     pub digest: Digest,
-    /// The payment, where the call was about one that is known: a callback is about none.
+    /// The payment. `None` if it is unknown, and for callbacks.
     pub payment: Option<PaymentId>,
-    /// The account, whose `now` is the time of the call.
+    /// The account; its `now` is the time of the call.
     pub account: AccountFacts,
-    /// Hosts that the account's payers could be sent to, as they are configured.
+    /// Configured hosts to which the account may send payers.
     pub payer_hosts: Vec<String>,
     /// Whether loopback was allowed, as for simulated accounts.
     pub plain_loopback: bool,
     pub call: ProviderCall,
-    /// What the module asked its host, in its order.
+    /// The module's calls to its host, in order.
     pub exchanges: Vec<HostCall>,
-    /// What the host made of the module's answer.
+    /// Result of the call, after the host's checks.
     pub outcome: CallOutcome,
 }
 
-/// A function of a provider's module, with its arguments.
+/// A function of a provider module, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderCall {
     Start(AttemptFacts),
     Callback(CallbackRequest),
     Query {
         attempt: AttemptFacts,
-        /// The vendor's id for it.
+        /// The provider's id for it.
         reference: Option<String>,
-        /// What the query is for.
+        /// Purpose of the query.
         purpose: QueryPurpose,
-        /// The raw query with which the payer came back.
+        /// The raw query with which the payer returned.
         returned: Option<Secret>,
     },
 }
 
 impl ProviderCall {
-    /// What is to be paid; none for a callback.
+    /// The due amount. `None` for a callback.
     pub const fn due(&self) -> Option<Money> {
         match self {
             Self::Start(attempt) | Self::Query { attempt, .. } => Some(attempt.due),
@@ -63,21 +63,21 @@ impl ProviderCall {
     }
 }
 
-/// One question of a module to its host.
+/// A module's call to its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostCall {
-    /// A request, and how it ended.
+    /// An HTTP request and its outcome.
     Http {
-        /// Before credentials were written into it.
+        /// Before credentials were inserted.
         request: HttpRequest,
-        /// As the module saw it.
+        /// As the module received it.
         answer: Result<HttpAnswer, SendFailure>,
     },
-    /// Something that only the host can tell, because it takes a secret.
+    /// An operation that requires a secret, so that only the host can do it.
     Secret {
-        /// Of the question.
+        /// Digest of the question.
         asked: Digest,
-        /// A code, or a single byte for yes; none for no.
+        /// A code, or a single byte for yes. `None` for no.
         answer: Option<Vec<u8>>,
     },
 }
@@ -86,12 +86,12 @@ pub enum HostCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {
     pub verb: Verb,
-    /// The whole address.
+    /// The whole URL.
     pub url: String,
-    /// Names and values, in their order.
+    /// Names and values, in order.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Which secrets the host was asked to add and where, and which token to keep.
+    /// Secrets that the host was asked to insert, with their places, and the token to store.
     pub secrets: Vec<String>,
 }
 
@@ -99,50 +99,54 @@ pub struct HttpRequest {
 pub struct HttpAnswer {
     /// HTTP status.
     pub status: u16,
-    /// Names and values, in their order.
+    /// Names and values, in order.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// Why nothing came back. The texts are the module's to read.
+/// Reason why there is no response. The texts are for the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SendFailure {
-    /// The request surely did not leave.
+    /// The request was not sent.
     NotSent(String),
-    /// It may have arrived.
+    /// The request may have arrived.
     NoAnswer(String),
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made for each call and kept briefly"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallOutcome {
     Start(Result<Started, StartFailure>),
     Callback(Result<CallbackReply, CallbackFailure>),
     Query(Result<Report, QueryFailure>),
-    /// The module gave no answer that counts: the word for how it failed.
+    /// The module gave no valid result: the name of its failure.
     Failed(String),
 }
 
-/// The first thing that another version does otherwise.
+/// First difference in the behavior of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deviation {
-    /// It asks the vendor something else, or in another order.
+    /// Other requests to the provider, or another order.
     Requests,
-    /// It fails, or for another reason.
+    /// A failure instead of a success, the reverse, or a failure of another kind.
     Failure,
-    /// It gives the payment another reference at the vendor.
+    /// Another reference of the payment at the provider.
     Reference,
-    /// It tells the payer to do something else, or until another time.
+    /// Another next action of the payer, or another end of its validity.
     Action,
-    /// It reports another state of the payment.
+    /// Another report of the payment's state.
     Report,
-    /// It reads other notices from the callback.
+    /// Other notices in the callback.
     Notices,
-    /// It answers the callback otherwise.
+    /// Another response to the callback.
     Reply,
 }
 
 impl Deviation {
-    /// Its name in the API.
+    /// The name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -157,13 +161,12 @@ impl Deviation {
 }
 
 impl Conversation {
-    /// When the call was made.
+    /// Time of the call.
     pub const fn at(&self) -> Time {
         self.account.now
     }
 
-    /// The first thing that another version did otherwise in the same call; what came of the call goes before what
-    /// was asked for it.
+    /// First difference of another version's same call. Results take precedence over requests.
     pub fn deviation(&self, other: &Self) -> Option<Deviation> {
         let asked_alike = || {
             let mut pairs = self.requests().zip(other.requests());
@@ -183,7 +186,7 @@ impl Conversation {
 }
 
 impl HttpRequest {
-    /// Whether another request asks the same: the order of headers means nothing.
+    /// Whether another request is equal, apart from the order of headers.
     pub fn is_same(&self, other: &Self) -> bool {
         let sorted = |request: &Self| {
             let mut headers = request.headers.clone();
@@ -197,7 +200,7 @@ impl HttpRequest {
             && sorted(self) == sorted(other)
     }
 
-    /// Whether another request asks for the same thing in another way: the same verb and path.
+    /// Whether another request has the same verb and path.
     pub fn is_similar(&self, other: &Self) -> bool {
         fn path(request: &HttpRequest) -> Option<&str> {
             request.url.split(['?', '#']).next()
@@ -207,13 +210,13 @@ impl HttpRequest {
 }
 
 impl CallOutcome {
-    /// Whether a start gave the payer something to do.
+    /// Whether a start gave the payer a next action.
     pub const fn is_open(&self) -> bool {
         matches!(self, Self::Start(Ok(_)))
     }
 
-    /// What another outcome of the same call says otherwise; none where both mean the same. Texts for operators
-    /// mean nothing, and a module that failed says the same as none.
+    /// Difference of another outcome of the same call. `None` if both mean the same. Texts for operators are
+    /// ignored. A call in which the module failed differs from every outcome, even from another failure.
     pub fn deviation(&self, other: &Self) -> Option<Deviation> {
         match (self, other) {
             (Self::Start(Ok(one)), Self::Start(Ok(other))) => started(one, other),
@@ -229,7 +232,7 @@ impl CallOutcome {
     }
 }
 
-/// Two failures of one function, which are the same where they are of one kind.
+/// Compares two failures of one function by their kind.
 fn failed<F>(one: &F, other: &F) -> Option<Deviation> {
     let kind = std::mem::discriminant::<F>;
     (kind(one) != kind(other)).then_some(Deviation::Failure)
@@ -278,7 +281,7 @@ mod tests {
     use super::*;
     use crate::money::Minor;
     use crate::provider::{
-        Open, Particulars, PayerAction, Subject, VendorSettlement, VendorStatus,
+        Open, Particulars, PayerAction, ProviderSettlement, ProviderStatus, Subject,
     };
 
     fn open(reference: &str, to: &str) -> CallOutcome {
@@ -289,11 +292,11 @@ mod tests {
         })))
     }
 
-    fn report(status: VendorStatus, detail: &str) -> Report {
+    fn report(status: ProviderStatus, detail: &str) -> Report {
         Report {
             reference: "pay_1".into(),
             status,
-            settlement: VendorSettlement::Pending,
+            settlement: ProviderSettlement::Pending,
             received: Minor(100),
             currency: "EUR".into(),
             returned: Minor(0),
@@ -323,7 +326,7 @@ mod tests {
         let unavailable = CallOutcome::Start(Err(StartFailure::Unavailable("x".into())));
         let queried = |status, detail: &str| CallOutcome::Query(Ok(report(status, detail)));
         let absent = CallOutcome::Query(Err(QueryFailure::Absent));
-        let (paid, pending) = (VendorStatus::Completed, VendorStatus::Pending);
+        let (paid, pending) = (ProviderStatus::Completed, ProviderStatus::Pending);
         for (one, other, expected) in [
             (open("a", "https://x"), open("a", "https://x"), None),
             (

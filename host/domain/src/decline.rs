@@ -1,28 +1,27 @@
-//! Why an attempt ended without money, in words that mean the same at every vendor.
+//! Reasons why an attempt ended without money, the same for every provider.
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, AttemptState};
-use crate::provider::VendorStatus;
+use crate::attempt::{Attempt, End, Stage};
 
-/// Why. Stored by number: new ones come at the end.
+/// Decline reason. Stored by number: new ones are added at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeclineCode {
-    /// The vendor or the payer's bank said no, without a reason that has a word of its own here.
+    /// The provider or the payer's bank declined, without a reason or with one not listed here.
     Declined,
-    /// The payer has too little money.
+    /// The payer does not have enough money.
     InsufficientFunds,
-    /// The card's time is over.
+    /// The card has expired.
     CardExpired,
-    /// The payer did not prove to be who pays.
+    /// The payer was not authenticated.
     AuthenticationFailed,
-    /// The payer's own limit is lower.
+    /// The amount exceeds a limit of the payer's.
     LimitExceeded,
-    /// The payer called it off.
+    /// The payer cancelled.
     Cancelled,
-    /// The vendor could not be used; surely nothing was created there.
+    /// The provider could not be used; nothing was created there.
     Unavailable,
-    /// The vendor ended it for good.
+    /// The provider ended the payment permanently.
     Failed,
 }
 
@@ -66,25 +65,24 @@ impl DeclineCode {
         }
     }
 
-    /// Why an attempt ended; none where it is open, holds money, was closed or has expired.
-    pub fn of(attempt: &Attempt) -> Option<Self> {
+    /// Reason why an attempt ended. `None` if it is open, holds money, was closed or has expired.
+    pub fn of_attempt(attempt: &Attempt) -> Option<Self> {
         let reason = attempt.particulars.reason.as_deref().and_then(of_reason);
-        match attempt.state {
-            AttemptState::Unavailable => Some(Self::Unavailable),
-            AttemptState::Failed => Some(reason.unwrap_or(Self::Failed)),
-            AttemptState::Declined => Some(reason.unwrap_or_else(|| {
-                let said = attempt.vendor.as_ref().map(|facts| facts.status);
-                match said {
-                    Some(VendorStatus::Cancelled) => Self::Cancelled,
-                    _ => Self::Declined,
-                }
-            })),
-            _ => None,
+        let Stage::Ended { how, .. } = attempt.stage else {
+            return None;
+        };
+        match how {
+            End::Unavailable => Some(Self::Unavailable),
+            End::Failed => Some(reason.unwrap_or(Self::Failed)),
+            End::Cancelled => Some(Self::Cancelled),
+            End::Declined => Some(reason.unwrap_or(Self::Declined)),
+            End::Closed | End::Expired => None,
         }
     }
 }
 
-/// What a vendor's own word says, whichever way it spells it: `insufficient_funds`, `Not enough balance`.
+/// Code for a provider's own reason, regardless of its spelling: `insufficient_funds`, `Not enough balance`.
+/// `None` if it is not recognized.
 fn of_reason(reason: &str) -> Option<DeclineCode> {
     let letters = reason.chars().filter(char::is_ascii_alphanumeric);
     let word = letters.collect::<String>().to_ascii_lowercase();

@@ -1,7 +1,7 @@
-//! A merchant's word that a reseller may make payments for it.
+//! A merchant's permission for a reseller to make payments for it.
 //!
-//! One record for each reseller and merchant, `authorized` or `revoked`. The states before it are an
-//! invitation's: see [`crate::invitation`].
+//! One record per reseller and merchant, `authorized` or `revoked`. The states before it are an invitation's: see
+//! [`crate::invitation`].
 
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +10,16 @@ use crate::id::{InvitationId, MerchantId, ResellerId};
 use crate::order::ClientRef;
 use crate::time::Time;
 
-/// Where a reseller stands with a merchant (decisions, "Delegation states").
+/// State between a reseller and a merchant (decisions, "Delegation states").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DelegationStatus {
-    /// Asked, not answered.
+    /// Invited, without a reply.
     Invited,
-    /// The merchant, or an operator for it, said yes.
+    /// The merchant, or an operator on its behalf, agreed.
     Authorized,
     Declined,
-    /// The merchant did not answer in time.
+    /// The merchant did not reply in time.
     Expired,
     Revoked,
 }
@@ -44,31 +44,48 @@ impl DelegationStatus {
         }
     }
 
-    /// Reads a wire name.
+    /// Parses a wire name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 }
 
-/// What a merchant has granted to a reseller. Holds in both environments.
+/// A merchant's permission for a reseller. Valid in both environments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
-    /// To whom.
     pub reseller: ResellerId,
-    /// By whom.
     pub merchant: MerchantId,
-    /// The invitation that was accepted last; none where only an operator ever authorized.
+    /// The invitation that was accepted last. `None` if only operators authorized.
     pub invitation: Option<InvitationId>,
-    /// When it was first granted.
+    /// Time of the first authorization.
     pub created_at: Time,
-    /// Since when it holds, or when it began to hold last.
+    /// Start of the current or latest authorization.
     pub authorized_at: Time,
-    /// Since when it does not hold any more.
+    /// Time at which it was revoked. `None` while it is valid.
     pub revoked_at: Option<Time>,
+    /// Whether the reseller may refund the payments that it created. False until an operator allows it, and false
+    /// after a revocation.
+    pub refunds: bool,
+}
+
+/// An operator's decision about a delegation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelegationDecision {
+    Authorize {
+        /// Whether the reseller may refund. `None` leaves that unchanged.
+        refunds: Option<bool>,
+    },
+    /// Also ends the permission to refund.
+    Revoke,
+}
+
+impl DelegationDecision {
+    /// Authorizes without a change to refunds.
+    pub const AUTHORIZE: Self = Self::Authorize { refunds: None };
 }
 
 impl Delegation {
-    /// A first grant.
+    /// A first authorization.
     pub const fn authorized(
         reseller: ResellerId,
         merchant: MerchantId,
@@ -82,6 +99,7 @@ impl Delegation {
             created_at: now,
             authorized_at: now,
             revoked_at: None,
+            refunds: false,
         }
     }
 
@@ -93,8 +111,8 @@ impl Delegation {
         }
     }
 
-    /// Grants it again. An invitation that was accepted is kept in mind even where it held already.
-    /// False where nothing changed.
+    /// Authorizes again. An accepted invitation is stored even during a valid authorization. Returns false if
+    /// nothing changed.
     pub fn authorize(&mut self, invitation: Option<InvitationId>, now: Time) -> bool {
         let again = self.revoked_at.take().is_some();
         if again {
@@ -107,8 +125,9 @@ impl Delegation {
         again || other
     }
 
-    /// Takes it back. False where it was already.
+    /// Revokes the permission, that to refund included. Returns false if it already was.
     pub fn revoke(&mut self, now: Time) -> bool {
+        self.refunds = false;
         let held = self.revoked_at.is_none();
         if held {
             self.revoked_at = Some(now);
@@ -117,34 +136,39 @@ impl Delegation {
     }
 }
 
-/// A merchant as its reseller sees it: invited, or with what became of that.
+/// A merchant as its reseller sees it: invited, or with the outcome of the invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegatedMerchant {
-    /// Which; none until it has accepted.
+    /// `None` until it has accepted.
     pub merchant: Option<MerchantId>,
-    /// What the reseller calls it; the merchant's own name where it was never invited.
+    /// The reseller's name for it; the merchant's own name if it was never invited.
     pub business_name: String,
-    /// Where the reseller stands with it.
+    /// The reseller's state with it.
     pub status: DelegationStatus,
-    /// When it authorized the reseller last.
+    /// Start of the latest authorization.
     pub authorized_at: Option<Time>,
-    /// The reference of the invitation; none where it was never invited.
+    /// The invitation's reference. `None` if it was never invited.
     pub client_ref: Option<ClientRef>,
-    /// None likewise.
+    /// `None` if it was never invited.
     pub invitation: Option<InvitationId>,
-    /// When it was invited, or authorized without that.
+    /// Whether the reseller may refund its payments.
+    pub refunds: bool,
+    /// Time of the invitation, or of the authorization without one.
     pub created_at: Time,
 }
 
-/// The audit line's object, and the state before and after, of a change to where a reseller stands
-/// with a merchant: the store alone knows both.
+/// Completes an audit entry about a delegation with its object and the states before and after, which only the
+/// store knows.
 #[must_use]
-pub fn told(audited: Audited, before: Option<DelegationStatus>, after: &Delegation) -> Audited {
-    let shown = |status: DelegationStatus| format!("{{\"status\":\"{}\"}}", status.as_str());
+pub fn told(audited: Audited, before: Option<&Delegation>, after: &Delegation) -> Audited {
+    let shown = |delegation: &Delegation| {
+        let (status, refunds) = (delegation.status().as_str(), delegation.refunds);
+        format!("{{\"status\":\"{status}\",\"refunds\":{refunds}}}")
+    };
     Audited {
         object: format!("reseller/{}/delegation/{}", after.reseller, after.merchant),
         before: before.map(shown),
-        after: Some(shown(after.status())),
+        after: Some(shown(after)),
         ..audited
     }
 }
@@ -159,16 +183,19 @@ mod tests {
         let mut delegation = Delegation::authorized(ResellerId(1), MerchantId(2), None, first);
         assert!(!delegation.authorize(None, second));
         assert_eq!(delegation.authorized_at, first);
+        delegation.refunds = true;
         assert!(delegation.revoke(second) && !delegation.revoke(second));
         assert_eq!(delegation.status(), DelegationStatus::Revoked);
+        assert!(!delegation.refunds, "it must be allowed anew");
         let invitation = Some(InvitationId::from_bytes([7; 16]));
         assert!(delegation.authorize(invitation, second));
         assert_eq!(delegation.status(), DelegationStatus::Authorized);
+        assert!(!delegation.refunds);
         assert_eq!(
             (delegation.authorized_at, delegation.invitation),
             (second, invitation)
         );
-        // An operator's word forgets no invitation.
+        // An operator's authorization does not clear the invitation.
         assert!(!delegation.authorize(None, second));
         assert_eq!(delegation.invitation, invitation);
     }

@@ -1,11 +1,13 @@
-//! What merchants are told (spec, "Events"; decisions, "Webhooks").
+//! Events for merchants (spec, "Events"; decisions, "Webhooks").
 
 use serde::{Deserialize, Serialize};
 
 use crate::decline::DeclineCode;
-use crate::id::{EventId, PaymentId, RefundId};
+use crate::id::{EndpointId, EventId, PaymentId, RefundId};
 use crate::money::Minor;
 use crate::payment::{Payment, Settlement, Status};
+use crate::provider::{DisputeKind, DisputeState};
+use crate::refund::RefundOrigin;
 use crate::time::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,10 +36,18 @@ pub enum EventType {
     WebhookTest,
     #[serde(rename = "payment.attempt_failed")]
     PaymentAttemptFailed,
+    #[serde(rename = "payment.refund_failed")]
+    PaymentRefundFailed,
+    #[serde(rename = "payment.dispute_closed")]
+    PaymentDisputeClosed,
+    #[serde(rename = "payment.capture_reversed")]
+    PaymentCaptureReversed,
+    #[serde(rename = "webhook.disabled")]
+    WebhookDisabled,
 }
 
 impl EventType {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::PaymentPending,
         Self::PaymentProcessing,
         Self::PaymentVerificationPending,
@@ -49,13 +59,17 @@ impl EventType {
         Self::PaymentRefunded,
         Self::PaymentDisputed,
         Self::WebhookTest,
+        Self::PaymentRefundFailed,
+        Self::PaymentDisputeClosed,
+        Self::PaymentCaptureReversed,
+        Self::WebhookDisabled,
         Self::PaymentAttemptFailed,
     ];
 
-    /// Those that an endpoint hears of which names none.
-    pub const BY_DEFAULT: &'static [Self] = Self::ALL.split_at(11).0;
+    /// Types that an endpoint receives which names none.
+    pub const BY_DEFAULT: &'static [Self] = Self::ALL.split_at(15).0;
 
-    /// Whether an endpoint that names no types hears of it.
+    /// Whether endpoints receive it by default.
     pub const fn is_by_default(self) -> bool {
         !matches!(self, Self::PaymentAttemptFailed)
     }
@@ -75,16 +89,20 @@ impl EventType {
             Self::PaymentDisputed => "payment.disputed",
             Self::WebhookTest => "webhook.test",
             Self::PaymentAttemptFailed => "payment.attempt_failed",
+            Self::PaymentRefundFailed => "payment.refund_failed",
+            Self::PaymentDisputeClosed => "payment.dispute_closed",
+            Self::PaymentCaptureReversed => "payment.capture_reversed",
+            Self::WebhookDisabled => "webhook.disabled",
         }
     }
 
-    /// Reads a wire name.
+    /// Parses a wire name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == text)
     }
 
-    /// The event of a transition into `status`; none for `created` (an attempt that leads back
-    /// emits nothing) and for `completed`, which is told once `confirmed` holds too.
+    /// The event of a transition into `status`. `None` for `created` (a failed attempt has its own event), and for
+    /// `completed`, which is reported once the settlement is confirmed too.
     pub const fn of_transition(status: Status) -> Option<Self> {
         match status {
             Status::Created | Status::Completed => None,
@@ -99,36 +117,74 @@ impl EventType {
     }
 }
 
-/// An event row, written in the transaction of the change that causes it. The payment's fields are
-/// frozen here so that the body can be made at any time and is always the same.
+/// A stored event, written in the transaction of the change that causes it. It freezes the payment's fields, so
+/// that its body is the same at any time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Its id, the same for every receiver.
     pub id: EventId,
     pub kind: EventType,
-    /// The time given to the transaction.
+    /// Time of the transaction.
     pub created_at: Time,
     pub payment: PaymentId,
-    /// The payment's status then.
+    /// The payment's status at that time.
     pub status: Status,
-    /// Its settlement then.
+    /// Its settlement at that time.
     pub settlement: Settlement,
-    /// The refund that [`EventType::PaymentRefunded`] tells of; none in rows from before refunds had ids.
-    pub refund: Option<GivenBack>,
-    /// Why the attempt ended that [`EventType::PaymentAttemptFailed`] tells of.
-    pub decline: Option<DeclineCode>,
+    /// Subject in addition to the payment. `None` for events that a status describes completely.
+    pub subject: Option<Box<EventSubject>>,
+    /// Amount and currency that an operator had accepted instead of the invoice's.
+    pub short: Option<(Minor, String)>,
 }
 
-/// A refund that succeeded, as an event tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GivenBack {
+/// Subject of an event in addition to the payment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventSubject {
+    /// For [`EventType::PaymentAttemptFailed`]: why the attempt ended.
+    Decline(DeclineCode),
+    /// For [`EventType::PaymentRefunded`] and [`EventType::PaymentRefundFailed`].
+    Refund(RefundEvent),
+    /// For [`EventType::PaymentDisputed`] and [`EventType::PaymentDisputeClosed`].
+    Dispute(DisputeEvent),
+    /// For [`EventType::PaymentCaptureReversed`]: the current reversed total, and its currency's code.
+    CaptureReversed(Minor, String),
+    /// The endpoint of an [`EventType::WebhookDisabled`].
+    EndpointDisabled(EndpointId),
+}
+
+/// A refund, as an event reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefundEvent {
     pub refund: RefundId,
-    /// Minor units of the currency received.
+    /// Minor units of `currency`.
     pub amount: Minor,
+    pub currency: String,
+    pub origin: RefundOrigin,
+    /// Part that came back, in minor units.
+    pub reversed: Minor,
+    /// Only for [`EventType::PaymentRefundFailed`]: whether its success had been reported.
+    pub late: Option<bool>,
+}
+
+/// A dispute or inquiry, as an event reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisputeEvent {
+    /// The provider's id.
+    pub id: String,
+    pub kind: DisputeKind,
+    /// The disputed amount, in minor units of `currency`.
+    pub amount: Minor,
+    pub currency: String,
+    /// The provider's code.
+    pub reason: Option<String>,
+    /// Deadline for a response.
+    pub respond_by: Option<Time>,
+    /// Only for [`EventType::PaymentDisputeClosed`]: won or lost.
+    pub outcome: Option<DisputeState>,
 }
 
 impl Event {
-    /// An event about a payment as it stands.
+    /// An event about a payment's current state.
     pub fn about(payment: &Payment, id: EventId, kind: EventType, created_at: Time) -> Self {
         Self {
             id,
@@ -137,8 +193,8 @@ impl Event {
             payment: payment.id,
             status: payment.status,
             settlement: payment.settlement,
-            refund: None,
-            decline: None,
+            subject: None,
+            short: payment.short.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Identifiers, one type each, so that none can stand where another belongs.
+//! Identifiers. Each kind has its own type, so that one cannot be used in place of another.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// The text is not an identifier of this kind.
+/// The text is not 32 lower-case hexadecimal characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an identifier: expected 32 lower-case hexadecimal characters")]
 pub struct NotAnId;
 
-/// Reads 32 lower-case hexadecimal characters.
+/// Parses 32 lower-case hexadecimal characters.
 fn parse_hex(text: &str) -> Result<[u8; 16], NotAnId> {
     if text.bytes().any(|b| b.is_ascii_uppercase()) {
         return Err(NotAnId);
@@ -30,9 +30,7 @@ fn write_hex(bytes: [u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        ///
-        /// Sixteen bytes, drawn from the operating system's randomness, shown as 32 lower-case hex
-        /// characters.
+        /// Sixteen random bytes from the operating system, shown as 32 lower-case hexadecimal characters.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name([u8; 16]);
 
@@ -47,7 +45,7 @@ macro_rules! random_id {
                 &self.0
             }
 
-            /// Reads the wire form.
+            /// Parses the wire form.
             ///
             /// # Errors
             /// [`NotAnId`] for anything but 32 lower-case hexadecimal characters.
@@ -71,14 +69,13 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// A payment. One that is made with [`PaymentId::made_at`] begins with its time, so that the
-    /// records of payments stand in order of time.
+    /// A payment. An id from [`PaymentId::made_at`] starts with its time, so that rows of payments are sorted by
+    /// time of creation.
     PaymentId
 }
 
 impl PaymentId {
-    /// The id of a payment that is made now: 48 bits of milliseconds, then 80 bits that the caller
-    /// drew at random.
+    /// Id of a new payment: 48 bits of milliseconds since the Unix epoch, then 80 random bits from the caller.
     pub fn made_at(now: Time, random: [u8; 10]) -> Self {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&now.as_millis().to_be_bytes()[2..]);
@@ -86,7 +83,7 @@ impl PaymentId {
         Self(bytes)
     }
 
-    /// The time in an id from [`PaymentId::made_at`]; any time for another id.
+    /// Time of creation in an id from [`PaymentId::made_at`]. Meaningless for other ids.
     pub fn time(&self) -> Time {
         let mut millis = [0; 8];
         millis[2..].copy_from_slice(&self.0[..6]);
@@ -94,17 +91,30 @@ impl PaymentId {
     }
 }
 random_id! {
-    /// One try to be paid; the vendor's idempotency key and reference.
+    /// An attempt; at the provider, its idempotency key and reference.
     AttemptId
 }
+impl AttemptId {
+    /// Id for a work item that is not about an attempt: the same name gives the same id on every node.
+    pub fn of_name(name: &str) -> Self {
+        let mut id = [0; 16];
+        id.copy_from_slice(&Digest::hash(name.as_bytes()).0[..16]);
+        Self(id)
+    }
+}
 random_id! {
-    /// Money that is given back; the idempotency key and reference of a refund at the vendor.
+    /// A refund; at the provider, its idempotency key and reference.
     RefundId
 }
 
+random_id! {
+    /// A ledger movement; derived from its subject, see [`MovementId::derived`].
+    MovementId
+}
+
 impl RefundId {
-    /// The id of a refund that was not ordered here: the vendor's id for it, or whatever else is unique
-    /// within the attempt, makes it, so that the same refund has the same id however often it is told.
+    /// Id of a refund that was not ordered here. `unique` identifies it within the attempt, usually by the
+    /// provider's refund id, so that repeated reports of a refund give the same id.
     pub fn derived(attempt: AttemptId, unique: &[u8]) -> Self {
         use sha2::Digest as _;
         let hash: [u8; 32] = sha2::Sha256::new()
@@ -126,15 +136,15 @@ random_id! {
     DeliveryId
 }
 random_id! {
-    /// An operator's handle for a connect code.
+    /// A connect code, as operators refer to it.
     ConnectCodeId
 }
 random_id! {
-    /// A merchant's webhook destination.
+    /// A merchant's webhook endpoint.
     EndpointId
 }
 random_id! {
-    /// An API key's handle for operators. Not the key.
+    /// An API key, as operators refer to it. Not the key.
     KeyId
 }
 random_id! {
@@ -142,7 +152,7 @@ random_id! {
     OperatorId
 }
 random_id! {
-    /// A line of the operators' work list.
+    /// An item of the operators' work list.
     WorkId
 }
 random_id! {
@@ -166,27 +176,27 @@ macro_rules! counted_id {
 }
 
 counted_id! {
-    /// A merchant, counted from 1.
+    /// A merchant, numbered from 1.
     MerchantId
 }
 counted_id! {
-    /// A reseller, counted from 1.
+    /// A reseller, numbered from 1.
     ResellerId
 }
 
-/// A configured provider account, the wire's `provider_id`: `paypal-live`. Never a module's name.
+/// A configured provider account, for example `paypal-live`; `provider_id` on the wire. Not a module's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct AccountId(String);
 
 impl AccountId {
-    /// Longest account id, in bytes.
+    /// Maximum length of an account id, in bytes.
     pub const MAX: usize = 64;
 
-    /// Reads an account id: 1-64 of `a-z`, `0-9` and `-`, beginning with a letter.
+    /// Parses an account id: 1-64 of `a-z`, `0-9` and `-`, starting with a letter.
     ///
     /// # Errors
-    /// The text itself is refused with [`NotAnAccountId`].
+    /// [`NotAnAccountId`] for any other text.
     pub fn parse(text: &str) -> Result<Self, NotAnAccountId> {
         Self::try_from(text.to_owned())
     }
@@ -226,23 +236,23 @@ impl fmt::Display for AccountId {
     }
 }
 
-/// The text is no provider account's id.
+/// The text is not the id of a provider account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a provider account id: 1-64 of a-z, 0-9 and '-', beginning with a letter")]
 pub struct NotAnAccountId;
 
-/// Hex SHA-256 of a module's file: which version decided or spoke.
+/// SHA-256 of a module's file, which identifies its version. Shown in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
     /// The digest of a file's bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn hash(bytes: &[u8]) -> Self {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// Reads 64 lower-case hexadecimal characters.
+    /// Parses 64 lower-case hexadecimal characters. `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         if text.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -265,7 +275,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Digests in JSON as people see them: `#[serde(with = "digest_text")]`.
+/// Digests as hexadecimal text in JSON: `#[serde(with = "digest_text")]`.
 pub mod digest_text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -274,15 +284,15 @@ pub mod digest_text {
     /// Writes 64 hexadecimal characters.
     ///
     /// # Errors
-    /// The serializer's.
+    /// Errors of the serializer.
     pub fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(digest)
     }
 
-    /// Reads them.
+    /// Reads 64 lower-case hexadecimal characters.
     ///
     /// # Errors
-    /// Where the text is no digest.
+    /// The text is not a digest.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
         let text = String::deserialize(from)?;
         Digest::parse(&text).ok_or_else(|| de::Error::custom("not a digest"))
@@ -294,7 +304,7 @@ pub mod digest_text {
 #[serde(transparent)]
 pub struct Slot(String);
 
-/// Which world a slot's module speaks.
+/// WIT world that a slot's module implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlotKind {
@@ -320,12 +330,12 @@ impl Slot {
         Self(format!("method.{method}"))
     }
 
-    /// The slot of a provider module; none where the name does not fit.
+    /// The slot of a provider module. `None` if the name is not 1-40 of `a-z`, `0-9` and `_`.
     pub fn of_provider(module: &str) -> Option<Self> {
         Self::parse(&format!("provider.{module}"))
     }
 
-    /// Which world the slot's module speaks.
+    /// WIT world that the slot's module implements.
     pub fn kind(&self) -> SlotKind {
         if self.0.starts_with("method.") {
             SlotKind::Method
@@ -334,7 +344,7 @@ impl Slot {
         }
     }
 
-    /// What follows the kind: `ideal`, `sandbox`.
+    /// The part after the kind: `ideal`, `sandbox`.
     pub fn name(&self) -> &str {
         self.0.split_once('.').map_or("", |(_, name)| name)
     }

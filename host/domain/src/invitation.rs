@@ -1,7 +1,7 @@
 //! A reseller's invitation of a merchant: from `invited` to accepted, declined or expired.
 //!
-//! The reseller holds the invitation's address, so the address alone proves nothing: it declines, and
-//! only a consent code accepts.
+//! The reseller has the invitation's URL, so the URL proves nothing: it suffices to decline, but accepting
+//! requires a consent code.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,41 +13,29 @@ use crate::consent::ConsentCode;
 use crate::delegation::{Delegation, DelegationStatus};
 use crate::id::{InvitationId, MerchantId, ResellerId};
 use crate::key::TokenHash;
-use crate::order::{BadText, ClientRef, Email};
+use crate::order::{BadText, ClientRef, Email, is_name};
 use crate::secret::Secret;
-use crate::text::{is_bidi_control, shows};
 use crate::time::Time;
 
-/// What a reseller calls the merchant that it invites: 1-100 characters.
+/// A reseller's name for the merchant that it invites: 1-100 characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BusinessName(String);
 
 impl BusinessName {
-    /// Most characters.
+    /// Maximum number of characters.
     pub const MAX: usize = 100;
 
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// Blank, too long, or with control or bidi characters.
+    /// See [`is_name`].
     pub fn parse(text: &str) -> Result<Self, BadText> {
-        if !(1..=Self::MAX).contains(&text.chars().count()) {
-            return Err(BadText::Length {
-                least: 1,
-                most: Self::MAX,
-            });
-        }
-        if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
-            return Err(BadText::Control);
-        }
-        if !shows(text) {
-            return Err(BadText::Blank);
-        }
+        is_name(text, Self::MAX)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// The name as it was sent.
+    /// The name as sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,34 +47,34 @@ impl fmt::Display for BusinessName {
     }
 }
 
-/// Whom a reseller wants to invite; what a replay must repeat exactly.
+/// Contents of an invitation request; a replay must repeat them exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvitationRequest {
     pub reseller: ResellerId,
-    /// Its reference: one invitation for each, whatever the environment of the key.
+    /// Its reference: one invitation for each, in both environments.
     pub client_ref: ClientRef,
     pub email: Email,
-    /// What it calls them.
+    /// Its name for the merchant.
     pub business_name: BusinessName,
 }
 
-/// An invitation that is ready to be written.
+/// An invitation, ready to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInvitation {
-    /// Its id, drawn by the caller.
+    /// Drawn by the caller.
     pub id: InvitationId,
     pub request: InvitationRequest,
-    /// Opens its page: 43 characters of base64url.
+    /// Secret of its page's URL: 43 characters of base64url.
     pub token: Secret,
 }
 
-/// What became of an invitation. That its time has passed is not written down.
+/// Reply to an invitation. Its expiry is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// None yet.
     Open,
     Accepted {
-        /// The merchant whose consent code it was.
+        /// The merchant of the consent code.
         merchant: MerchantId,
         at: Time,
     },
@@ -96,8 +84,8 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Where the reseller stands because of an invitation that ends at `expires_at`. `delegation` is
-    /// the one between the reseller and the merchant that accepted.
+    /// The reseller's state that results from an invitation which expires at `expires_at`. `delegation` is that
+    /// between the reseller and the accepting merchant.
     pub fn status(
         self,
         expires_at: Time,
@@ -123,24 +111,24 @@ pub struct Invitation {
     /// The reseller's reference.
     pub client_ref: ClientRef,
     pub email: Email,
-    /// What the reseller calls them.
+    /// The reseller's name for the merchant.
     pub business_name: BusinessName,
-    /// Opens its page.
+    /// Secret of its page's URL.
     pub token: Secret,
     pub created_at: Time,
-    /// When it can no longer be answered.
+    /// Time at which it expires.
     pub expires_at: Time,
     pub reply: Reply,
-    /// Wrong codes since the last that burnt.
+    /// Number of wrong codes since `burnt_at`.
     pub wrong_codes: u8,
-    /// Codes that were issued up to then are refused here: too many wrong ones were tried.
+    /// Codes issued up to this time are rejected here, because too many wrong ones were tried.
     pub burnt_at: Option<Time>,
 }
 
-/// Why an invitation was not answered.
+/// Reason why an invitation was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnswered {
-    /// It has been answered, or its time has passed.
+    /// It has been answered, or has expired.
     #[error("the invitation cannot be answered any more")]
     Over,
     /// No usable code: unknown, used, expired or burnt.
@@ -149,10 +137,10 @@ pub enum NotAnswered {
 }
 
 impl Invitation {
-    /// How long an invitation can be answered.
+    /// Time from creation to expiry.
     pub const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-    /// An invitation as it is made.
+    /// A new invitation.
     pub fn new(new: NewInvitation, now: Time) -> Self {
         let request = new.request;
         Self {
@@ -170,8 +158,7 @@ impl Invitation {
         }
     }
 
-    /// The first field in which another one under the same reference differs; none makes that a
-    /// replay of this.
+    /// The first field in which another invitation with the same reference differs. `None` if it is a replay.
     pub fn differs(&self, other: &Self) -> Option<&'static str> {
         if self.email != other.email {
             Some("email")
@@ -187,12 +174,12 @@ impl Invitation {
         self.reply == Reply::Open && now < self.expires_at
     }
 
-    /// Where the reseller stands because of this invitation: see [`Reply::status`].
+    /// The reseller's state that results from this invitation: see [`Reply::status`].
     pub fn status(&self, delegation: Option<&Delegation>, now: Time) -> DelegationStatus {
         self.reply.status(self.expires_at, delegation, now)
     }
 
-    /// Declines it, for which its address suffices.
+    /// Declines it; its URL suffices for this.
     ///
     /// # Errors
     /// [`NotAnswered::Over`].
@@ -204,12 +191,12 @@ impl Invitation {
         Ok(())
     }
 
-    /// Accepts it for the merchant that the code names. `code` is what was found under the presented
-    /// text's handle. What a wrong try costs is written into both, so they are saved whatever the
-    /// answer: the fifth burns the code that it named, and here every code issued until then.
+    /// Accepts it for the code's merchant. `code` was found by the presented text's handle. A wrong try is counted
+    /// in both, so both must be saved regardless of the result: the fifth makes the identified code unusable, and
+    /// here every code issued until then.
     ///
     /// # Errors
-    /// [`NotAnswered::Over`], which costs nothing; [`NotAnswered::WrongCode`].
+    /// [`NotAnswered::Over`], which is not counted; [`NotAnswered::WrongCode`].
     pub fn accept(
         &mut self,
         presented: TokenHash,
@@ -233,7 +220,7 @@ impl Invitation {
             if !right {
                 code.wrong_tries = code.wrong_tries.saturating_add(1);
             } else if burnt_here {
-                // It is the one that the wrong tries were about.
+                // The wrong tries were about this code.
                 code.wrong_tries = ConsentCode::TRIES;
             }
         }
@@ -277,7 +264,7 @@ mod tests {
         now: Time,
     ) -> Result<MerchantId, NotAnswered> {
         let found = ConsentCode::handle(presented) == code.handle;
-        invitation.accept(TokenHash::of(presented), found.then_some(code), now)
+        invitation.accept(TokenHash::hash(presented), found.then_some(code), now)
     }
 
     #[test]
@@ -289,7 +276,7 @@ mod tests {
         let again = try_with(&mut first, &mut code, CODE, now);
         assert_eq!(again, Err(NotAnswered::Over));
         assert_eq!(first.decline(now), Err(NotAnswered::Over));
-        // A used code is a wrong one elsewhere.
+        // Elsewhere, a used code is a wrong one.
         let mut second = invitation(now);
         let other = try_with(&mut second, &mut code, CODE, now);
         assert_eq!(other, Err(NotAnswered::WrongCode));

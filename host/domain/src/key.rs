@@ -1,7 +1,7 @@
-//! API keys, tokens and secrets as they are shown, and what is kept of them.
+//! API keys, tokens and one-time codes: their shown and their stored form.
 //!
-//! A shown key is `prefix + 32 base62 of randomness + 6 base62 of CRC-32`, so that a typo is refused
-//! without a look-up. Kept is its SHA-256: 190 random bits need no pepper.
+//! A shown key is `prefix + 32 base62 of randomness + 6 base62 of CRC-32`, so that a typo is rejected without a
+//! lookup. Only its SHA-256 is stored: 190 random bits need no pepper.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::id::{KeyId, MerchantId, ResellerId};
 use crate::secret::Secret;
 use crate::time::Time;
 
-/// Which world the money is in. Nothing of one is ever visible to the other.
+/// Test or live. Data of one environment is never visible in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Environment {
@@ -38,7 +38,7 @@ impl fmt::Display for Environment {
     }
 }
 
-/// What a shown token is for, told by its prefix.
+/// Kind of a shown token, identified by its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TokenKind {
     /// `kp_test_`, `kp_live_`
@@ -56,21 +56,22 @@ pub enum TokenKind {
 /// The alphabet of shown keys.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Characters of randomness in a key.
+/// Number of random characters in a key.
 const KEY_RANDOM: usize = 32;
-/// Characters of randomness in a one-time code.
+/// Number of random characters in a one-time code.
 const CODE_RANDOM: usize = 40;
-/// Characters of check sum in a key: 62^6 holds a CRC-32.
+/// Number of checksum characters in a key: 62^6 holds a CRC-32.
 const CHECK: usize = 6;
 
-/// Draws base62 text from a source of random bytes, without bias.
+/// Draws `length` characters of base62 without bias.
 ///
-/// `random` fills a buffer from the operating system.
+/// `random` fills a buffer with random bytes from the operating system.
 pub fn base62<E>(
     length: usize,
     mut random: impl FnMut(&mut [u8]) -> Result<(), E>,
 ) -> Result<String, E> {
-    /// The largest multiple of 62 in a byte; bytes at or above it would favour the first letters.
+    /// Largest multiple of 62 in a byte. Bytes at or above it are skipped, because they would favor the first
+    /// letters.
     const FAIR: u8 = 248;
     let mut text = String::with_capacity(length);
     let mut buffer = [0_u8; 64];
@@ -86,7 +87,7 @@ pub fn base62<E>(
     Ok(text)
 }
 
-/// CRC-32 of a text in six base62 digits, most significant first.
+/// CRC-32 of a text as six base62 digits, most significant first.
 fn check_digits(text: &str) -> [u8; CHECK] {
     let mut rest = crc32fast::hash(text.as_bytes()) as usize;
     let mut digits = [b'0'; CHECK];
@@ -98,7 +99,7 @@ fn check_digits(text: &str) -> [u8; CHECK] {
 }
 
 impl TokenKind {
-    /// What the token begins with.
+    /// Prefix of the token.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Merchant(Environment::Test) => "kp_test_",
@@ -121,15 +122,15 @@ impl TokenKind {
         Self::Consent,
     ];
 
-    /// Whether the form ends in a check sum; one-time codes do not (decisions, "Connect").
+    /// Whether the token ends in a checksum; one-time codes do not (decisions, "Connect").
     const fn checked(self) -> bool {
         !matches!(self, Self::Connect | Self::Consent)
     }
 
-    /// Makes a token from the operating system's randomness.
+    /// Generates a token from the operating system's randomness.
     ///
     /// # Errors
-    /// Whatever `random` fails with.
+    /// Errors of `random`.
     pub fn generate<E>(self, random: impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<Secret, E> {
         let prefix = self.prefix();
         let length = if self.checked() {
@@ -149,13 +150,13 @@ impl TokenKind {
     }
 }
 
-/// SHA-256 of a whole shown token: how it is stored and found.
+/// SHA-256 of a shown token, or of a consent code's handle, under which it is stored and found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenHash(pub [u8; 32]);
 
 impl TokenHash {
-    /// The hash of a shown value.
-    pub fn of(shown: &str) -> Self {
+    /// The hash of a shown text.
+    pub fn hash(shown: &str) -> Self {
         Self(Sha256::digest(shown.as_bytes()).into())
     }
 }
@@ -166,7 +167,7 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// Reads a presented token: its kind, where form and check sum hold.
+/// Parses a presented token. `None` if its form or its checksum is wrong.
 pub fn read_token(presented: &str) -> Option<(TokenKind, TokenHash)> {
     let kind = TokenKind::ALL
         .into_iter()
@@ -186,10 +187,10 @@ pub fn read_token(presented: &str) -> Option<(TokenKind, TokenHash)> {
             return None;
         }
     }
-    Some((kind, TokenHash::of(presented)))
+    Some((kind, TokenHash::hash(presented)))
 }
 
-/// What a key may do.
+/// A permission of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Scope {
     /// Create and start payments.
@@ -211,10 +212,13 @@ pub enum Scope {
     /// Manage the owner's webhook endpoints, read its deliveries.
     #[serde(rename = "account:manage")]
     AccountManage,
+    /// Refund delegated payments, if the merchant's delegation allows it.
+    #[serde(rename = "reseller:refund")]
+    ResellerRefund,
 }
 
 impl Scope {
-    /// The scopes of a merchant's key where none are named.
+    /// Default scopes of a merchant's key.
     pub const MERCHANT: [Self; 2] = [Self::PaymentsCreate, Self::PaymentsRead];
     /// All scopes that a merchant's key can have.
     pub const MERCHANT_ALL: [Self; 4] = [
@@ -223,17 +227,18 @@ impl Scope {
         Self::PaymentsRefund,
         Self::AccountManage,
     ];
-    /// The scopes of a reseller's key where none are named.
+    /// Default scopes of a reseller's key.
     pub const RESELLER: [Self; 3] = [
         Self::ResellerInvite,
         Self::ResellerPaymentsCreate,
         Self::ResellerPaymentsRead,
     ];
     /// All scopes that a reseller's key can have.
-    pub const RESELLER_ALL: [Self; 4] = [
+    pub const RESELLER_ALL: [Self; 5] = [
         Self::ResellerInvite,
         Self::ResellerPaymentsCreate,
         Self::ResellerPaymentsRead,
+        Self::ResellerRefund,
         Self::AccountManage,
     ];
 
@@ -247,40 +252,41 @@ impl Scope {
             Self::ResellerPaymentsRead => "reseller:payments:read",
             Self::PaymentsRefund => "payments:refund",
             Self::AccountManage => "account:manage",
+            Self::ResellerRefund => "reseller:refund",
         }
     }
 }
 
-/// Whose a key, or a webhook endpoint, is.
+/// Owner of a key or a webhook endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyOwner {
     Merchant(MerchantId),
     Reseller(ResellerId),
 }
 
-/// What is kept of a key.
+/// Stored form of an API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
-    /// Its handle for operators.
+    /// Id by which operators refer to the key.
     pub id: KeyId,
     /// SHA-256 of the whole key.
     pub hash: TokenHash,
     pub owner: KeyOwner,
     pub environment: Environment,
     pub scopes: Vec<Scope>,
-    /// The last four characters, for people to tell keys apart.
+    /// The key's last four characters, by which people recognize it.
     pub hint: String,
     pub created_at: Time,
-    /// From when on it is refused; a rotation sets this too.
+    /// Time at which the key expires; a rotation sets this too.
     pub expires_at: Option<Time>,
-    /// Since when it is revoked.
+    /// Time at which the key was revoked.
     pub revoked_at: Option<Time>,
-    /// When it was last seen; written now and then, so up to a minute old.
+    /// Time of the last use, up to a minute old, because it is written only now and then.
     pub last_used_at: Option<Time>,
 }
 
 impl ApiKey {
-    /// What is kept of a key that is shown now; it has no end.
+    /// Stored form of a new key without an expiry. `shown` is its full text.
     pub fn new(
         id: KeyId,
         shown: &Secret,
@@ -293,7 +299,7 @@ impl ApiKey {
         let hint = shown.get(shown.len().saturating_sub(4)..);
         Self {
             id,
-            hash: TokenHash::of(shown),
+            hash: TokenHash::hash(shown),
             owner,
             environment,
             scopes,
@@ -305,12 +311,17 @@ impl ApiKey {
         }
     }
 
-    /// Whether the key still opens anything.
+    /// Whether the key is neither revoked nor expired.
     pub fn usable(&self, now: Time) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    /// Whether the key carries a scope.
+    /// Whether the key is usable and belongs to this owner and environment.
+    pub fn usable_by(&self, owner: KeyOwner, environment: Environment, now: Time) -> bool {
+        self.usable(now) && self.owner == owner && self.environment == environment
+    }
+
+    /// Whether the key has a scope.
     pub fn allows(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
@@ -338,7 +349,7 @@ mod tests {
         for kind in TokenKind::ALL {
             let Ok(key) = kind.generate(counting());
             let (read, hash) = read_token(key.expose()).unwrap();
-            assert_eq!((read, hash), (kind, TokenHash::of(key.expose())));
+            assert_eq!((read, hash), (kind, TokenHash::hash(key.expose())));
             let body = if kind.checked() { 38 } else { 40 };
             assert_eq!(key.expose().len(), kind.prefix().len() + body);
         }

@@ -1,8 +1,8 @@
 //! Types and rules of Kassette: no I/O, no clock, no async.
 //!
-//! Everything that decides about money stands here as plain values and pure functions: what an
-//! amount is, which state may follow which, what an operator may allow, which routing answers of a
-//! module are believed. The store loads, calls, saves; the gateway sequences; neither holds a rule.
+//! All rules about money are plain values and pure functions in this crate: the form of amounts, legal state
+//! transitions, limits of what operators may allow, checks of routing results. The store loads and saves, the
+//! gateway orders the calls; neither contains a rule.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -16,6 +16,8 @@ pub mod conversation;
 pub mod decline;
 pub mod delegation;
 pub mod event;
+pub mod extras;
+pub mod funds;
 pub mod id;
 pub mod invitation;
 pub mod key;
@@ -23,16 +25,18 @@ pub mod lifecycle;
 pub mod merchant;
 pub mod method;
 pub mod money;
+pub mod movement;
 pub mod operator;
 pub mod order;
 pub mod payment;
+pub mod pending_callback;
 pub mod policy;
 pub mod provider;
+pub mod question;
 pub mod rates;
 pub mod refund;
 pub mod release;
 pub mod reseller;
-pub mod returns;
 pub mod routing;
 pub mod secret;
 pub mod setting;

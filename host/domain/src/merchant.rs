@@ -1,4 +1,4 @@
-//! A merchant as the gateway knows it.
+//! Merchants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,52 +7,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::brand::Brand;
 use crate::id::MerchantId;
+use crate::key::Environment;
 use crate::money::{Currency, Rate};
 use crate::policy::Policy;
 use crate::rates::{RateSource, RateTables, TableRef};
 use crate::site::VerifiedDomain;
 use crate::time::Time;
 
-/// A merchant with everything that decides about its payments.
+/// A merchant with all data that its payments depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merchant {
     pub id: MerchantId,
     /// Shown to payers.
     pub name: String,
-    /// Whether real processing is approved. Without it no live key is issued and no live payment
-    /// is created or started.
+    /// Whether real processing is approved. Otherwise no live key is issued, and no live payment created or
+    /// started.
     pub live_approved: bool,
-    /// Its own rates, US dollars per unit, with the time each was set: they go before a source's.
+    /// Its own rates, US dollars per unit, with the time each was set: they take precedence over sources.
     pub rates: BTreeMap<Currency, SetRate>,
     /// Routing and risk.
     pub policy: Policy,
-    /// How its pages look.
+    /// Appearance of its pages.
     pub brand: Brand,
     /// Shop domains under which return URLs are accepted.
     pub domains: Vec<VerifiedDomain>,
     pub created_at: Time,
 }
 
-/// A rate and when it was set.
+/// A rate and the time at which it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetRate {
     pub rate: Rate,
     pub at: Time,
 }
 
-/// A rate that is known for a merchant, and where it comes from.
+/// A known rate for a merchant, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
     /// US dollars per unit.
     pub rate: Rate,
-    /// Whose it is; none where it is the merchant's own, or that of the US dollar.
+    /// `None` for the merchant's own rate and for the US dollar.
     pub source: Option<RateSource>,
-    /// When it was set, or of when its source says it is.
+    /// Time at which the merchant's rate was set, or the source's date.
     pub at: Time,
 }
 
 impl Quote {
-    /// The source's table that it was made from.
+    /// The source's table from which the rate was computed.
     pub fn table(&self) -> Option<TableRef> {
         let date = self.at;
         self.source.map(|source| TableRef { source, date })
@@ -60,17 +61,29 @@ impl Quote {
 }
 
 impl Merchant {
-    /// Most verified domains of one merchant: a merchant's record stays small.
+    /// Maximum number of verified domains of a merchant, to keep its record small.
     pub const MAX_DOMAINS: usize = 64;
 
-    /// The rate to convert with now: of those that are known the first that is not too old.
+    /// Default maximum age of a source's rate, if the policy does not set one: a file without updates is a
+    /// mistake.
+    pub const SOURCE_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+    /// Whether it may have keys, and create and start payments, in an environment.
+    pub const fn may_use(&self, environment: Environment) -> bool {
+        match environment {
+            Environment::Test => true,
+            Environment::Live => self.live_approved,
+        }
+    }
+
+    /// The rate to convert with now: the first known rate that is not too old. `None` if there is none.
     pub fn usable_rate(&self, currency: Currency, now: Time, tables: &RateTables) -> Option<Quote> {
         let mut quotes = self.quotes(currency, now, tables);
         quotes.find(|quote| self.is_fresh(quote, now))
     }
 
-    /// The rates that are known for a currency, whatever their age, in the order in which they are
-    /// preferred: the merchant's own, then each source's, less the margin. US dollars are 1 and never age.
+    /// All known rates for a currency, regardless of age, in order of preference: the merchant's own, then each
+    /// source's, less the margin. The US dollar has the rate 1, which never expires.
     pub fn quotes<'a>(
         &'a self,
         currency: Currency,
@@ -88,19 +101,20 @@ impl Merchant {
         });
         let margin = self.policy.fx_margin.unwrap_or_default();
         let sources = tables.values().filter_map(move |table| {
-            let TableRef { source, date } = table.of();
             Some(Quote {
                 rate: table.rate(currency, margin)?,
-                source: Some(source),
-                at: date,
+                source: Some(table.reference().source),
+                at: table.date(currency),
             })
         });
         own.into_iter().chain(sources)
     }
 
-    /// Whether a rate is not older than the policy allows.
+    /// Whether a rate is not older than the policy allows. Without a limit in the policy, a source's rate expires
+    /// after [`Self::SOURCE_MAX_AGE`], and the merchant's own never.
     pub fn is_fresh(&self, quote: &Quote, now: Time) -> bool {
-        let oldest = self.policy.fx_max_age_seconds.map(Duration::from_secs);
+        let allowed = self.policy.fx_max_age_seconds.map(Duration::from_secs);
+        let oldest = allowed.or(quote.source.map(|_| Self::SOURCE_MAX_AGE));
         oldest.is_none_or(|oldest| now.since(quote.at) <= oldest)
     }
 }
@@ -149,7 +163,7 @@ mod tests {
         of.iter().map(table).collect()
     }
 
-    /// The rate and whose it is.
+    /// The rate and its source.
     fn used(
         merchant: &Merchant,
         currency: Currency,
@@ -175,6 +189,27 @@ mod tests {
             Some(("1".into(), None))
         );
         assert!(!usable(&merchant, Currency::GBP, 161));
+    }
+
+    #[test]
+    fn a_sources_rate_is_not_used_after_a_week_unless_the_policy_allows_it() {
+        const WEEK: u64 = 7 * 24 * 3600;
+        let mut merchant = merchant();
+        merchant.rates.clear();
+        let tables = tables(&[(RateSource::File, 200, &[(Currency::EUR, "1.1")])]);
+        let used = |merchant: &Merchant, now| used(merchant, Currency::EUR, now, &tables);
+        assert!(used(&merchant, 200 + WEEK).is_some());
+        assert_eq!(used(&merchant, 201 + WEEK), None);
+        merchant.policy.fx_max_age_seconds = Some(2 * WEEK);
+        assert!(used(&merchant, 201 + WEEK).is_some());
+    }
+
+    #[test]
+    fn a_rate_jumps_by_more_than_a_fifth() {
+        let jumps = |new: &str, old: &str| rate(new).jumps_from(rate(old));
+        assert!(!jumps("1.2", "1") && !jumps("0.8", "1"));
+        assert!(jumps("1.2000000001", "1") && jumps("0.7999999999", "1"));
+        assert!(jumps("108", "1.08") && jumps("9999999999", "0.0000000001"));
     }
 
     #[test]
@@ -207,7 +242,7 @@ mod tests {
             Some(("1.3".into(), Some(RateSource::Ecb)))
         );
         merchant.policy.fx_max_age_seconds = Some(150);
-        // Too old is as good as missing: its own of 100 gives way.
+        // A rate that is too old counts as missing: the merchant's own, set at time 100, is skipped.
         assert_eq!(
             used(&merchant, Currency::EUR),
             Some(("1.1".into(), Some(RateSource::File)))

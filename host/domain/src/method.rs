@@ -1,4 +1,4 @@
-//! Payment methods: the ten of the specification, and any other that there is a module for.
+//! Payment methods: the ten of the specification, and any other that has a module.
 
 use std::fmt;
 
@@ -31,19 +31,19 @@ pub enum MethodId {
     UpiImps,
     /// `interac`
     Interac,
-    /// One that the specification does not name: it is there where a module for it is.
+    /// A method that the specification does not name; available if it has a module.
     Other(OtherId),
 }
 
-/// Bytes of the longest wire id.
+/// Maximum length of a wire id, in bytes.
 const LONGEST: usize = 32;
 
-/// The wire id of a method beside the ten: 2 to 32 lower-case letters, digits and underscores, of which the
-/// first is a letter.
+/// Wire id of a method outside the specification: 2 to 32 lower-case letters, digits and underscores, starting
+/// with a letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OtherId {
-    /// Zeros fill it up.
+    /// Padded with zero bytes.
     text: [u8; LONGEST],
 }
 
@@ -87,7 +87,7 @@ impl fmt::Debug for OtherId {
 }
 
 impl MethodId {
-    /// Those of the specification, in its order.
+    /// The methods of the specification, in its order.
     pub const SPECIFIED: [Self; 10] = [
         Self::CreditCard,
         Self::Paypal,
@@ -118,7 +118,7 @@ impl MethodId {
         }
     }
 
-    /// Reads a wire id: of one of the ten, or of any other method that there may be a module for.
+    /// Parses the wire id of a method in the specification or of any other.
     pub fn parse(text: &str) -> Option<Self> {
         let specified = Self::SPECIFIED.into_iter();
         let mut specified = specified.filter(|method| method.as_str() == text);
@@ -127,12 +127,13 @@ impl MethodId {
             .or_else(|| OtherId::parse(text).map(Self::Other))
     }
 
-    /// Whether the specification names it.
+    /// Whether the specification names the method.
     pub const fn is_specified(self) -> bool {
         !matches!(self, Self::Other(_))
     }
 
-    /// The one currency that the specification fixes for a method, whatever its module says.
+    /// The only currency that the specification allows for the method, regardless of its module. `None` if it does
+    /// not fix one.
     pub const fn fixed_currency(self) -> Option<Currency> {
         match self {
             Self::UpiImps => Some(Currency::INR),
@@ -142,8 +143,8 @@ impl MethodId {
     }
 }
 
-/// As its wire id where people read it. Rows hold one of the ten by its number, as they did before there
-/// were others.
+/// Serializes the wire id in human-readable formats. Stored rows contain one of the ten as its number, as they did
+/// before other methods existed.
 impl Serialize for MethodId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match serializer.is_human_readable() {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! currencies {
     ($($code:ident),+) => {
-        /// A supported invoice currency, ISO 4217. Each is counted in hundredths on this
-        /// interface (the specification: "two decimal places").
+        /// A supported invoice currency, ISO 4217. The interface counts each in hundredths (specification: "two
+        /// decimal places").
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Currency { $(
             #[doc = concat!("`", stringify!($code), "`")]
@@ -17,7 +17,7 @@ macro_rules! currencies {
         ),+ }
 
         impl Currency {
-            /// All of them, in the order of the specification.
+            /// All currencies, in the order of the specification.
             pub const ALL: [Self; 21] = [$(Self::$code),+];
 
             /// The three capital letters.
@@ -34,7 +34,7 @@ currencies!(
 );
 
 impl Currency {
-    /// Reads a code exactly as listed; lower case is not a code.
+    /// Parses a code exactly as listed. `None` for any other text, including lower case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -48,17 +48,17 @@ impl fmt::Display for Currency {
     }
 }
 
-/// Hundredths of some currency.
+/// An amount in hundredths of a currency.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Minor(pub u64);
 
-/// Why a text is not an amount.
+/// Reason why a text is not an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnAmount {
-    /// Not the grammar of the interface.
+    /// The text does not match the grammar of the interface.
     #[error(
         "must be a decimal with exactly two decimal places, at most ten digits before the point, such as \"49.90\""
     )]
@@ -68,7 +68,23 @@ pub enum NotAnAmount {
 }
 
 impl Minor {
-    /// Reads `^(0|[1-9][0-9]{0,9})\.[0-9]{2}$`, zero included (limits and prices may be zero).
+    pub const ZERO: Self = Self(0);
+
+    /// The sum; saturates at `u64::MAX`.
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference; saturates at zero.
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    pub(crate) const fn add(&mut self, other: Self) {
+        *self = self.plus(other);
+    }
+
+    /// Parses `^(0|[1-9][0-9]{0,9})\.[0-9]{2}$`. Zero is accepted, because limits and prices may be zero.
     ///
     /// # Errors
     /// [`NotAnAmount::Form`] for any other text.
@@ -85,10 +101,10 @@ impl Minor {
         Ok(Self(number(whole)? * 100 + number(cents)?))
     }
 
-    /// Reads an invoice amount: the grammar of [`Minor::parse`], greater than zero.
+    /// Parses an invoice amount: the grammar of [`Minor::parse`], greater than zero.
     ///
     /// # Errors
-    /// What stands in the way, in words for the caller.
+    /// The reason, in a text for the caller.
     pub fn parse_positive(text: &str) -> Result<Self, NotAnAmount> {
         match Self::parse(text)? {
             Self(0) => Err(NotAnAmount::Zero),
@@ -103,7 +119,7 @@ impl fmt::Display for Minor {
     }
 }
 
-/// An amount of one currency.
+/// An amount in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Money {
     /// Hundredths.
@@ -117,7 +133,7 @@ impl fmt::Display for Money {
     }
 }
 
-/// Most decimals of a rate.
+/// Maximum number of decimals of a rate.
 const PLACES: u32 = 10;
 
 /// US dollars per unit of a currency, positive, up to ten decimals.
@@ -125,7 +141,7 @@ const PLACES: u32 = 10;
 #[serde(transparent)]
 pub struct Rate(Decimal);
 
-/// Why a text is not a rate.
+/// The text is not a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a positive decimal of US dollars per unit with at most ten decimals, such as \"1.08\""
@@ -133,13 +149,13 @@ pub struct Rate(Decimal);
 pub struct NotARate;
 
 impl Rate {
-    /// What the US dollar is worth.
+    /// The rate of the US dollar.
     pub const ONE: Self = Self(Decimal::ONE);
 
-    /// Reads a rate: positive, at most ten digits before and ten after the point.
+    /// Parses a rate: positive, at most ten digits before and ten after the point.
     ///
     /// # Errors
-    /// [`NotARate`] for anything else, exponents and signs included.
+    /// [`NotARate`] for any other text, including exponents and signs.
     pub fn parse(text: &str) -> Result<Self, NotARate> {
         let decimal = plain(text).ok_or(NotARate)?;
         Self::within(decimal).ok_or(NotARate)
@@ -150,8 +166,8 @@ impl Rate {
         fits.then_some(Self(decimal))
     }
 
-    /// `self ÷ divisor × (1 − margin)`, rounded once, half-even to ten decimals; none where that is no rate,
-    /// such as 0.
+    /// `self ÷ divisor × (1 − margin)`, rounded once, half-even to ten decimals. `None` if the result is not a
+    /// rate, such as 0.
     pub fn crossed(self, divisor: Self, margin: Margin) -> Option<Self> {
         let left = Decimal::ONE.checked_sub(margin.0)?;
         let exact = self.0.checked_mul(left)?.checked_div(divisor.0)?;
@@ -159,14 +175,23 @@ impl Rate {
         Self::within(rounded.normalize())
     }
 
-    /// The shortest rate by which an amount becomes so many US cents.
+    /// Whether the rate is more than 20 % above or below an earlier one, which suggests a mistake rather than a
+    /// market move.
+    pub fn jumps_from(self, earlier: Self) -> bool {
+        let change = self.0.max(earlier.0) - self.0.min(earlier.0);
+        let five_times = change.checked_mul(Decimal::from(5));
+        five_times.is_none_or(|five_times| five_times > earlier.0)
+    }
+
+    /// The shortest rate that converts `amount` into exactly `usd` US cents. `None` if ten decimals do not
+    /// suffice.
     pub fn implied(amount: Minor, usd: Minor) -> Option<Self> {
         let exact = Decimal::from(usd.0).checked_div(Decimal::from(amount.0))?;
         let mut rounded = (0..=10).map(|places| Self(exact.round_dp(places)));
         rounded.find(|rate| rate.usd(amount) == Some(usd))
     }
 
-    /// `amount × rate` rounded half-even to two decimals; none where it rounds to 0.00 or does not fit.
+    /// `amount × rate` in US cents, rounded half-even. `None` if it rounds to 0.00 or does not fit.
     pub fn usd(self, amount: Minor) -> Option<Minor> {
         let cents = Decimal::from(amount.0).checked_mul(self.0)?;
         let cents = cents
@@ -182,19 +207,19 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Digits and at most one point, with at most ten decimals.
+/// Parses digits with at most one point and at most ten decimals.
 fn plain(text: &str) -> Option<Decimal> {
     let is_plain = text.len() <= 21 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let decimal = Decimal::from_str_exact(text).ok()?;
     (is_plain && decimal.scale() <= PLACES).then_some(decimal)
 }
 
-/// The share of a source's rate that is kept back from a merchant: from 0, less than 1.
+/// The share by which a merchant's rate is lower than the source's rate: from 0, less than 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Margin(Decimal);
 
-/// Why a text is not a margin.
+/// The text is not a margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a share from 0 to less than 1 with at most ten decimals, such as \"0.015\" for 1.5 %"
@@ -202,13 +227,13 @@ pub struct Margin(Decimal);
 pub struct NotAMargin;
 
 impl Margin {
-    /// The whole rate is the merchant's.
+    /// No margin: the merchant gets the source's rate.
     pub const NONE: Self = Self(Decimal::ZERO);
 
-    /// Reads a margin.
+    /// Parses a margin.
     ///
     /// # Errors
-    /// [`NotAMargin`] for anything else, exponents and signs included.
+    /// [`NotAMargin`] for any other text, including exponents and signs.
     pub fn parse(text: &str) -> Result<Self, NotAMargin> {
         let share = plain(text).filter(|share| *share < Decimal::ONE);
         share.map(Self).ok_or(NotAMargin)
@@ -221,11 +246,21 @@ impl fmt::Display for Margin {
     }
 }
 
-/// One percent of `usd`, half-even: what the platform charges for a completed live payment.
+/// The platform's fee for a completed live payment: one percent of `usd`, rounded half-even.
 pub fn platform_fee(usd: Minor) -> Minor {
-    let (quotient, rest) = (usd.0 / 100, usd.0 % 100);
-    let up = rest > 50 || (rest == 50 && quotient % 2 == 1);
-    Minor(quotient + u64::from(up))
+    proportion(usd, Minor(1), Minor(100))
+}
+
+/// `amount × part ÷ whole`, half-even; zero if `whole` is zero.
+pub fn proportion(amount: Minor, part: Minor, whole: Minor) -> Minor {
+    let whole = u128::from(whole.0);
+    if whole == 0 {
+        return Minor::ZERO;
+    }
+    let product = u128::from(amount.0) * u128::from(part.0);
+    let (quotient, rest) = (product / whole, product % whole);
+    let up = rest * 2 > whole || (rest * 2 == whole && quotient % 2 == 1);
+    Minor(u64::try_from(quotient + u128::from(up)).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -310,9 +345,9 @@ mod tests {
             crossed.map(|rate| rate.to_string())
         };
         assert_eq!(crossed("1.0823", "1", "0").as_deref(), Some("1.0823"));
-        // 0.00000000005 lies in the middle: to the even 0, which is no rate.
+        // 0.00000000005 is a tie: it rounds to the even 0, which is not a rate.
         assert_eq!(crossed("0.0000000001", "2", "0"), None);
-        // 0.00000000015 to the even 2, and 0.00000000025 too.
+        // 0.00000000015 rounds to the even 2, and so does 0.00000000025.
         assert_eq!(
             crossed("0.0000000003", "2", "0").as_deref(),
             Some("0.0000000002")
@@ -321,7 +356,7 @@ mod tests {
             crossed("0.0000000005", "2", "0").as_deref(),
             Some("0.0000000002")
         );
-        // Rounded before the margin too, it would be 0.0000000001.
+        // If it were also rounded before the margin, it would be 0.0000000001.
         assert_eq!(
             crossed("0.0000000005", "2", "0.4").as_deref(),
             Some("0.0000000002")
@@ -355,7 +390,7 @@ mod tests {
             }
         }
 
-        /// Against whole numbers.
+        /// Compares with integer arithmetic.
         #[test]
         fn a_crossed_rate_is_the_exact_one_half_even_to_ten_decimals(
             dividend in 1_u64..10_000_000_000,

@@ -1,37 +1,40 @@
-//! What a merchant says of an order: reference, idempotency key, the payer's e-mail.
+//! Texts of a payment request: order reference, idempotency key, payer's e-mail address.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
-use crate::text::{is_bidi_control, shows};
+use crate::text::{is_blank, shows, steers};
 
-/// Why a text of the request is refused; the words are for the caller.
+/// Reason why a text of a request is rejected; the messages are for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadText {
     /// Too short or too long, counted in Unicode scalar values.
     #[error("must be {least}-{most} characters long")]
     Length {
-        /// Fewest characters.
+        /// Minimum.
         least: usize,
-        /// Most characters.
+        /// Maximum.
         most: usize,
     },
-    /// Nothing that a reader sees.
+    /// No visible character.
     #[error("must have a character that shows")]
     Blank,
+    /// A blank character at the start or end.
+    #[error("must begin and end with a character that shows")]
+    Surrounded,
     /// A control or text-direction character.
     #[error("must not contain control or text-direction characters")]
     Control,
-    /// A character outside of the pattern.
+    /// A character outside the pattern.
     #[error("may only contain letters, digits and the characters . _ : -")]
     Pattern,
     #[error("must be a valid e-mail address of at most 254 characters")]
     Email,
 }
 
-fn within(text: &str, least: usize, most: usize) -> Result<(), BadText> {
+pub(crate) fn within(text: &str, least: usize, most: usize) -> Result<(), BadText> {
     // A scalar value takes at most four bytes: the first test bounds the second's work.
     let fits = text.len() <= most * 4 && (least..=most).contains(&text.chars().count());
     if fits {
@@ -49,7 +52,7 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
-            /// The text as it was sent.
+            /// The text as sent.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -64,7 +67,7 @@ macro_rules! text {
 }
 
 text! {
-    /// The merchant's order reference, shown to the customer: 1-150 characters, kept exactly.
+    /// The merchant's order reference, shown to the customer: 1-150 characters, not normalized.
     OrderId
 }
 text! {
@@ -76,13 +79,13 @@ text! {
     ClientRef
 }
 
-/// Whether a text of 1 to `most` characters can be shown to a payer in one line.
+/// Checks that a text of 1 to `most` characters can be shown to a payer on one line.
 ///
 /// # Errors
-/// Blank, too long, or with control or bidi characters.
+/// The text is blank, too long, or contains control or bidi characters.
 pub fn shown_in_a_line(text: &str, most: usize) -> Result<(), BadText> {
     within(text, 1, most)?;
-    if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
+    if text.chars().any(steers) {
         return Err(BadText::Control);
     }
     if !shows(text) {
@@ -91,8 +94,25 @@ pub fn shown_in_a_line(text: &str, most: usize) -> Result<(), BadText> {
     Ok(())
 }
 
+/// Checks that a text of 1 to `most` characters can be a name, an actor or a reason: it can be shown on one line,
+/// and blanks around it cannot make it differ from a text that looks the same.
+///
+/// # Errors
+/// The text is blank, too long, contains control or bidi characters, or has blanks around it.
+pub fn is_name(text: &str, most: usize) -> Result<(), BadText> {
+    shown_in_a_line(text, most)?;
+    // An emoji may end with a character that selects its glyph.
+    let ends_emoji = |c: char| matches!(c, '\u{FE0F}' | '\u{E007F}');
+    let begins_blank = text.starts_with(is_blank);
+    let ends_blank = text.ends_with(|c| is_blank(c) && !ends_emoji(c));
+    if begins_blank || ends_blank {
+        return Err(BadText::Surrounded);
+    }
+    Ok(())
+}
+
 impl OrderId {
-    /// Reads an order reference.
+    /// Parses an order reference.
     ///
     /// # Errors
     /// See [`shown_in_a_line`].
@@ -112,10 +132,10 @@ fn plain(text: &str) -> Result<(), BadText> {
 }
 
 impl IdempotencyKey {
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// Wrong length or a character outside of the pattern.
+    /// Wrong length or a character outside the pattern.
     pub fn parse(text: &str) -> Result<Self, BadText> {
         within(text, 8, 190)?;
         plain(text)?;
@@ -124,10 +144,10 @@ impl IdempotencyKey {
 }
 
 impl ClientRef {
-    /// Reads a reference.
+    /// Parses a reference.
     ///
     /// # Errors
-    /// Wrong length or a character outside of the pattern.
+    /// Wrong length or a character outside the pattern.
     pub fn parse(text: &str) -> Result<Self, BadText> {
         within(text, 1, 190)?;
         plain(text)?;
@@ -135,16 +155,16 @@ impl ClientRef {
     }
 }
 
-/// A payer's e-mail address: personal, so it is sealed at rest and never printed.
+/// A payer's e-mail address: personal data, so it is encrypted at rest and never printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Email(Secret);
 
 impl Email {
-    /// Longest address (RFC 5321, 4.5.3.1.3, less the brackets).
+    /// Maximum length of an address, in bytes (RFC 5321, 4.5.3.1.3, without the brackets).
     pub const MAX: usize = 254;
 
-    /// Reads an address by the form rule of the WHATWG ("valid e-mail address").
+    /// Parses an address by the WHATWG's rule ("valid e-mail address").
     ///
     /// # Errors
     /// [`BadText::Email`].
@@ -158,9 +178,21 @@ impl Email {
         Ok(Self(Secret::new(text)))
     }
 
-    /// The address, for the one place that needs it.
+    /// Returns the address, for the one place that needs it.
     pub fn expose(&self) -> &str {
         self.0.expose()
+    }
+
+    /// The address's mailbox at most e-mail providers: in lower case, without `+…` before the `@`.
+    pub fn mailbox(&self) -> String {
+        let address = self.expose().to_ascii_lowercase();
+        match address.split_once('@') {
+            Some((local, host)) => {
+                let name = local.split('+').next().filter(|name| !name.is_empty());
+                format!("{}@{host}", name.unwrap_or(local))
+            }
+            None => address,
+        }
     }
 }
 
@@ -177,6 +209,28 @@ pub(crate) fn is_label(label: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_begins_and_ends_with_what_shows() {
+        for name in ["a", "Shop Seven", "Zoë's", "日本", "Shop ❤\u{FE0F}", "-"] {
+            assert_eq!(is_name(name, 20), Ok(()), "{name:?}");
+        }
+        for name in [
+            " root",
+            "root ",
+            "\u{A0}root",
+            "root\u{200B}",
+            "\u{3164}root",
+            "root\u{2800}",
+        ] {
+            assert_eq!(is_name(name, 20), Err(BadText::Surrounded), "{name:?}");
+        }
+        for name in ["a\nb", "a\u{202E}b", "\u{2066}a", "a\u{7}"] {
+            assert_eq!(is_name(name, 20), Err(BadText::Control), "{name:?}");
+        }
+        assert_eq!(is_name(" ", 20), Err(BadText::Blank));
+        assert!(is_name("", 20).is_err() && is_name("aa", 1).is_err());
+    }
 
     #[test]
     fn an_order_reference_is_kept_exactly() {

@@ -1,4 +1,4 @@
-//! What a merchant's operator allows: methods, accounts, limits, risk.
+//! A merchant's policy, set by operators: methods, accounts, limits, risk.
 
 use std::collections::BTreeMap;
 
@@ -9,51 +9,52 @@ use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Margin, Minor};
 
-/// A merchant's routing and risk policy. No reseller can loosen any of it.
+/// A merchant's routing and risk policy. No reseller can loosen it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Per method; one that is absent is enabled in test and disabled in live, unless the profile
-    /// says otherwise.
+    /// Policy by method. An absent method is enabled in test and disabled in live, unless the profile differs.
     pub methods: BTreeMap<MethodId, MethodPolicy>,
     /// Whether a start may name its `provider_id`.
     pub provider_choice: bool,
-    /// Payments over it are refused, US cents.
+    /// Maximum amount of a payment, in US cents.
     pub max_usd: Option<Minor>,
-    /// Payments over it go to review before capture, US cents.
+    /// Amount above which payments go to review before capture, in US cents.
     pub review_over_usd: Option<Minor>,
-    /// Oldest usable rate, seconds; unset: no limit.
+    /// Maximum age of a rate, in seconds. `None`: no limit for the merchant's own rates, the default for sources.
     pub fx_max_age_seconds: Option<u64>,
-    /// Kept back of the rates that come from a source; unset: nothing. Stores keep it beside the rest of
-    /// the policy, because their records from before it have none.
+    /// Margin subtracted from rates of sources. `None`: no margin. Stores keep it next to the rest of the policy,
+    /// because older records do not contain it.
     #[serde(skip)]
     pub fx_margin: Option<Margin>,
-    /// Requests that the merchant's keys may make; unset: the configured default.
+    /// Rate limit of the merchant's keys. `None`: the configured default.
     pub rate_limit: Option<RateLimit>,
+    /// Whether the platform credits its fee in proportion to refunds.
+    pub platform_fee_refundable: bool,
 }
 
-/// What a merchant's policy says of one method.
+/// A merchant's policy for one method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodPolicy {
     /// Whether it may be used at all.
     pub enabled: bool,
-    /// Accounts that may take it; none: all of them.
+    /// Allowed accounts. `None`: all.
     pub providers: Option<Vec<AccountId>>,
-    /// Smallest payment in US cents, against `usd_amount`.
+    /// Minimum payment in US cents, compared with `usd_amount`.
     pub min: Option<Minor>,
-    /// Largest payment in US cents.
+    /// Maximum payment in US cents.
     pub max: Option<Minor>,
 }
 
-/// Why a merchant's policy does not let a method take a payment.
+/// Reason why a merchant's policy does not allow a method for a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Disallowed {
-    /// It does not name the method, which live payments need.
+    /// It does not contain the method, as required for live payments.
     #[error("the merchant's policy does not enable it for live payments")]
     Absent,
-    /// It switches the method off.
+    /// It disables the method.
     #[error("the merchant's policy switches it off")]
     Disabled,
-    /// The amount is outside of its limits for the method.
+    /// The amount is outside its limits for the method.
     #[error("the amount is outside of the limits in USD of the merchant's policy")]
     Amount,
 }
@@ -61,9 +62,9 @@ pub enum Disallowed {
 /// A token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateLimit {
-    /// Requests a second in the long run.
+    /// Sustained requests per second.
     pub per_second: u32,
-    /// Requests at once.
+    /// Maximum number of requests at once.
     pub burst: u32,
 }
 
@@ -77,12 +78,13 @@ impl Default for RateLimit {
 }
 
 impl Policy {
-    /// Whether a method may take a payment of `usd` (none: only browsing, limits not applied).
+    /// Checks that a method may take a payment of `usd` US cents. `None`: the payer only browses, so limits do not
+    /// apply.
     ///
-    /// `live_default` says what an absent method means in live: false but under `dev`.
+    /// `live_default` is the meaning of an absent method in live: false except under `dev`.
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason why it may not.
     pub fn allows(
         &self,
         method: MethodId,
@@ -112,12 +114,12 @@ impl Policy {
             .is_none_or(|allowed| allowed.contains(account))
     }
 
-    /// Whether the amount is beyond what the merchant takes at all.
+    /// Whether the amount exceeds the merchant's maximum.
     pub fn refuses(&self, usd: Minor) -> bool {
         self.max_usd.is_some_and(|most| usd > most)
     }
 
-    /// Whether a person has to look before the money is taken.
+    /// Whether a review is required before the capture.
     pub fn wants_review(&self, usd: Minor) -> bool {
         self.review_over_usd.is_some_and(|most| usd > most)
     }

@@ -1,4 +1,4 @@
-//! What is said between the host and a provider's module, in terms of the domain.
+//! Requests and results exchanged with provider modules, in terms of the domain.
 //!
 //! The types mirror the interface `payments` of the plugin contract; the runtime converts.
 
@@ -16,7 +16,7 @@ use crate::secret::Secret;
 use crate::setting::SettingSpec;
 use crate::time::Time;
 
-/// What a provider's module says it is.
+/// A provider module's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderDescription {
     /// The module's name, the second half of its slot.
@@ -25,22 +25,24 @@ pub struct ProviderDescription {
     pub label: String,
     /// The module's own version, for people.
     pub version: String,
-    /// Methods that it can take, each with its currencies; an empty list means any.
+    /// Supported methods, each with its currencies.
     pub services: Vec<Service>,
-    /// Settings it knows.
+    /// Known settings.
     pub settings: Vec<SettingSpec>,
-    /// Secrets it uses.
+    /// Secrets that the module uses.
     pub secrets: Vec<SecretSpec>,
     /// Names of tokens that it obtains at run time.
     pub tokens: Vec<String>,
 }
 
-/// A payment method that a module can take.
+/// A payment method that a module supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub method: MethodId,
-    /// Currencies it takes it in; empty means any.
+    /// Supported currencies; empty means any.
     pub currencies: Vec<Currency>,
+    /// Minimum amounts that the provider documents.
+    pub minimums: Vec<(Currency, Minor)>,
 }
 
 /// A secret that an operator provides.
@@ -48,15 +50,15 @@ pub struct Service {
 pub struct SecretSpec {
     /// Kebab-case name.
     pub name: String,
-    /// What it is and where it is found.
+    /// Purpose, and where the operator finds it.
     pub help: String,
-    /// Whether an account without it is refused.
+    /// Whether an account without it is rejected.
     pub required: bool,
-    /// How the vendor writes the key for signatures.
+    /// Encoding of the key, for signatures.
     pub encoding: Encoding,
 }
 
-/// Vendors write keys with and without padding, and some with loose last bits.
+/// Providers write keys with and without padding, and some with non-zero trailing bits.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -64,7 +66,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// How a key is written down.
+/// Text encoding of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The bytes of the text itself.
@@ -75,7 +77,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The key that a secret stands for; none where it is empty or not written like this: every stranger
+    /// Decodes a secret into its key. `None` if the encoding is wrong, or if the key is empty, because anyone
     /// could sign with an empty key.
     pub fn key(self, secret: &Secret) -> Option<Zeroizing<Vec<u8>>> {
         let text = secret.expose();
@@ -91,7 +93,7 @@ impl Encoding {
         (!bytes.is_empty()).then(|| Zeroizing::new(bytes))
     }
 
-    /// What a secret has to be, for operators.
+    /// Required form of a secret, for operators.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Text => "a text that is not empty",
@@ -108,37 +110,37 @@ pub struct AccountFacts {
     pub environment: Environment,
     /// The time of the call.
     pub now: Time,
-    /// Where the vendor sends its notices.
+    /// URL to which the provider sends callbacks.
     pub callback_url: String,
     /// Everything under `[settings]`.
     pub settings: Vec<(String, String)>,
 }
 
-/// One try to be paid, as a module sees it.
+/// An attempt, as passed to a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptFacts {
-    /// Idempotency key and merchant's reference at the vendor.
+    /// Idempotency key and merchant's reference at the provider.
     pub id: AttemptId,
     pub method: MethodId,
-    /// What is to be paid, exactly.
+    /// The exact amount to be paid.
     pub due: Money,
     /// The merchant's order reference.
     pub order: String,
     /// The merchant's name.
     pub merchant: String,
-    /// Where the payer's browser goes after paying.
+    /// URL to which the payer returns after paying.
     pub return_url: String,
-    /// Where it goes after giving up.
+    /// URL to which the payer returns after giving up.
     pub cancel_url: String,
     /// The payer need not be able to pay after this.
     pub expires: Time,
-    /// What is known of the payer.
+    /// Known data of the payer.
     pub payer: Payer,
     /// Answers to earlier questions, by name.
     pub answers: Vec<(String, Secret)>,
 }
 
-/// What is known of the payer.
+/// Known data of the payer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payer {
     pub email: Option<Secret>,
@@ -150,58 +152,58 @@ pub struct Payer {
     pub country: Option<String>,
 }
 
-/// How a start went on.
+/// Result of a successful start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Started {
-    /// The vendor has the payment.
+    /// The provider has the payment.
     Open(Open),
     /// Nothing was created; ask the payer and start again.
     Ask(Vec<Question>),
 }
 
-/// A payment that waits for the payer at the vendor.
+/// A payment that waits for the payer at the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// The vendor's id for it, unique in the account, at most 255 bytes.
+    /// The provider's id for the payment, unique in the account, at most 255 bytes.
     pub reference: String,
-    /// What the payer does next.
+    /// The payer's next action.
     pub action: PayerAction,
-    /// When the vendor stops accepting payment.
+    /// Time at which the provider stops accepting payment.
     pub until: Option<Time>,
 }
 
-/// What the payer does next.
+/// The payer's next action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PayerAction {
     /// Go to this address.
     Redirect(String),
-    /// The same by a posted form.
+    /// Go to this address by a posted form.
     Post {
-        /// Where the form goes.
+        /// URL that the form is posted to.
         url: String,
         /// Names and values.
         fields: Vec<(String, String)>,
     },
     /// Stay: our page shows this and waits for a report.
     Show(Instructions),
-    /// Our page asks this, then starts again.
+    /// Our page asks these questions, then starts again.
     Ask(Vec<Question>),
 }
 
-/// Shown to the payer; plain text but for `link`.
+/// Instructions shown to the payer; plain text except `link`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instructions {
-    /// What to do, in a sentence.
+    /// The instruction, in one sentence.
     pub text: String,
     /// Labels and values to copy.
     pub details: Vec<(String, String)>,
-    /// What the QR code holds.
+    /// Contents of the QR code.
     pub qr: Option<String>,
-    /// What opens an app.
+    /// Link that opens an app.
     pub link: Option<String>,
 }
 
-/// One thing to ask the payer.
+/// A question to the payer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// Key of the answer, kebab-case.
@@ -209,13 +211,13 @@ pub struct Question {
     /// Shown to the payer.
     pub label: String,
     pub kind: QuestionKind,
-    /// Whether an answer is needed.
+    /// Whether an answer is required.
     pub required: bool,
     /// Value and label of each choice.
     pub choices: Vec<(String, String)>,
 }
 
-/// The kind of input; decides keyboard, check and autofill.
+/// The kind of input; determines keyboard, validation and autofill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QuestionKind {
     Text,
@@ -226,44 +228,53 @@ pub enum QuestionKind {
     Choice,
 }
 
-/// Why there is no payment. The texts are for the operator.
+/// Failure of a start. The texts are for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartFailure {
-    /// Surely nothing was created: go on to the next account.
+    /// Nothing was created: try the next account.
     Unavailable(String),
-    /// The vendor will not take this payment; surely nothing was created.
+    /// The method or the currency is not activated at the account; nothing was created.
+    NotActivated(String),
+    /// The provider has the payment, but the account does not send payers to the page's host: close the payment.
+    PageRefused {
+        /// The provider's id for the payment.
+        reference: String,
+        /// The page's host, or the error in its address.
+        page: String,
+    },
+    /// The payer's bank or the provider's risk check declined; nothing was created.
     Declined(String),
-    /// It may exist.
+    /// The payment may exist.
     Uncertain(String),
 }
 
-/// Where a payment stands at the vendor.
+/// Status of a payment at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum VendorStatus {
+pub enum ProviderStatus {
     /// Waiting for the payer.
     Pending,
-    /// Paid or authorised, not yet captured.
+    /// Paid or authorized, not yet captured.
     Processing,
     /// Paid, waiting for proof.
     VerificationPending,
-    /// A person has to look.
+    /// A person must decide.
     Review,
-    /// The money is taken.
+    /// The money is captured.
     Completed,
-    /// Over, nothing taken and nothing that still could be.
+    /// Ended: nothing was captured, and nothing can be any longer.
     Declined,
-    /// Over for good, with no new try.
+    /// Ended permanently, with no further attempt.
     Failed,
-    /// Called off at the vendor; treated as declined.
+    /// Cancelled by the payer at the provider.
     Cancelled,
-    /// The vendor closed it for lack of payment.
+    /// The provider closed it for lack of payment.
     Expired,
-    /// The money is taken, more than was due, as the scheme allows; kept as completed.
+    /// More than the due amount is captured, as the scheme allows; treated as completed.
     Overpaid,
 }
 
-impl VendorStatus {
+impl ProviderStatus {
     /// The name in timelines.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -281,69 +292,83 @@ impl VendorStatus {
     }
 }
 
-/// Whether the money is safe, as the vendor's payment-level API tells.
+/// Whether the money is safe, according to the provider's payment-level API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum VendorSettlement {
-    /// Not known to be.
+pub enum ProviderSettlement {
+    /// Not known yet.
     Pending,
-    /// The vendor vouches for the funds.
+    /// The provider vouches for the funds.
     Confirmed,
-    /// It will not come.
+    /// The money will not arrive.
     Failed,
 }
 
-/// Where a payment stands, read from the vendor and never from our memory.
+/// State of a payment, read from the provider and never from our memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The vendor's id; a new one is remembered beside the old.
+    /// The provider's id; a new one is stored in addition to the old.
     pub reference: String,
-    pub status: VendorStatus,
+    pub status: ProviderStatus,
     /// Whether the money is safe.
-    pub settlement: VendorSettlement,
-    /// Received so far: zero while nothing was.
+    pub settlement: ProviderSettlement,
+    /// Amount received so far, in minor units.
     pub received: Minor,
-    /// Of which currency; the vendor may report one that no invoice can have, kept as its code.
+    /// Code of the currency; the provider may report one that no invoice can have.
     pub currency: String,
-    /// Given back so far, of the same currency; zero where the vendor tells each refund and dispute
-    /// alone.
+    /// Amount returned so far, in the same currency; zero if the provider lists refunds and disputes individually.
     pub returned: Minor,
     /// For the operator, at most 200 bytes.
     pub detail: String,
-    /// What else the vendor tells.
+    /// Further facts that the provider reports.
     pub particulars: Particulars,
 }
 
-/// What a vendor tells beside where the money is. Whatever it did not tell is absent.
+/// Facts that a provider reports in addition to status and amounts. Unreported ones are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Particulars {
-    /// The vendor's own word for where it stands.
+    /// The provider's own status text.
     pub provider_status: Option<String>,
-    /// The vendor's own code for a refusal or a review.
+    /// The provider's own code for a refusal or a review.
     pub reason: Option<String>,
-    /// Other ids under which the vendor's statements show the payment.
+    /// Other ids under which the provider's statements list the payment.
     pub references: Vec<String>,
-    /// What the vendor keeps, with its currency's code.
+    /// The provider's fee, with its currency's code.
     pub fee: Option<(Minor, String)>,
-    /// When the payer's approval was given.
+    /// Time at which the payer's approval was given.
     pub authorised_at: Option<Time>,
-    /// When the money was taken.
+    /// Time at which the money was captured.
     pub captured_at: Option<Time>,
-    /// Until when an approval can be captured.
+    /// Time until which an authorization can be captured.
     pub capture_before: Option<Time>,
-    /// With what the payer paid: `visa 4242`.
+    /// Means of payment, such as `visa 4242`.
     pub instrument: Option<String>,
-    /// Refunds that are told one by one.
-    pub refunds: Vec<VendorRefund>,
+    /// The payment's page in the provider's dashboard.
+    pub provider_url: Option<String>,
+    /// Captures that the provider lists individually.
+    pub captures: Vec<ProviderCapture>,
+    /// Refunds that the provider lists individually.
+    pub refunds: Vec<ProviderRefund>,
     pub disputes: Vec<Dispute>,
+    /// The provider's early fraud warning, in its own text.
+    pub fraud_warning: Option<String>,
+    /// Parts of the provider's response that the module could not read, a sentence each.
+    pub unreadable: Vec<String>,
 }
 
 impl Particulars {
+    /// The last four digits of the payer's card or account, if the provider reported them.
+    pub fn last_four(&self) -> Option<&str> {
+        let instrument = self.instrument.as_deref()?;
+        let digits = instrument.rsplit(|c: char| !c.is_ascii_digit()).next()?;
+        digits.get(digits.len().checked_sub(4)?..)
+    }
+
     /// Other references kept of one attempt, those of its captures and refunds included.
     const REFERENCES: usize = 32;
 
-    /// Takes over what a newer report tells, refunds and disputes apart; answers the references that
-    /// were not known.
+    /// Merges the facts of a newer report, except captures, refunds, disputes and unreadable parts. Returns the
+    /// references that are new.
     pub fn learn(&mut self, newer: &Self) -> Vec<String> {
         fn take<T: Clone>(known: &mut Option<T>, newer: &Option<T>) {
             if newer.is_some() {
@@ -357,6 +382,8 @@ impl Particulars {
         take(&mut self.captured_at, &newer.captured_at);
         take(&mut self.capture_before, &newer.capture_before);
         take(&mut self.instrument, &newer.instrument);
+        take(&mut self.provider_url, &newer.provider_url);
+        take(&mut self.fraud_warning, &newer.fraud_warning);
         let room = Self::REFERENCES.saturating_sub(self.references.len());
         let mut new: Vec<String> = Vec::new();
         for reference in &newer.references {
@@ -370,27 +397,45 @@ impl Particulars {
     }
 }
 
-/// One sum that was given back, as the vendor tells it.
+/// A capture, as the provider lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VendorRefund {
-    /// The vendor's id for it.
+pub struct ProviderCapture {
+    /// The provider's id for it, as its statements print it.
     pub id: String,
-    /// Which refund of ours it is, where the vendor tells that; none for one made in its dashboard.
+    /// Minor units of the currency received.
+    pub amount: Minor,
+    /// Time of the capture, by the provider's clock.
+    pub at: Option<Time>,
+    /// Whether the provider reversed the capture.
+    pub reversed: bool,
+}
+
+/// A refund, as the provider lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderRefund {
+    /// The provider's id for it.
+    pub id: String,
+    /// Our refund's id, if the provider repeats it. `None` for a refund made in the provider's dashboard.
     pub order: Option<RefundId>,
     /// Minor units of the currency received.
     pub amount: Minor,
+    /// Part that is paid out and did not come back. `None` means all of it if the refund succeeded, otherwise
+    /// nothing.
+    pub paid_out: Option<Minor>,
+    /// Time at which it entered its state, by the provider's clock.
+    pub at: Option<Time>,
     pub state: RefundState,
 }
 
-/// What became of a refund.
+/// State of a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefundState {
-    /// Under way: it does not count as given back yet.
+    /// In progress: does not count as refunded yet.
     Pending,
-    /// Given back.
+    /// Refunded.
     Succeeded,
-    /// It came back, or never went out.
+    /// The money came back, or never went out.
     Failed,
 }
 
@@ -405,33 +450,42 @@ impl RefundState {
     }
 }
 
-/// What a vendor lets be given back of payments by one method.
+/// A provider's limits on refunds of payments by one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefundTerms {
     pub method: MethodId,
-    /// Whether a part can be given back; else only all that was received.
+    /// Whether partial refunds are possible; otherwise only the whole amount received.
     pub parts: bool,
-    /// How many refunds of one payment it takes; none where it tells no limit.
+    /// Maximum number of refunds of a payment. `None` if the provider documents no limit.
     pub at_most: Option<u32>,
-    /// Days after the capture in which it takes a refund; none where it tells no limit.
+    /// Days after the capture in which a refund is possible. `None` if the provider documents no limit.
     pub days: Option<u32>,
+    /// Currencies that the provider refunds in whole units only.
+    pub whole_units: Vec<String>,
 }
 
-/// The payment whose money is given back, as a module is told it.
+impl RefundTerms {
+    /// Whether the provider can refund this amount of the currency.
+    pub fn allows_amount(&self, amount: Minor, currency: &str) -> bool {
+        amount.0.is_multiple_of(100) || !self.whole_units.iter().any(|code| code == currency)
+    }
+}
+
+/// The payment whose money is refunded, as passed to a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaidFacts {
-    /// The attempt that took the money.
+    /// The attempt that captured the money.
     pub attempt: AttemptId,
     pub method: MethodId,
-    /// The vendor's newest id for it.
+    /// The provider's newest id for it.
     pub reference: String,
-    /// Its other ids, the newest first.
+    /// Its other ids, newest first.
     pub references: Vec<String>,
     /// Minor units received.
     pub received: Minor,
-    /// Of which currency; the vendor's code.
+    /// The provider's code of the currency.
     pub currency: String,
-    /// When the money was taken, as far as the vendor told.
+    /// Time of the capture, if the provider reported it.
     pub captured_at: Option<Time>,
     /// The merchant's order reference.
     pub merchant_order: String,
@@ -439,67 +493,108 @@ pub struct PaidFacts {
     pub merchant: String,
 }
 
-/// A refund that the host wants, as a module is told it.
+/// A refund request, as passed to a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefundOrder {
-    /// The idempotency key and the merchant's reference at the vendor.
+    /// The idempotency key and the merchant's reference at the provider.
     pub id: RefundId,
     /// Minor units of the currency received.
     pub amount: Minor,
     /// The merchant's reason.
     pub reason: Option<String>,
-    /// When it was first asked for.
+    /// Time at which it was first requested.
     pub asked_at: Time,
-    /// The vendor's id for it, once one is known.
+    /// The provider's id for it. `None` until it is known.
     pub reference: Option<String>,
 }
 
-/// A refund that the vendor has.
+/// A refund that the provider has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The vendor's id for it.
     pub reference: String,
     /// Whether the payer has it.
     pub state: RefundState,
-    /// Where the payer must claim it.
+    /// URL at which the payer must claim it.
     pub claim_url: Option<String>,
+    /// Part that is paid out and did not come back. `None` means all of it if the refund succeeded, otherwise
+    /// nothing.
+    pub paid_out: Option<Minor>,
     /// For the operator, at most 200 bytes.
     pub detail: String,
 }
 
-/// Why a vendor gave nothing back. The texts are for the operator.
+/// Purpose of a query about a refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefundQuery {
+    /// Report its state.
+    Sync,
+    /// Make sure that the payer can no longer claim it, then report.
+    Cancel,
+}
+
+/// Failure of a refund. The texts are for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefundFailure {
-    /// Surely nothing was created: ask again later.
+    /// Nothing was created: try again later.
     Unavailable(String),
-    /// The vendor will not give it back; surely nothing was created.
+    /// The provider refuses the refund; nothing was created.
     Refused(String),
-    /// It may exist.
+    /// The refund may exist.
     Uncertain(String),
 }
 
-/// One dispute, inquiry or chargeback.
+/// Whether money is claimed back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DisputeKind {
+    /// A question of the payer's bank: no money is at risk yet.
+    Inquiry,
+    /// A dispute or chargeback.
+    Dispute,
+}
+
+impl DisputeKind {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Inquiry => "inquiry",
+            Self::Dispute => "dispute",
+        }
+    }
+}
+
+/// A dispute, inquiry or chargeback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispute {
-    /// The vendor's id for it.
+    /// The provider's id for it.
     pub id: String,
-    /// Minor units of the currency received.
+    pub kind: DisputeKind,
+    /// The disputed amount, in minor units of the currency received.
     pub amount: Minor,
+    /// Part of it that the provider currently withholds, in minor units.
+    pub withdrawn: Minor,
+    /// Whether a refund of the whole payment ends it, according to the provider's documents.
+    pub ends_by_refund: bool,
+    /// Whether the provider also lists the withdrawal as a refund of the payment, under another id.
+    pub listed_as_refund: bool,
+    /// Time at which it was opened, by the provider's clock.
+    pub at: Option<Time>,
     pub state: DisputeState,
-    /// The vendor's own code.
+    /// The provider's own code.
     pub reason: Option<String>,
-    /// Until when it can be answered.
+    /// Deadline for a response.
     pub respond_by: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DisputeState {
-    /// Not decided.
+    /// Undecided.
     Open,
-    /// The money stays.
+    /// The money stays with the merchant.
     Won,
-    /// The money is gone.
+    /// The money is lost.
     Lost,
 }
 
@@ -516,23 +611,23 @@ impl DisputeState {
     }
 }
 
-/// Which payment a notice is about.
+/// The payment that a notice is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     /// Our attempt's id.
     Attempt(AttemptId),
-    /// The vendor's id.
+    /// The provider's id.
     Reference(String),
 }
 
-/// One of the notices of a callback.
+/// A notice in a callback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// Which payment.
+    /// The payment.
     pub about: Subject,
-    /// The vendor's reference, where it was told beside the attempt.
+    /// The provider's reference, if the callback names it in addition to the attempt.
     pub reference: Option<String>,
-    /// None: the notice proves nothing by itself, so the host asks.
+    /// `None` if the notice proves nothing, so that the host queries the provider.
     pub report: Option<Report>,
 }
 
@@ -541,7 +636,7 @@ pub struct Notice {
 pub struct CallbackRequest {
     /// HTTP method, upper case.
     pub verb: Verb,
-    /// What follows the account's id in the path.
+    /// The path after the account's id.
     pub path: String,
     /// The raw query.
     pub query: String,
@@ -551,7 +646,7 @@ pub struct CallbackRequest {
     pub body: Vec<u8>,
 }
 
-/// What HTTP calls the method.
+/// HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     Get,
@@ -561,53 +656,53 @@ pub enum Verb {
     Delete,
 }
 
-/// What to do about a callback and what to answer.
+/// A module's evaluation of a callback, and the HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallbackReply {
-    /// The host saw a proof in the same call: a signature that is right under a secret of the account, or
-    /// a vendor's certificate.
+    /// Whether the host verified a proof during this call: a signature with one of the account's secrets, or a
+    /// provider's certificate.
     pub proved: bool,
-    /// Empty for events that do not matter.
+    /// Empty for irrelevant events.
     pub notices: Vec<Notice>,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
     pub media_type: String,
-    /// Its short text.
+    /// Short text of the response.
     pub body: String,
 }
 
-/// Nothing of a callback is believed. The texts are for the operator.
+/// Rejection of a whole callback. The texts are for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallbackFailure {
-    /// Answered 401.
+    /// Responds 401.
     Forged(String),
-    /// Answered 400.
+    /// Responds 400.
     Malformed(String),
-    /// Answered 503, so that the vendor repeats it.
+    /// Responds 503, so that the provider repeats it.
     Later(String),
 }
 
-/// For what the host asks a provider.
+/// Purpose of a query to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryPurpose {
-    /// Tell where the payment stands; neither capture nor void.
+    /// Report the status; neither capture nor void.
     Sync,
-    /// Capture what the payer has approved, then tell.
+    /// Capture the payer's authorization, then report.
     Capture,
-    /// Make sure that it cannot be paid any more, then tell.
+    /// Make sure that it can no longer be paid, then report.
     Cancel,
 }
 
-/// Why a question has no answer.
+/// Failure of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryFailure {
-    /// No certain answer now.
+    /// No certain result now.
     Unavailable(String),
-    /// The vendor knows no such payment.
+    /// The provider knows no such payment.
     Absent,
 }
 
-/// Whether the vendor can be reached with an account.
+/// Whether the provider can be reached with an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Operational,

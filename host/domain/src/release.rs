@@ -1,4 +1,4 @@
-//! Releases of the shop plugin: what an operator publishes, and which of them is the latest.
+//! Releases of the shop plugin that an operator publishes, and the choice of the latest.
 
 use std::cmp::Ordering;
 
@@ -8,28 +8,28 @@ use url::Url;
 use crate::id::Digest;
 use crate::time::Time;
 
-/// Longest address, in characters.
+/// Maximum length of a URL, in characters.
 const MAX_URL: usize = 2048;
-/// Longest version, in characters.
+/// Maximum length of a version, in characters.
 const MAX_VERSION: usize = 64;
-/// Largest file that shops are asked to download, bytes: far above what any shop plugin weighs.
+/// Maximum size of the file that shops download, in bytes: far above any shop plugin's.
 const MAX_SIZE: u64 = 1 << 30;
 
-/// A field of a release that cannot be published; the words are for the operator.
+/// An invalid field of a release; the texts are for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadRelease {
     pub field: &'static str,
-    /// What is wrong and what to write instead.
+    /// The error and how to correct it.
     pub why: String,
 }
 
-/// A release as it is written down, before it is judged.
+/// An unchecked release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// Semantic version 2.0.0: `1.4.2`.
     pub version: String,
-    /// Where shops download it.
+    /// URL of the file.
     pub download_url: String,
     /// 64 lower-case hexadecimal characters.
     pub sha256: String,
@@ -37,48 +37,48 @@ pub struct Draft {
     pub size_bytes: u64,
     /// RFC 3339.
     pub released_at: String,
-    /// Oldest WordPress that it runs on: `6.4`.
+    /// Minimum WordPress version: `6.4`.
     pub requires_wordpress: String,
-    /// Newest WordPress that it was tested on.
+    /// Newest WordPress version with which it was tested.
     pub tested_wordpress: String,
-    /// Oldest WooCommerce that it runs on.
+    /// Minimum WooCommerce version.
     pub requires_woocommerce: String,
-    /// Oldest PHP that it runs on.
+    /// Minimum PHP version.
     pub requires_php: String,
-    /// What has changed, for people.
+    /// URL of the changes, for people.
     pub changelog_url: String,
 }
 
-/// A release that may be published: made by [`Release::publish`] alone.
+/// A checked release; only [`Release::publish`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Release {
     /// Semantic version.
     pub version: Version,
-    /// Where shops download it, https.
+    /// Https URL of the file.
     pub download_url: String,
     /// SHA-256 of the file.
     pub sha256: Digest,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
     pub released_at: Time,
-    /// Oldest WordPress that it runs on.
+    /// Minimum WordPress version.
     pub requires_wordpress: String,
-    /// Newest WordPress that it was tested on.
+    /// Newest WordPress version with which it was tested.
     pub tested_wordpress: String,
-    /// Oldest WooCommerce that it runs on.
+    /// Minimum WooCommerce version.
     pub requires_woocommerce: String,
-    /// Oldest PHP that it runs on.
+    /// Minimum PHP version.
     pub requires_php: String,
-    /// What has changed, for people.
+    /// URL of the changes, for people.
     pub changelog_url: String,
 }
 
 impl Release {
-    /// Judges a draft.
+    /// Checks a draft.
     ///
     /// # Errors
-    /// The first field that is wrong.
+    /// The first invalid field.
     pub fn publish(draft: Draft) -> Result<Self, BadRelease> {
         let version = version(&draft.version)?;
         let sha256 = Digest::parse(&draft.sha256)
@@ -114,8 +114,8 @@ impl Release {
         Ok(release)
     }
 
-    /// The release that shops are told of: the newest by semantic version. Pre-releases
-    /// (`2.0.0-rc.1`) are left out, because shops install what they are told of by themselves.
+    /// The release announced to shops: the newest by semantic version. Pre-releases (`2.0.0-rc.1`) are excluded,
+    /// because shops install announced releases automatically.
     pub fn latest<'r>(releases: impl IntoIterator<Item = &'r Self>) -> Option<&'r Self> {
         releases
             .into_iter()
@@ -123,7 +123,7 @@ impl Release {
             .max_by(|a, b| a.precedence(b))
     }
 
-    /// Which of two is newer. What only differs in build metadata is equally new.
+    /// Compares versions. Versions that differ only in build metadata are equal.
     pub fn precedence(&self, other: &Self) -> Ordering {
         self.version.cmp_precedence(&other.version)
     }
@@ -143,7 +143,7 @@ fn version(text: &str) -> Result<Version, BadRelease> {
     version.ok_or_else(|| bad("version", "must be a semantic version such as 1.4.2"))
 }
 
-/// An https address that shops and people can open.
+/// Checks an https URL for shops and people.
 fn address(field: &'static str, text: String) -> Result<String, BadRelease> {
     let odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
     let url = Url::parse(&text).ok().filter(|url| {
@@ -160,7 +160,7 @@ fn address(field: &'static str, text: String) -> Result<String, BadRelease> {
     }
 }
 
-/// The version of a platform: one to four numbers.
+/// Checks the version of a platform: one to four numbers.
 fn platform(field: &'static str, text: String) -> Result<String, BadRelease> {
     match numbers(&text) {
         Some(_) => Ok(text),
@@ -168,7 +168,7 @@ fn platform(field: &'static str, text: String) -> Result<String, BadRelease> {
     }
 }
 
-/// `6.4.2` as numbers, zeros at the end left out: `6.4` and `6.4.0` are the same.
+/// `6.4.2` as numbers, without zeros at the end: `6.4` and `6.4.0` are equal. `None` for any other text.
 fn numbers(text: &str) -> Option<Vec<u32>> {
     let number = |part: &str| {
         let plain = !part.is_empty() && part.len() <= 6 && part.bytes().all(|b| b.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! Routing: the question put to a method's module, its answer, and the hard rules that the host
-//! checks itself before it believes a word.
+//! Routing: the question to a method's module, its answer, and the rules that the host checks before it accepts
+//! one.
 //!
-//! The types mirror the interface `routing` of the plugin contract in terms of the domain; the
-//! runtime converts to and from the bindings of each released version.
+//! The types mirror the interface `routing` of the plugin contract in terms of the domain; the runtime converts to
+//! and from the bindings of each released version.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::payment::Purpose;
 use crate::setting::SettingSpec;
 use crate::time::Time;
 
-/// What a method's module says it is.
+/// A method module's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodDescription {
     pub id: MethodId,
@@ -22,19 +22,19 @@ pub struct MethodDescription {
     pub label: String,
     /// The module's own version, for people.
     pub version: String,
-    /// Currencies the scheme can be paid in; empty means any.
+    /// Currencies of the payment scheme; empty means any.
     pub currencies: Vec<Currency>,
-    /// What payers read of it, at most one for a language.
+    /// Texts for payers, at most one per language.
     pub translations: Vec<Translation>,
-    /// A drawing on a square of 24 by 24; empty where it has none of its own.
+    /// Icon on a square of 24 by 24; empty if the method does not have one.
     pub icon: Vec<Shape>,
-    /// Settings it knows.
+    /// Known settings.
     pub settings: Vec<SettingSpec>,
 }
 
 impl MethodDescription {
-    /// What the payer reads on a page in this language (BCP 47, such as `de`): the translation of the very
-    /// tag, else of the same language in another region.
+    /// Translation for a page's language (BCP 47, such as `de`): that of the same tag, else of the same language
+    /// in another region.
     pub fn translation(&self, language: &str) -> Option<&Translation> {
         let primary = |tag: &str| tag.split('-').next().map(str::to_ascii_lowercase);
         let same = |known: &&Translation| known.language.eq_ignore_ascii_case(language);
@@ -50,7 +50,7 @@ impl MethodDescription {
     }
 }
 
-/// What the payer reads of a method in one language; plain text.
+/// A method's texts for payers in one language; plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// BCP 47.
@@ -61,56 +61,56 @@ pub struct Translation {
     pub note: Option<String>,
 }
 
-/// One shape of a method's drawing.
+/// A shape of a method's icon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Drawn as a line.
+    /// A stroked line.
     Line(PathData),
-    /// Filled.
+    /// A filled area.
     Area(PathData),
 }
 
-/// The data of an SVG path. It holds commands, numbers and what stands between them, so that a page can
-/// write it into an attribute as it is.
+/// The data of an SVG path. It contains only commands, numbers and separators, so that a page can write it into an
+/// attribute without escaping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathData(String);
 
 impl PathData {
-    /// None where it is empty, does not begin with a move, or holds anything else.
+    /// Parses path data. `None` if it is empty, does not start with a move, or contains anything else.
     pub fn parse(text: String) -> Option<Self> {
         let is_path = |b: u8| b.is_ascii_digit() || b"MmLlHhVvCcSsQqTtAaZz .,+-e".contains(&b);
         (text.starts_with(['M', 'm']) && text.bytes().all(is_path)).then_some(Self(text))
     }
 
-    /// As the attribute `d` has it.
+    /// The value of the attribute `d`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The question: may this payment use this method, and through whom?
+/// The question whether a payment may use a method, and through which account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Context {
-    /// Absent where the payer only browses the list.
+    /// `None` if the payer only browses the list.
     pub amount: Option<Minor>,
     /// The invoice currency.
     pub currency: Currency,
     /// `amount` in US cents at the merchant's rate.
     pub usd: Option<Minor>,
     pub environment: Environment,
-    /// Whether the merchant told the payer's e-mail address.
+    /// Whether the merchant provided the payer's e-mail address.
     pub email_known: bool,
-    /// The payer's country, ISO 3166-1 alpha-2, where known.
+    /// The payer's country, ISO 3166-1 alpha-2, if known.
     pub country: Option<String>,
-    /// The time of the question, to the second.
+    /// Time of the question, in whole seconds.
     pub now: Time,
     /// The operator's settings for this method.
     pub settings: Vec<(String, String)>,
-    /// Accounts that could take it, at most [`MAX_CANDIDATES`].
+    /// Possible accounts, at most [`MAX_CANDIDATES`].
     pub candidates: Vec<AccountCandidate>,
 }
 
-/// Most candidates in one question (the contract's limit).
+/// Maximum number of candidates in a question (the contract's limit).
 pub const MAX_CANDIDATES: usize = 64;
 
 /// A provider account that could take the payment.
@@ -118,27 +118,27 @@ pub const MAX_CANDIDATES: usize = 64;
 pub struct AccountCandidate {
     /// The configured account.
     pub id: AccountId,
-    /// Smallest amount it takes for this method in the context's currency, inclusive.
+    /// Minimum amount for this method in the context's currency, inclusive.
     pub minimum: Option<Minor>,
-    /// Largest amount, inclusive.
+    /// Maximum amount, inclusive.
     pub maximum: Option<Minor>,
-    /// What it would charge, minor units of the context's currency, where known.
+    /// Its fee, in minor units of the context's currency, if known.
     pub fee: Option<Minor>,
     /// The operator's priority, higher first.
     pub priority: i32,
-    /// What the host measured.
+    /// Health that the host measured.
     pub health: Health,
 }
 
-/// What the host measured over the last minutes.
+/// Health that the host measured over the last minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Health {
     pub status: Availability,
-    /// Starts that worked, per thousand; absent under 20 samples.
+    /// Successful starts, per thousand. `None` below 20 samples.
     pub success: Option<u16>,
-    /// Median time of a start in milliseconds.
+    /// Median duration of a start, in milliseconds.
     pub latency: Option<u32>,
-    /// How many starts the figures rest on.
+    /// Number of starts behind the figures.
     pub samples: u32,
 }
 
@@ -151,12 +151,12 @@ pub enum Availability {
     Degraded,
     /// Starts fail.
     Down,
-    /// Nothing recent is known.
+    /// There are no recent measurements.
     Stale,
 }
 
 impl Availability {
-    /// All of them, from best to worst.
+    /// All conditions, from best to worst.
     pub const ALL: [Self; 4] = [Self::Operational, Self::Degraded, Self::Down, Self::Stale];
 
     /// The name in the admin API, in metrics and in logs.
@@ -170,7 +170,7 @@ impl Availability {
     }
 }
 
-/// What stands in the way of a method or a candidate.
+/// Ground for refusing a method or a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ground {
@@ -183,72 +183,72 @@ pub enum Ground {
     Other,
 }
 
-/// A no, for the whole method or for one candidate.
+/// Refusal of the whole method or of one candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutingRefusal {
-    /// Why, in one word.
+    /// Category of the reason.
     pub ground: Ground,
     /// For the operator, at most 200 bytes.
     pub detail: String,
 }
 
-/// The judgement on one candidate.
+/// Verdict about one candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The candidate.
     pub id: AccountId,
-    /// Eligible with the reason for its place, or why not.
+    /// Eligible, with the reason for its rank, or why not.
     pub outcome: Result<String, RoutingRefusal>,
 }
 
-/// What a method says to a question: its verdicts, best first, or why it cannot be used at all.
+/// A module's answer: its verdicts, best first, or why the method cannot be used at all.
 pub type RankAnswer = Result<Vec<Verdict>, RoutingRefusal>;
 
-/// A routing decision with all that the method's module saw and said: enough to make it again. What is written borrows
-/// both.
+/// A routing decision with the module's question and answer, complete enough to repeat it. Writers use borrowed
+/// types for both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutingRecord<C = Context, A = RankAnswer> {
     pub at: Time,
     pub merchant: MerchantId,
-    /// The method, whose slot decided.
+    /// The method whose slot decided.
     pub method: MethodId,
-    /// The version of its module.
+    /// Version of its module.
     pub digest: Digest,
     pub purpose: Purpose,
-    /// The payment, where there is one: a refused create and a listing have none.
+    /// The payment. `None` for a refused creation or a listing.
     pub payment: Option<PaymentId>,
-    /// The attempt that followed from it.
+    /// The attempt that followed.
     pub attempt: Option<AttemptId>,
-    /// What the module saw.
+    /// The module's question.
     pub context: C,
-    /// What it said; none where it failed.
+    /// Its answer. `None` if it failed.
     pub answer: Option<A>,
-    /// The account that was taken of it.
+    /// The account that was used.
     pub chosen: Option<AccountId>,
 }
 
-/// An answer that breaks a hard rule: the method is omitted, the module is at fault.
+/// An answer that breaks a rule: the method is omitted, and its module is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Faulty {
-    /// A verdict on an account that is no candidate.
+    /// A verdict about an account that is not a candidate.
     #[error("a verdict names an unknown candidate")]
     Unknown,
-    /// Two verdicts on one candidate.
+    /// Two verdicts about one candidate.
     #[error("two verdicts name the candidate {0}")]
     Repeated(AccountId),
     /// A candidate without a verdict.
     #[error("no verdict on the candidate {0}")]
     Missing(AccountId),
-    /// Called eligible though stale or down.
+    /// An eligible verdict about a stale or down account.
     #[error("the candidate {0} is {1:?} and was called eligible")]
     NotOperational(AccountId, Availability),
-    /// Called eligible though the amount is outside its limits.
+    /// An eligible verdict although the amount is outside the account's limits.
     #[error("the amount is outside the limits of {0}, which was called eligible")]
     OutOfLimits(AccountId),
 }
 
 impl AccountCandidate {
-    /// Whether an amount lies within the candidate's limits; no amount, no limit.
+    /// Whether an amount is within the candidate's limits. Always true without an amount.
     pub fn takes(&self, amount: Option<Minor>) -> bool {
         amount.is_none_or(|amount| {
             self.minimum.is_none_or(|least| amount >= least)
@@ -257,10 +257,10 @@ impl AccountCandidate {
     }
 }
 
-/// Checks a module's verdicts against what the host knows itself.
+/// Checks a module's verdicts against the host's own knowledge.
 ///
 /// # Errors
-/// The first rule that the answer breaks; then nothing of the answer is believed.
+/// The first broken rule; then the whole answer is rejected.
 pub fn check_verdicts(context: &Context, verdicts: &[Verdict]) -> Result<(), Faulty> {
     let mut seen = Vec::with_capacity(verdicts.len());
     for verdict in verdicts {
@@ -287,7 +287,7 @@ pub fn check_verdicts(context: &Context, verdicts: &[Verdict]) -> Result<(), Fau
     }
 }
 
-/// The rules for a candidate that was called eligible.
+/// Checks the rules for an eligible candidate.
 fn check_eligible(context: &Context, candidate: &AccountCandidate) -> Result<(), Faulty> {
     if matches!(
         candidate.health.status,

@@ -17,7 +17,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, for the one place that needs it.
+    /// Returns the text, for the one place that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! Settings that modules know, and what an operator wrote.
+//! Settings of modules, and checks of the configured values.
 //!
-//! A name that a module does not know, or a value that is not of its form, is a mistake of which the
-//! running gateway would say nothing: it is told before the configuration is taken over.
+//! An unknown name or an invalid value would have no visible effect in the running gateway: it is reported before
+//! the configuration takes effect.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use url::Url;
 
 use crate::money::Minor;
 
-/// A setting that a module knows.
+/// A setting of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingSpec {
     /// Kebab-case name.
     pub name: String,
-    /// What it is for and where its value is found.
+    /// Purpose, and where the operator finds the value.
     pub help: String,
-    /// Whether a configuration without it is refused.
+    /// Whether a configuration without it is rejected.
     pub required: bool,
-    /// What a value has to be.
+    /// Form of a value.
     pub form: SettingForm,
-    /// What holds where it is absent, for people.
+    /// Default, for people.
     pub default: Option<String>,
 }
 
-/// What the value of a setting has to be.
+/// Form of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingForm {
     /// Any text that is not empty.
@@ -35,34 +35,34 @@ pub enum SettingForm {
     Number { least: u64, most: u64 },
     /// An amount with at most two decimals.
     Amount,
-    /// One of some words.
+    /// One of these texts.
     Choice(Vec<String>),
     /// Ids of configured accounts, separated by commas.
     Accounts,
     /// ISO 3166-1 alpha-2 codes, separated by commas, or `any`.
     Countries,
-    /// An address of the web.
+    /// A URL: https, or http if [`Surroundings::plain_http`].
     Address,
 }
 
-/// A setting that the module would not take.
+/// A setting that the module would not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the setting {setting} {why}")]
 pub struct SettingProblem {
     pub setting: String,
-    /// What is wrong, as the end of a sentence that begins with its name, and what to write instead.
+    /// The problem and its solution, as the end of a sentence that starts with the setting's name.
     pub why: String,
 }
 
-/// What a value is held against beside its form.
+/// Context in which values are checked.
 pub struct Surroundings<'a> {
-    /// Whether an account of that id is configured.
+    /// Whether an account with an id is configured.
     pub is_account: &'a dyn Fn(&str) -> bool,
-    /// Whether an address may be plain http: a simulator's.
+    /// Whether a URL may be plain http, as for a simulator.
     pub plain_http: bool,
 }
 
-/// Settings that their module would not take: names that it does not know, values that are not of their form.
+/// Settings that their module would not accept: unknown names and values of another form.
 pub fn violations(
     specs: &[SettingSpec],
     settings: &[(String, String)],
@@ -82,7 +82,7 @@ pub fn violations(
     settings.iter().filter_map(problem).collect()
 }
 
-/// Required settings that are not there.
+/// Required settings that are missing.
 pub fn missing(specs: &[SettingSpec], settings: &[(String, String)]) -> Vec<SettingProblem> {
     let is_there = |spec: &SettingSpec| settings.iter().any(|(name, _)| *name == spec.name);
     let required = specs.iter().filter(|spec| spec.required);
@@ -95,7 +95,7 @@ pub fn missing(specs: &[SettingSpec], settings: &[(String, String)]) -> Vec<Sett
         .collect()
 }
 
-/// What is wrong with a name that is not among those known, as the end of a sentence that begins with it.
+/// Error text for an unknown name, as the end of a sentence that starts with it.
 pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     match nearest(name, known.iter().copied()) {
@@ -105,14 +105,14 @@ pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The name that a misspelt one may stand for.
+/// The known name that a misspelled one probably means. `None` if all differ too much.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |of: &str| strsim::damerau_levenshtein(name, of);
     let nearest = known.min_by_key(|of| distance(of));
     nearest.filter(|of| distance(of) <= 1 + name.len() / 4)
 }
 
-/// What is wanted of a value, as the end of a sentence: "must be …".
+/// Description of the form, as the end of a sentence: "must be …".
 impl fmt::Display for SettingForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -133,7 +133,7 @@ impl fmt::Display for SettingForm {
 }
 
 impl SettingForm {
-    /// Whether a trimmed value is of this form.
+    /// Whether a trimmed value has this form.
     fn takes(&self, value: &str, surroundings: &Surroundings<'_>) -> bool {
         let mut entries = value.split(',').map(str::trim);
         match self {

@@ -1,5 +1,5 @@
-//! Signed requests of resellers (spec, "Authentication" 5; decisions, "Keys and signatures"): what is
-//! signed, how long a request is fresh, and for how long its nonce stays taken.
+//! Signed requests of resellers (spec, "Authentication" 5; decisions, "Keys and signatures"): their signature, how
+//! long a request is fresh, and how long its nonce is reserved.
 
 use std::time::Duration;
 
@@ -9,21 +9,20 @@ use subtle::ConstantTimeEq as _;
 
 use crate::time::Time;
 
-/// How far a request's timestamp may lie from the server's time, either way.
+/// Maximum difference of a request's timestamp from the server's time, in either direction.
 pub const WINDOW: Duration = Duration::from_secs(5 * 60);
-/// How long a nonce is taken from its use on, at least.
+/// Minimum time for which a used nonce is reserved.
 const RESERVED: Duration = Duration::from_secs(10 * 60);
-/// Added to that: timestamps are whole seconds, so the last one that fits is good for all of it.
+/// Added to that: a timestamp is a whole second, and the last fresh one is valid for all of it.
 const WHOLE_SECOND: Duration = Duration::from_secs(1);
-/// The longest that a nonce is taken, counted from its use: whatever the timestamp, see
-/// [`Stamp::nonce_until`].
+/// Maximum time for which a used nonce is reserved, regardless of the timestamp: see [`Stamp::nonce_until`].
 pub const NONCE_LIFE: Duration = Duration::from_secs(10 * 60 + 1);
 
-/// Fewest characters of a nonce.
+/// Minimum length of a nonce.
 const LEAST_NONCE: usize = 16;
-/// Most characters of a nonce.
+/// Maximum length of a nonce.
 const MOST_NONCE: usize = 80;
-/// Digits of the largest timestamp that is looked at; later ones lie after the year 30000.
+/// Maximum digits of a timestamp; longer ones are after the year 30000.
 const MOST_DIGITS: usize = 12;
 
 /// A nonce: 16-80 of `[A-Za-z0-9._:-]`.
@@ -31,14 +30,14 @@ const MOST_DIGITS: usize = 12;
 pub struct Nonce(String);
 
 impl Nonce {
-    /// Reads a nonce; none where it is too short, too long, or holds anything else.
+    /// Parses a nonce. `None` if it is too short, too long, or contains other characters.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (LEAST_NONCE..=MOST_NONCE).contains(&text.len());
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
         (fits && text.bytes().all(is_allowed)).then(|| Self(text.to_owned()))
     }
 
-    /// The text as it was sent.
+    /// The text as sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -49,7 +48,7 @@ impl Nonce {
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// Reads a decimal number without sign or leading zero, so that each has one form.
+    /// Parses a decimal number without sign or leading zero, so that each has one form. `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let fits = (1..=MOST_DIGITS).contains(&text.len());
@@ -59,20 +58,20 @@ impl Stamp {
         text.parse().ok().map(Self)
     }
 
-    /// Whether a request that bears it is fresh.
+    /// Whether a request with this timestamp is fresh.
     pub const fn is_fresh(self, now: Time) -> bool {
         self.0.abs_diff(now.as_secs()) <= WINDOW.as_secs()
     }
 
-    /// Until when a nonce that is used now with this timestamp stays taken: 10 minutes, and for as
-    /// long as the same request could be sent again.
+    /// Time until which a nonce that is used now with this timestamp is reserved: 10 minutes, and as long as the
+    /// same request could be repeated.
     pub fn nonce_until(self, now: Time) -> Time {
         let fresh_until = Time::from_secs(self.0).after(WINDOW);
         now.after(RESERVED).max(fresh_until).after(WHOLE_SECOND)
     }
 }
 
-/// What a signature is about. Every part is exactly as it stood in the request.
+/// The signed parts of a request, unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedRequest<'a> {
     /// The method, upper case.
@@ -86,10 +85,10 @@ pub struct SignedRequest<'a> {
 }
 
 impl SignedRequest<'_> {
-    /// The signature: 64 lower-case hex characters of HMAC-SHA256, keyed with the bytes of the whole
-    /// key as it was shown, over the five lines.
+    /// The signature: 64 lower-case hexadecimal characters of HMAC-SHA256, keyed with the bytes of the whole shown
+    /// key, over the four parts before the body and the body's SHA-256 in hexadecimal, one per line.
     pub fn sign(&self, key: &str) -> String {
-        // HMAC takes keys of any length, so there is no error to meet.
+        // HMAC accepts keys of any length, so this cannot fail.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.as_bytes()) else {
             return String::new();
         };
@@ -104,8 +103,7 @@ impl SignedRequest<'_> {
         hex::encode(mac.finalize().into_bytes())
     }
 
-    /// Whether a signature is this request's under a key. How long it takes tells nothing about
-    /// where the two differ.
+    /// Whether a signature is valid for this request and key; compares in constant time.
     pub fn is_signed(&self, key: &str, signature: &[u8]) -> bool {
         let expected = self.sign(key);
         !expected.is_empty() && bool::from(expected.as_bytes().ct_eq(signature))

@@ -1,17 +1,17 @@
-//! Shop domains and return URLs: where a payer's browser may be sent.
+//! Shop domains and return URLs, to which a payer's browser may be sent.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-/// Why a URL or domain is refused; the words are for the caller.
+/// Reason why a URL or domain is rejected; the messages are for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadSite {
-    /// Not a URL, too long, or with characters that a URL cannot have.
+    /// Not a URL, too long, or with invalid characters.
     #[error("must be an absolute https URL of at most 2048 characters")]
     Url,
-    /// User name or password in it.
+    /// Contains a user name or password.
     #[error("must not contain a user name or password")]
     Userinfo,
     /// A port other than 443.
@@ -26,13 +26,16 @@ pub enum BadSite {
     /// Not a host name.
     #[error("must be a registrable host name such as shop.example")]
     Name,
-    /// A public suffix, under which strangers register names.
+    /// A name that is valid only inside a network.
+    #[error("is a name inside a network, which no merchant can own; verify a public name")]
+    InnerName,
+    /// A public suffix, under which anyone can register names.
     #[error("is a public suffix, which no merchant can own; verify a domain below it")]
     PublicSuffix,
-    /// `?…` or `#…` where only a place is meant.
+    /// A query or a fragment, which are not allowed here.
     #[error("must have no query and no fragment")]
     Query,
-    /// Not below a verified shop domain.
+    /// Not under a verified shop domain.
     #[error("must lie under a verified shop domain of the merchant")]
     Unverified,
 }
@@ -41,11 +44,34 @@ pub enum BadSite {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VerifiedDomain {
     pub domain: String,
-    /// Whether names below it count too; an operator's choice.
+    /// Whether its subdomains are included; an operator's choice.
     pub include_subdomains: bool,
 }
 
-/// Whether a host is this machine: `localhost`, or an address of loopback.
+/// Last labels of names that resolvers answer locally: registered for special use (RFC 6761, 6762, 7686, 8375,
+/// 9476), for infrastructure (`arpa`), or common on private networks.
+pub const INNER_NAMES: [&str; 12] = [
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "private",
+    "corp",
+    "home",
+    "lan",
+    "arpa",
+    "onion",
+    "alt",
+];
+
+/// Whether a name of several labels is valid only inside a network.
+fn is_inner(host: &str) -> bool {
+    let last = host.rsplit_once('.').map(|(_, last)| last);
+    last.is_some_and(|last| INNER_NAMES.contains(&last))
+}
+
+/// Whether a host is this machine: `localhost`, or a loopback address.
 pub fn is_loopback(host: &Host<impl AsRef<str>>) -> bool {
     match host {
         Host::Ipv4(address) => address.is_loopback(),
@@ -54,11 +80,11 @@ pub fn is_loopback(host: &Host<impl AsRef<str>>) -> bool {
     }
 }
 
-/// Reads a host's name into lower-case A-labels. `allow_loopback` (development) takes loopback and
-/// `localhost` too.
+/// Parses a host name into lower-case A-labels. `allow_loopback` (development) also accepts loopback and
+/// `localhost`.
 ///
 /// # Errors
-/// What stands in the way; public suffixes cannot be verified.
+/// The reason for the rejection; public suffixes cannot be verified.
 pub fn parse_domain(text: &str, allow_loopback: bool) -> Result<String, BadSite> {
     if text.len() > 253 || text.ends_with('.') {
         return Err(if text.ends_with('.') {
@@ -78,27 +104,29 @@ pub fn parse_domain(text: &str, allow_loopback: bool) -> Result<String, BadSite>
     if !host.contains('.') || !host.split('.').all(crate::order::is_label) {
         return Err(BadSite::Name);
     }
+    if is_inner(&host) {
+        return Err(BadSite::InnerName);
+    }
     match psl::suffix(host.as_bytes()) {
         Some(suffix) if suffix.as_bytes() == host.as_bytes() => Err(BadSite::PublicSuffix),
         _ => Ok(host),
     }
 }
 
-/// Where the payer's browser goes at the end: stored and used exactly as it was sent.
+/// URL to which the payer's browser is sent at the end: stored and used exactly as received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReturnUrl(String);
 
 impl ReturnUrl {
-    /// Longest URL, in characters.
+    /// Maximum length of a URL, in characters.
     pub const MAX: usize = 2048;
 
-    /// Reads a return URL; whether its host is verified is asked apart ([`ReturnUrl::lies_under`]).
-    /// `allow_loopback` (development) lets it lead to loopback or `localhost`, over plain http and to any
-    /// port too.
+    /// Parses a return URL; [`ReturnUrl::lies_under`] checks whether its host is verified. `allow_loopback`
+    /// (development) accepts loopback and `localhost`, also over plain http and with any port.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The reason for the rejection.
     pub fn parse(text: &str, allow_loopback: bool) -> Result<Self, BadSite> {
         let odd = |c: char| c.is_control() || c == '\\' || c.is_whitespace();
         if text.chars().count() > Self::MAX || text.chars().any(odd) {
@@ -109,7 +137,7 @@ impl ReturnUrl {
         if url.scheme() != "https" && !(loopback && url.scheme() == "http") {
             return Err(BadSite::Url);
         }
-        // WHATWG parsing forgives a missing slash; a person reading the text would not.
+        // WHATWG parsing accepts a missing slash; a person reading the text would not.
         let authority = authority(text, url.scheme()).ok_or(BadSite::Url)?;
         if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(BadSite::Userinfo);
@@ -128,13 +156,13 @@ impl ReturnUrl {
         }
     }
 
-    /// The URL exactly as it was sent.
+    /// The URL exactly as received.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the host is a verified domain, or lies below one that includes its subdomains. One on
-    /// loopback needs `allow_loopback` as well: a development's store may come to serve.
+    /// Whether the host is a verified domain, or a subdomain of one that includes its subdomains. Loopback also
+    /// needs `allow_loopback`, because a store from development may later be used by `serve`.
     pub fn lies_under(&self, domains: &[VerifiedDomain], allow_loopback: bool) -> bool {
         let url = Url::parse(&self.0).ok();
         let Some(host) = url.as_ref().and_then(Url::host) else {
@@ -144,6 +172,9 @@ impl ReturnUrl {
             return false;
         }
         let host = host.to_string();
+        if is_inner(&host) {
+            return false;
+        }
         domains.iter().any(|verified| {
             host == verified.domain
                 || (verified.include_subdomains
@@ -154,8 +185,8 @@ impl ReturnUrl {
     }
 }
 
-/// What stands between `scheme://` and the path, as it was written; none where that is not what was written,
-/// or nothing stands there: WHATWG parsing forgives both.
+/// The text between `scheme://` and the path. `None` if the text does not contain `://` after the scheme, or if
+/// the authority is empty: WHATWG parsing accepts both.
 pub(crate) fn authority<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
     let (written, rest) = text.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -255,7 +286,7 @@ mod tests {
             assert!(!url.lies_under(&[], true), "{fine}");
             assert!(ReturnUrl::parse(fine, false).is_err(), "{fine}");
         }
-        // What names no port and no other scheme reads everywhere, and leads nowhere under serve.
+        // An https URL without a port parses in any profile, but is not verified under `serve`.
         let url = ReturnUrl::parse("https://localhost/", false).unwrap();
         assert!(!url.lies_under(&shop, false));
         for (wrong, why) in [
@@ -313,5 +344,25 @@ mod tests {
         );
         assert_eq!(parse_domain("localhost", false), Err(BadSite::Name));
         assert_eq!(parse_domain("a b.example", false), Err(BadSite::Name));
+        for inner in [
+            "sub.localhost",
+            "foo.local",
+            "a.internal",
+            "A.Internal",
+            "router.home.arpa",
+        ] {
+            assert_eq!(
+                parse_domain(inner, false),
+                Err(BadSite::InnerName),
+                "{inner}"
+            );
+            let url = ReturnUrl::parse(&format!("https://{inner}/"), false).unwrap();
+            let domain = inner.to_lowercase();
+            let domains = [VerifiedDomain {
+                domain,
+                include_subdomains: false,
+            }];
+            assert!(!url.lies_under(&domains, false), "{inner}");
+        }
     }
 }

@@ -1,16 +1,21 @@
-//! What a reader sees of a text.
+//! Visibility of characters in texts.
 
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// Characters that change the direction of text around them, and could make one order look like
-/// another (Unicode, UAX 9: explicit formatting).
+/// Whether a character changes the direction of the text around it (Unicode, UAX 9: explicit formatting). Such
+/// characters can make one order look like another.
 pub fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character leaves no mark: white space, controls, formats, what Unicode has renderers leave
-/// out (zero-width characters, variation selectors, Hangul fillers), and symbols whose glyph is empty.
+/// Whether a character controls a terminal or the direction of the text around it.
+pub fn steers(c: char) -> bool {
+    c.is_control() || is_bidi_control(c)
+}
+
+/// Whether a character is invisible: white space, controls, formats, characters that Unicode's renderers leave out
+/// (zero-width characters, variation selectors, Hangul fillers), and symbols with an empty glyph.
 pub fn is_blank(c: char) -> bool {
     // U+2800 is Braille without a dot, U+1D159 a note without a head, the others are fillers.
     const EMPTY_GLYPHS: [char; 5] = [
@@ -30,7 +35,7 @@ pub fn is_blank(c: char) -> bool {
         || CodePointMapData::<GeneralCategory>::new().get(c) == GeneralCategory::Format
 }
 
-/// Whether a reader sees anything of a text.
+/// Whether a text contains a visible character.
 pub fn shows(text: &str) -> bool {
     !text.chars().all(is_blank)
 }

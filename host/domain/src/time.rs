@@ -1,4 +1,4 @@
-//! Points in time, handed in by the caller: nothing here reads a clock.
+//! Points in time, passed in by the caller: nothing here reads a clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,13 +32,13 @@ impl Time {
         self.0 / 1000
     }
 
-    /// The second that this time lies in.
+    /// This time, rounded down to a whole second.
     #[must_use]
     pub const fn whole_second(self) -> Self {
         Self(self.0 - self.0 % 1000)
     }
 
-    /// This time plus `duration`; saturates at the end of time.
+    /// This time plus `duration`; saturates at `u64::MAX` milliseconds.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(
@@ -56,7 +56,7 @@ impl Time {
         )
     }
 
-    /// How long ago `earlier` was, zero where it lies ahead (clocks go backwards).
+    /// Time since `earlier`. Zero if `earlier` is later, because clocks can be set back.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -70,7 +70,7 @@ impl Time {
             .to_string()
     }
 
-    /// Reads RFC 3339 with any offset; none for anything else or for times before 1970.
+    /// Parses RFC 3339 with any offset. `None` for any other text and for times before 1970.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let timestamp: jiff::Timestamp = text.parse().ok()?;
         u64::try_from(timestamp.as_millisecond()).ok().map(Self)
@@ -78,7 +78,7 @@ impl Time {
 }
 
 impl Time {
-    /// Reads a date such as `2026-11-21`: its beginning in UTC.
+    /// Parses a date such as `2026-11-21` and returns its start in UTC. `None` for any other text.
     pub fn parse_date(text: &str) -> Option<Self> {
         let plain = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         plain

@@ -1,8 +1,7 @@
-//! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
-//! makes the rows durable with one write and one sync of the log, shows them in the memtable, and has all
-//! answered.
+//! The writing thread. It applies all waiting operations to one overlay of rows, makes the rows durable with one
+//! write and one sync of the log, shows them in the memtable and answers the callers.
 //!
-//! What the memtable shows is therefore on the disk. While rows go in, all readers are kept out.
+//! The memtable therefore shows only rows that are on disk. Readers are locked out while a group is added to it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,16 +27,17 @@ use crate::rows::{Made, Rows};
 use crate::stats::{Stats, Took};
 use crate::waiting::Callers;
 
-/// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
-/// of the group would wait for the last.
+/// Maximum number of operations in a group. In larger groups the sync no longer dominates the time, and the first
+/// operation would wait for the last.
 const GROUP: usize = 256;
-/// Rows from which on a group takes no further operation. Readers wait while they go into the memtable;
-/// more would save syncs that hardly count any more.
+/// Number of rows after which a group takes no further operation. Readers wait while the rows are added to the
+/// memtable; larger groups would save few further syncs.
 const GROUP_ROWS: usize = 1024;
-/// Bytes of rows from which on a group takes no further operation: a file of the log has room for it.
+/// Bytes of rows after which a group takes no further operation. Half a log file, so that a group usually fits
+/// into one.
 const GROUP_BYTES: usize = FILE_BYTES / 2;
 
-/// What the thread and its callers share.
+/// State shared by the writing thread and its callers.
 pub(crate) struct Shared<E: Embedder> {
     embedder: Arc<E>,
     pub(crate) inbox: Inbox<E::State>,
@@ -46,27 +46,27 @@ pub(crate) struct Shared<E: Embedder> {
     pub(crate) commits: Arc<CommitStream>,
 }
 
-/// How the applier ended.
+/// How the writing thread ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was asked to, after all that waited was done.
+    /// Orderly shutdown: all waiting operations were done.
     Closed,
-    /// Writing or syncing failed, and the database did not open again with all that was taken, or not
-    /// before the store was shut down.
+    /// A write or sync failed, and then the database could not be opened again, lacked acknowledged groups, or the
+    /// store was shut down before it was open.
     Failed(String),
 }
 
-/// The way to the thread.
+/// Handle to the writing thread. Dropping it ends the thread.
 pub(crate) struct Applier<E: Embedder> {
     pub(crate) shared: Arc<Shared<E>>,
-    /// How the thread has ended, once it has.
+    /// `Some` once the thread has ended.
     pub(crate) ended: watch::Receiver<Option<Ended>>,
-    /// How long an operation waits for the disk.
+    /// Maximum time that an operation waits for the disk.
     patience: Duration,
 }
 
 impl<E: Embedder> Applier<E> {
-    /// Starts the thread on a database that is open.
+    /// Starts the thread on an open database.
     pub(crate) fn start(
         embedder: Arc<E>,
         mut opener: DatabaseOpener<E>,
@@ -90,7 +90,7 @@ impl<E: Embedder> Applier<E> {
                     tracing::error!(%why, "the store does not end in order");
                     opener.close();
                 }
-                // Callers that still wait hear `Stopping`.
+                // Waiting callers get `Stopping`.
                 writers.inbox.end();
                 end.send_replace(Some(how));
             })?;
@@ -101,8 +101,8 @@ impl<E: Embedder> Applier<E> {
         })
     }
 
-    /// Does an operation; answers when its effect is on disk, or when the disk has hung for long: then it
-    /// may be done later.
+    /// Submits an operation and returns once its effect is on disk. If the disk hangs for longer than the
+    /// configured time, returns [`Fault::Stopping`], and the operation may still be done later.
     pub(crate) async fn submit<O: Operation<E::State>>(
         &self,
         operation: O,
@@ -118,7 +118,7 @@ impl<E: Embedder> Applier<E> {
         }
     }
 
-    /// Does an operation some time soon, for what need not be durable when it is answered.
+    /// Submits an operation without waiting for its outcome, for changes that need not be durable yet.
     pub(crate) fn hand_over<O: Operation<E::State>>(&self, operation: O) -> Result<(), Fault> {
         let (reply, _) = oneshot::channel();
         self.shared
@@ -126,7 +126,7 @@ impl<E: Embedder> Applier<E> {
             .push(Box::new(Submission { operation, reply }), O::CAN_WAIT)
     }
 
-    /// How the thread has ended, once it has.
+    /// Waits until the thread has ended.
     pub(crate) async fn end(&self) -> Option<Ended> {
         let mut ended = self.ended.clone();
         let how = ended.wait_for(Option::is_some).await;
@@ -135,19 +135,19 @@ impl<E: Embedder> Applier<E> {
 }
 
 impl<E: Embedder> Drop for Applier<E> {
-    /// An engine that is dropped without having been shut down ends its threads all the same.
+    /// Ends the threads of an engine that was dropped without a shutdown.
     fn drop(&mut self) {
         self.shared.inbox.close();
     }
 }
 
-/// An operation that the disk hung under. It knows no operation's type, so it is compiled once.
+/// Logs that an operation was given up. Not generic, so that it is compiled only once.
 fn given_up() -> Fault {
     tracing::error!("the disk hangs: an operation was given up");
     Fault::Stopping
 }
 
-/// The thread: writes as long as the disk does, and goes on when it does again.
+/// Main function of the thread: writes until the disk fails, reopens the database and continues.
 fn run<E: Embedder>(
     opener: &mut DatabaseOpener<E>,
     mut writable: Writable<E::State>,
@@ -168,13 +168,13 @@ fn run<E: Embedder>(
         };
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
         opener.fail(&why);
-        // Whether those groups are there is known once the database is open again.
+        // The reopened database may contain the group that was being written, and the stream has not seen it.
         shared.commits.cut_off();
         shared.inbox.restart();
         drop_quietly(writable);
         let acknowledged = acknowledged.into_inner();
         let reopened = opener.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
-        // What was in doubt may be there after all.
+        // The group that was being written may turn out to be on disk.
         shared.embedder.reopened();
         writable = match reopened {
             Reopened::Open(writable) => *writable,
@@ -189,7 +189,7 @@ fn run<E: Embedder>(
     }
 }
 
-/// Writes groups until the store is shut down, with the thread that brings the database behind them.
+/// Writes groups until the store is shut down. A second thread writes checkpoints in parallel.
 fn write<E: Embedder>(
     opener: &DatabaseOpener<E>,
     writable: &mut Writable<E::State>,
@@ -244,16 +244,16 @@ fn write<E: Embedder>(
         };
         writer.run()
     })
-    // The reason of a thread that failed comes first; one may have failed after all was written.
+    // The reason of the checkpoint thread takes precedence; it may also have failed after all groups were written.
     .map_err(|why| inbox.restart().unwrap_or(why))?;
     inbox.restart().map_or(Ok(()), Err)
 }
 
-/// The thread's own side.
+/// State of the writing thread while the database is open.
 struct Writer<'a, E: Embedder> {
     opener: &'a DatabaseOpener<E>,
     memtable: &'a Memtable,
-    /// Of the group in the making.
+    /// Overlay of the group that is being built.
     rows: Rows<'a, E::State>,
     journal: &'a mut Journal,
     before_sync: &'a BeforeSync,
@@ -286,7 +286,7 @@ impl<E: Embedder> Writer<'_, E> {
                 }
                 Next::Closed => return self.end(),
                 Next::Failed(why) => {
-                    // Nothing of these is written.
+                    // These operations were not written.
                     let fault = Fault::Unavailable(failing(&why));
                     for settle in settles {
                         settle(Err(fault.clone()));
@@ -308,8 +308,8 @@ impl<E: Embedder> Writer<'_, E> {
         settle
     }
 
-    /// Makes a group durable and shows it. Where that fails its callers hear `Stopping`: it
-    /// may be on the disk or not.
+    /// Makes a group durable and shows it. On an error the group may be on disk or not, so its callers get
+    /// `Stopping`.
     fn commit(&mut self) -> Result<(), String> {
         if self.rows.is_empty() {
             return Ok(());
@@ -328,11 +328,12 @@ impl<E: Embedder> Writer<'_, E> {
         Ok(())
     }
 
-    /// Returns when a group is on the disk.
+    /// Appends a group to the log and returns once it is on disk.
     fn log(&mut self, number: u64, made: &Made) -> std::io::Result<()> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
         if !self.journal.has_room(made) {
-            // What the other file holds is written over, and what this one holds is next.
+            // The new epoch overwrites the other file, so the database must first have that file's groups; then
+            // the epoch that ends here is checkpointed.
             self.memtable.hurry();
             self.checkpoints.wait().map_err(ended)?;
             if self.journal.rotate()? {
@@ -346,7 +347,7 @@ impl<E: Embedder> Writer<'_, E> {
         self.journal.acknowledge(number)
     }
 
-    /// Shows a group that is on the disk as a whole.
+    /// Shows all rows of a durable group at once.
     fn show(&mut self, number: u64, made: &Arc<Made>) {
         let _readers_wait = self.opener.exclusive();
         self.memtable.show(&made.written);
@@ -355,8 +356,8 @@ impl<E: Embedder> Writer<'_, E> {
         self.shared.commits.committed(number, made);
     }
 
-    /// The last checkpoint. The next start finds a snapshot beside the database, which must not
-    /// know of anything that a power cut can still take.
+    /// Writes the last checkpoint. The snapshot for the next start is written after it and must not refer to
+    /// anything that a power cut can still remove.
     fn end(&mut self) -> Result<(), String> {
         self.checkpoints
             .wait()

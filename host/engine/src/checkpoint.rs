@@ -1,11 +1,11 @@
-//! Giving the database what the log has, and bringing it to the disk, by a thread of its own.
+//! Checkpoints: a separate thread copies an epoch of the log to the database and makes it durable.
 //!
-//! The database gets the rows of one epoch of the log and is flushed, while the next one is written,
-//! and there is no third. How much sled writes for it does not matter to what a power cut may leave: sled
-//! uses a segment of its log anew once what replaced it is stable, and that is on the disk
-//! ([`kassette_files::durable_write`]). It was not always so: `sync_file_range` of the kernel hands over
-//! pages and no more, and a few hundred kB of removed rows can make sled write tens of MiB of pages
-//! between two syncs of ours, over segments whose replacement a cut then took.
+//! While one epoch is copied and flushed, the next is written to the log. There are never more than these two.
+//!
+//! The amount that sled writes for a checkpoint does not affect crash safety: sled reuses a segment of its log
+//! only after the replacement is stable, and [`kassette_files::durable_write`] makes that mean "on disk". The
+//! kernel's own `sync_file_range` does not: removing a few hundred kB of rows can make sled write tens of MiB
+//! between two of our syncs, over segments whose replacement a power cut could then take.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Instant;
@@ -15,14 +15,14 @@ use crate::durable::Files;
 use crate::flush_watchdog::FlushWatchdog;
 use crate::memtable::Memtable;
 
-/// The way to the thread.
+/// The writing thread's handle to the checkpoint thread.
 pub(crate) struct Checkpoints {
     asked: SyncSender<u64>,
     done: Receiver<()>,
     under_way: bool,
 }
 
-/// The thread has ended, and has said why.
+/// The checkpoint thread has ended and reported its reason to the inbox.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
@@ -35,7 +35,7 @@ impl Checkpoints {
         }
     }
 
-    /// Waits until the database has on the disk what was last [asked](Self::ask) for.
+    /// Waits until the checkpoint last [requested](Self::ask) is on disk. Returns at once if no checkpoint is running.
     pub(crate) fn wait(&mut self) -> Result<(), Ended> {
         if std::mem::take(&mut self.under_way) {
             self.done.recv().map_err(|_| Ended)?;
@@ -43,17 +43,18 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Asks for the epoch that has ended, up to a group.
+    /// Requests a checkpoint of the frozen epoch, whose last group is `group`. A previous checkpoint must be
+    /// finished.
     pub(crate) fn ask(&mut self, group: u64) -> Result<(), Ended> {
         self.under_way = true;
         self.asked.send(group).map_err(|_| Ended)
     }
 }
 
-/// The thread: gives the database an epoch and brings it to the disk whenever it is asked to.
+/// Main function of the thread: writes a checkpoint for each request until the sender is dropped.
 ///
 /// # Errors
-/// The first time that fails, and why.
+/// Reason of the first failed checkpoint, which ends the thread.
 pub(crate) fn run(
     asked: &Receiver<u64>,
     done: &Sender<()>,
@@ -71,8 +72,8 @@ pub(crate) fn run(
             .and_then(|()| watchdog.flush(memtable.database()))
             .map_err(|error| format!("the database was not flushed: {error}"))?;
         memtable.drop_frozen();
-        // sled leaves its old buffer, of a whole segment, to the collector of garbage that it shares with
-        // us; there this thread would keep sixty-four of them before any is taken.
+        // sled leaves its old buffer, as large as a segment, to the garbage collector that it shares with us.
+        // Without this call the thread would hold sixty-four of them before any is freed.
         crossbeam_epoch::pin().flush();
         before_sync(Syncing::Database)
             .and_then(|()| files.checkpoint(group))

@@ -1,8 +1,8 @@
-//! The stream of commits, from which a backup takes the groups that are committed while it reads the rows.
+//! Stream of committed groups. A backup subscribes to get the groups that are committed while it reads the rows.
 //!
-//! The applier hands over every group that is on the disk, while it keeps all readers out: a subscriber gets
-//! all that the memtable does not show yet. The applier never waits: what is not taken yet is bounded, and a
-//! subscriber that is too slow is cut off.
+//! The applier sends each group while it locks readers out, so a subscriber gets every group that the memtable did
+//! not show when it subscribed. Sending never blocks: the queue has a limit in bytes, and a subscriber that
+//! exceeds it is cut off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,13 +13,12 @@ use tokio::sync::{Notify, mpsc};
 use crate::rows::Made;
 use crate::span::Written;
 
-/// Bytes of groups that may wait to be taken. A reader that falls this far behind what is written
-/// does not catch up; memory is needed for other work.
+/// Maximum bytes of groups in the queue. A subscriber that falls this far behind will not catch up.
 const MAX_WAITING: usize = 32 << 20;
-/// What a row takes in memory beside its key and value.
+/// Bytes of memory that a row needs in addition to its key and value.
 const ROW_COST: usize = 64;
 
-/// Every group that is committed; at most one subscriber.
+/// The stream, with at most one subscriber.
 #[derive(Default)]
 pub(crate) struct CommitStream(Mutex<Option<Subscriber>>);
 
@@ -42,7 +41,7 @@ impl State {
     }
 }
 
-/// A group that is on the disk.
+/// A group that is on disk.
 pub struct Commit {
     pub number: u64,
     pub made: Arc<Made>,
@@ -50,7 +49,7 @@ pub struct Commit {
 }
 
 impl CommitStream {
-    /// Subscribes to every group that is committed from now on. None where there is a subscriber already.
+    /// Subscribes to all groups committed from now on. `None` if there is already a subscriber.
     pub(crate) fn subscribe(self: &Arc<Self>) -> Option<Subscription> {
         let mut subscriber = self.0.lock();
         if subscriber.as_ref().is_some_and(|it| !it.groups.is_closed()) {
@@ -69,7 +68,7 @@ impl CommitStream {
         })
     }
 
-    /// Hands a committed group to the subscriber, where there is one.
+    /// Sends a committed group to the subscriber, if any.
     pub(crate) fn committed(&self, number: u64, made: &Arc<Made>) {
         let mut subscriber = self.0.lock();
         let Some(subscribed) = &*subscriber else {
@@ -95,7 +94,7 @@ impl CommitStream {
         *self.0.lock() = None;
     }
 
-    /// Groups may follow that do not come by here.
+    /// Cuts the subscriber off, because groups may become visible without passing through the stream.
     pub(crate) fn cut_off(&self) {
         if let Some(subscriber) = self.0.lock().take() {
             subscriber.state.cut_off();
@@ -110,7 +109,7 @@ fn cost(written: &Written) -> usize {
     written.iter().map(row).sum()
 }
 
-/// Receives groups until it is dropped.
+/// Receives groups. Dropping it ends the subscription.
 pub struct Subscription {
     groups: mpsc::UnboundedReceiver<Commit>,
     state: Arc<State>,
@@ -118,19 +117,19 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next group that waits, in order.
+    /// Takes the oldest group from the queue. `None` if the queue is empty.
     pub fn take(&mut self) -> Option<Commit> {
         let commit = self.groups.try_recv().ok()?;
         self.state.waiting.fetch_sub(commit.cost, Ordering::SeqCst);
         Some(commit)
     }
 
-    /// Whether groups were lost: too many waited, or the disk failed.
+    /// Whether groups were lost because the queue was full or the disk failed.
     pub fn is_cut_off(&self) -> bool {
         self.state.cut_off.load(Ordering::SeqCst)
     }
 
-    /// Resolves when groups are lost.
+    /// Resolves once groups are lost.
     pub async fn cut_off(&self) {
         let lost = self.state.lost.notified();
         if !self.is_cut_off() {
@@ -138,7 +137,7 @@ impl Subscription {
         }
     }
 
-    /// Takes no further groups in; those that wait can still be taken.
+    /// Ends the subscription. Groups in the queue can still be taken.
     pub fn close(&self) {
         self.stream.close();
     }

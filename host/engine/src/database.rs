@@ -1,9 +1,9 @@
-//! The database behind the engine: open, out of reach while the disk fails, or closed.
+//! The database behind the engine: open, unavailable because the disk fails, or closed.
 //!
-//! After a write or a sync that failed, sled's memory is ahead of the disk, and so may the kernel's be
-//! (`durable`). So the database is closed and opened anew as after a crash: recovery reads what is there,
-//! which has to be everything that was acknowledged. Only the group that was being written is in
-//! doubt, and its callers were told so.
+//! After a failed write or sync, the memory of sled, and possibly of the kernel, is ahead of the disk (see
+//! `durable`). The database is therefore closed and opened again as after a crash. Recovery reads the disk, which
+//! must hold everything that was acknowledged. Only the group that was being written is in doubt, and its callers
+//! get [`Fault::Stopping`].
 
 use std::fs::File;
 use std::io;
@@ -25,28 +25,29 @@ use crate::open::Opened;
 use crate::state::State;
 use crate::view::View;
 
-/// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
-/// and the snapshot that the next start writes fit several times; so does the log of a day.
+/// Free bytes below which the engine refuses operations. Holds, several times over, the largest group, the pages
+/// that sled moves for it and the snapshot that the next start writes; also a day's logs.
 pub(crate) const RESERVE: u64 = 64 << 20;
-/// How long an operation waits for the disk. A group takes milliseconds, and a second on a bad day.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How soon a disk that failed is tried again, at first.
+/// Default maximum time that an operation waits for the disk. A group normally takes milliseconds, at worst a
+/// second.
+const DISK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay before the first attempt to reopen a failed database. It doubles with each attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The same after many times: soon enough for an operator who has just made room.
+/// Maximum delay between attempts to reopen: short enough for an operator who has just freed space.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// The database as reads find it.
+/// The database as readers see it.
 pub(crate) enum Database<S: State> {
-    /// Open, with what its state shows.
+    /// Open, with the shared part of the embedder's state.
     Open(Arc<Memtable>, Arc<S::Shown>),
-    /// Closed because the disk failed, and why.
+    /// Closed because the disk failed, with the message for callers.
     Failing(String),
-    /// Closed for good.
+    /// Closed permanently.
     Closed,
 }
 
 impl<S: State> Database<S> {
-    /// A view of its rows, if they can be read.
+    /// A view of the rows, or the fault that explains why they cannot be read.
     pub(crate) fn view(&self) -> Result<View<'_, S::Shown>, Fault> {
         match self {
             Self::Open(memtable, shown) => Ok(View::new(memtable, shown)),
@@ -56,35 +57,34 @@ impl<S: State> Database<S> {
     }
 }
 
-/// What callers are told while the disk fails.
+/// Message for callers while the disk fails.
 pub(crate) fn failing(why: &str) -> String {
     format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
 }
 
-/// The database, shared by the readers and the applier. A reader holds the lock
-/// as long as the read lasts.
+/// The database, shared by the readers and the applier. A reader holds the lock during its read.
 pub(crate) type Shared<S> = Arc<RwLock<Database<S>>>;
 
-/// What is about to be synced, or written so that it can be.
+/// Step of a write to disk, for [`BeforeSync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syncing {
-    /// A group in the log.
+    /// Sync of a group in the log.
     Log,
-    /// An epoch of the log, which the database is about to get.
+    /// Write of an epoch of the log to the database.
     Epoch,
     Database,
 }
 
-/// Called before a sync or what leads to it, which does not happen where it fails.
+/// Hook called before each [`Syncing`] step. If it fails, the step counts as failed and is not done.
 pub type BeforeSync = Box<dyn Fn(Syncing) -> io::Result<()> + Send + Sync>;
 
-/// What stands between the engine and its disk; tests hold syncs back, let them fail, or fill the disk.
+/// Replaceable access to the disk. Tests delay syncs, let them fail, or simulate a full disk.
 pub struct DiskHooks {
     /// Called before each sync.
     pub before_sync: BeforeSync,
-    /// Free bytes on the file system of a folder.
+    /// Returns the free bytes on a folder's file system.
     pub free_bytes: fn(&File) -> io::Result<u64>,
-    /// How long an operation waits for the disk.
+    /// Maximum time that an operation or a read waits for the disk.
     pub patience: Duration,
 }
 
@@ -93,38 +93,38 @@ impl Default for DiskHooks {
         Self {
             before_sync: Box::new(|_| Ok(())),
             free_bytes,
-            patience: PATIENCE,
+            patience: DISK_TIMEOUT,
         }
     }
 }
 
-/// What the writing thread holds of an open database.
+/// The writing thread's part of an open database.
 pub(crate) struct Writable<S: State> {
     pub(crate) memtable: Arc<Memtable>,
     pub(crate) watchdog: FlushWatchdog,
     pub(crate) files: Files,
     pub(crate) journal: Journal,
     pub(crate) before_sync: Arc<BeforeSync>,
-    /// The number of the last group in the memtable.
+    /// Number of the last group in the memtable.
     pub(crate) last_group: u64,
     pub(crate) state: S,
     pub(crate) shown: Arc<S::Shown>,
 }
 
-/// How waiting for the disk ended.
+/// Result of [`DatabaseOpener::reopen`].
 pub(crate) enum Reopened<S: State> {
     /// The database is open again.
     Open(Box<Writable<S>>),
-    /// The store was shut down meanwhile.
+    /// The store was shut down in the meantime.
     Closed,
-    /// It will not open by itself again, and why.
+    /// The database cannot be opened again without help, with the reason.
     Lost(String),
 }
 
-/// Opens the database of a folder, as often as the disk makes it necessary.
+/// Opens the database of a folder again after each disk error.
 pub(crate) struct DatabaseOpener<E: Embedder> {
     folder: Arc<Folder>,
-    /// For the free space.
+    /// Descriptor of the folder, for the free space.
     descriptor: File,
     embedder: Arc<E>,
     shared: Shared<E::State>,
@@ -155,12 +155,12 @@ impl<E: Embedder> DatabaseOpener<E> {
         Ok((opener, writable))
     }
 
-    /// The database, for readers.
+    /// The database for readers.
     pub(crate) fn shared(&self) -> Shared<E::State> {
         Arc::clone(&self.shared)
     }
 
-    /// Keeps all readers out until it is dropped: what is written meanwhile is seen whole.
+    /// Locks all readers out until it is dropped, so that they see all changes made until then at once.
     pub(crate) fn exclusive(&self) -> impl Drop + '_ {
         self.shared.write()
     }
@@ -168,7 +168,7 @@ impl<E: Embedder> DatabaseOpener<E> {
     fn show(&mut self, opened: Opened<E::State>) -> io::Result<Writable<E::State>> {
         let shown = Arc::new(opened.shown);
         let watchdog = FlushWatchdog::over(&opened.db)?;
-        let memtable = Arc::new(Memtable::of(opened.db));
+        let memtable = Arc::new(Memtable::over(opened.db));
         let writable = Writable {
             memtable: Arc::clone(&memtable),
             watchdog,
@@ -183,11 +183,10 @@ impl<E: Embedder> DatabaseOpener<E> {
         Ok(writable)
     }
 
-    /// Whether there is room for another group. Where there is none, nothing is written and reads
-    /// go on.
+    /// Checks that the disk has space for another group. If not, operations are refused and reads continue.
     ///
     /// # Errors
-    /// That the disk is full, or what the file system said.
+    /// The disk is full, or the file system does not report its free space.
     pub(crate) fn room(&self) -> io::Result<()> {
         let free = (self.free_bytes)(&self.descriptor)?;
         if free < RESERVE {
@@ -204,22 +203,22 @@ impl<E: Embedder> DatabaseOpener<E> {
         Ok(())
     }
 
-    /// Takes the database away from the readers, because the disk failed. Returns when none
-    /// reads any more.
+    /// Closes the database for readers because the disk failed. Waits until the current reads end.
     pub(crate) fn fail(&self, why: &str) {
         let failing = Database::Failing(failing(why));
         let before = std::mem::replace(&mut *self.shared.write(), failing);
         drop_quietly(before);
     }
 
-    /// Takes the database away for good.
+    /// Closes the database permanently.
     pub(crate) fn close(&self) {
         let before = std::mem::replace(&mut *self.shared.write(), Database::Closed);
         drop_quietly(before);
     }
 
-    /// Waits until the database opens again. `acknowledged` is the last group that a caller was
-    /// answered for; `pause` waits for some time and refuses operations meanwhile.
+    /// Tries to open the database until it is open, cannot be opened without help, or the store is shut down.
+    /// `acknowledged` is the number of the last acknowledged group. `pause` waits for a time and refuses operations
+    /// during it.
     pub(crate) fn reopen(
         &mut self,
         acknowledged: u64,
@@ -235,7 +234,7 @@ impl<E: Embedder> DatabaseOpener<E> {
                 return Reopened::Closed;
             }
             wait = (wait * 2).min(LONGEST_WAIT);
-            // sled panics where it cannot sync on the way out of a try that failed.
+            // sled panics if it cannot sync while it drops a failed attempt.
             let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt()));
             let attempt = attempt.unwrap_or_else(|_| {
                 let gave_up = io::Error::other("the storage engine gave up");
@@ -260,7 +259,7 @@ impl<E: Embedder> DatabaseOpener<E> {
                     tracing::warn!(error = %source, "the disk still fails");
                     self.fail(&source.to_string());
                 }
-                // sled is still letting go of what it had.
+                // sled has not released the previous database yet.
                 Err(OpenError::Locked { .. }) => {}
                 Err(error) => return Reopened::Lost(error.to_string()),
             }
@@ -273,7 +272,7 @@ impl<E: Embedder> DatabaseOpener<E> {
     }
 }
 
-/// Drops what belongs to a database that failed: sled panics where it cannot sync on the way out.
+/// Drops a part of a failed database. sled panics if it cannot sync while it is dropped.
 pub(crate) fn drop_quietly<T>(failed: T) {
     if catch_unwind(AssertUnwindSafe(|| drop(failed))).is_err() {
         tracing::warn!("the storage engine did not close in order");

@@ -1,39 +1,37 @@
 //! Makes what sled has written survive a crash of the machine.
 //!
-//! All pages and the log are in the one file `db`, and each write of it is on the disk before sled takes
-//! it for stable ([`kassette_files::durable_write`]); so `flush` returns when all of it is. A page over a
-//! quarter of a segment gets a file of its own under `blobs/`, which sled never syncs; `conf` is written
-//! once; snapshots are only a short cut, synced by sled itself all but their names, and what is there
-//! finds its way without them (`tail`).
+//! All pages and sled's log are in the file `db`. sled treats a write to it as stable only when it is on disk
+//! ([`kassette_files::durable_write`]), so `flush` returns when all writes are. A page larger than a quarter of a
+//! segment gets its own file under `blobs/`, which sled never syncs. `conf` is written once. Snapshots only speed
+//! up a start: sled syncs them except for their names, and recovery works without them (see `tail`).
 //!
-//! **A sync that fails.** The kernel tells of it once, keeps the pages and takes them for written, so no
-//! later sync says anything about them, and memory shows what the disk may not have. The store does not
-//! trust either: it lets go of the database (`database`), has the kernel forget all pages that it takes for
-//! written, which leaves those that it will still write, and reads from the disk what is there, as after
-//! a power cut. What was acknowledged has to be among it, or the store ends for good. A process that
-//! stopped instead would be started again and come upon the same pages in the kernel's memory: so every
-//! opening begins this way, and there is no other reason to stop. sled syncs by one descriptor from
-//! several threads, of which one is told: from there on each sync of the file fails until it is opened
-//! anew.
+//! **When a sync fails**, the kernel reports it once, keeps the pages in memory and marks them as written. Later
+//! syncs then succeed although the disk may lack the data. The store therefore closes the database (see
+//! `database`), makes the kernel drop all cached pages that are marked as written, and reads the disk as after a
+//! power cut. If anything acknowledged is missing, the store ends permanently.
+//!
+//! Restarting the process instead would not help: the new process would find the same pages in the kernel's cache.
+//! So every opening starts by dropping them. sled syncs one descriptor from several threads, of which only one
+//! gets the error; `durable_write` therefore lets every later sync of the file fail until it is opened again.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The files of a database.
+/// Open files of a database.
 pub(crate) struct Files {
-    /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
+    /// Our own descriptor of `db`. `fdatasync` covers the whole file, including what sled wrote.
     database: File,
     blobs: PathBuf,
-    /// Blobs are named by a number that only grows.
+    /// Highest number of a blob that is synced. sled numbers blobs in ascending order.
     newest_blob: Option<i64>,
     checkpointed: GroupNumberFile,
 }
 
 impl Files {
-    /// Opens the files of the database in a folder, and makes the folder and all that recovery found
-    /// in it durable: what the kernel still held of a process that was killed may be shown from now on.
+    /// Opens the files of the database in a folder, and makes the folder and everything that recovery found in it
+    /// durable. Data that the kernel holds for a killed process may then be shown.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let mut files = Self::unsynced(folder)?;
         File::open(folder.join("conf"))?.sync_all()?;
@@ -57,12 +55,12 @@ impl Files {
         })
     }
 
-    /// The last group that the database is known to have on the disk, with all before it.
+    /// Number of the last group up to which all groups are on disk in the database. `None` if unknown.
     pub(crate) fn last_checkpointed(&self) -> io::Result<Option<u64>> {
         self.checkpointed.read()
     }
 
-    /// Remembers that the engine has flushed all groups up to one.
+    /// Records that the database has all groups up to this one on disk, and syncs the blobs first.
     pub(crate) fn checkpoint(&mut self, group: u64) -> io::Result<()> {
         self.sync_blobs()?;
         self.checkpointed.write(group)
@@ -84,7 +82,7 @@ impl Files {
             }
             match File::open(entry.path()) {
                 Ok(blob) => blob.sync_all()?,
-                // Its page was written anew meanwhile.
+                // sled has replaced the blob's page in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             }
@@ -98,32 +96,32 @@ impl Files {
     }
 }
 
-/// Makes durable what the kernel still holds of a database that no engine has open. An engine that
-/// opens it writes a snapshot that says where each page stands, and syncs only that.
+/// Makes durable what the kernel still holds of a database that is not open. sled, when it opens the database,
+/// writes a snapshot of all page locations and syncs only that.
 pub(crate) fn settle(folder: &Path) -> io::Result<()> {
     let settled = Files::unsynced(folder).and_then(|mut files| {
-        // First what the log points at, then the log.
+        // Blobs before the log that refers to them.
         files.sync_blobs()?;
         files.database.sync_data()
     });
     match settled {
-        // It has not been made yet, or not whole.
+        // The database was not created yet, or not completely.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         settled => settled,
     }
 }
 
-/// Makes a folder's name durable, and those of the folders that it is in: any of them may be new.
+/// Makes the name of a folder durable, and the names of all its parents, because any of them may be new.
 pub(crate) fn sync_with_parents(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()?;
     let folder = fs::canonicalize(folder)?;
     for parent in folder.ancestors().skip(1) {
-        // A folder that this process may not read was not made by it.
+        // This process cannot have created a folder that it may not read.
         let Ok(parent) = File::open(parent) else {
             break;
         };
         match parent.sync_all() {
-            // Nor was one that is on a file system without syncs, or that is read-only.
+            // Nor one on a file system that is read-only or does not support syncs.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -138,7 +136,7 @@ pub(crate) fn sync_with_parents(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel forget what it holds of a database's files and has no need to write.
+/// Drops the kernel's cached pages of a database's files, except pages that are not written yet.
 pub(crate) fn forget_cached(folder: &Path) -> io::Result<()> {
     for folder in [folder.to_owned(), folder.join("blobs")] {
         let entries = match fs::read_dir(folder) {
@@ -156,20 +154,20 @@ pub(crate) fn forget_cached(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that this process may still write to the file system of a folder.
+/// Bytes that this process may still write to a folder's file system.
 pub(crate) fn free_bytes(folder: &File) -> io::Result<u64> {
     let system = rustix::fs::fstatvfs(folder)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// The last group that was answered.
+/// Name of the file with the number of the last acknowledged group.
 pub const ACKNOWLEDGED: &str = "acknowledged";
-/// The last group that the database has on the disk.
+/// Name of the file with the number of the last group that the database has on disk.
 pub const CHECKPOINTED: &str = "checkpointed";
 
-/// The number of a group, in a file of its own. It is written once the group is on the disk, and not
-/// synced itself: it never runs ahead. What does not read back at the end of sled's log, or of ours, is
-/// passed over as if nothing had been there, so a store that is behind it has lost what was promised.
+/// File that holds the number of a group. It is written when the group is on disk, and is not synced, so it is
+/// never ahead of the data. Recovery ignores damaged records at the end of sled's log or ours; a database that is
+/// behind this number has therefore lost acknowledged groups.
 pub(crate) struct GroupNumberFile(File);
 
 impl GroupNumberFile {
@@ -183,7 +181,7 @@ impl GroupNumberFile {
         Ok(Self(mark))
     }
 
-    /// None where there was none, or the file does not read back.
+    /// `None` if the file is empty, too short or damaged.
     pub(crate) fn read(&self) -> io::Result<Option<u64>> {
         let mut mark = [0; MARK];
         match self.0.read_exact_at(&mut mark, 0) {
@@ -198,7 +196,7 @@ impl GroupNumberFile {
     }
 }
 
-/// A number and its checksum.
+/// Length in bytes: a number (8) and its CRC-32 (4).
 const MARK: usize = 12;
 
 fn write_mark(group: u64) -> [u8; MARK] {
@@ -209,7 +207,7 @@ fn write_mark(group: u64) -> [u8; MARK] {
     mark
 }
 
-/// Whether these are the bytes of a mark that reads back.
+/// Whether the bytes begin with a valid mark.
 pub(crate) fn is_mark(bytes: &[u8]) -> bool {
     let mark = bytes.first_chunk();
     mark.is_some_and(|mark| read_mark(*mark).is_some())

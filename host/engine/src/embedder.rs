@@ -1,4 +1,4 @@
-//! The user of the engine: how its database is opened, and what it hears of each group.
+//! The interface between the engine and its user: opening the database, and notification of each group.
 
 use crate::fault::OpenError;
 use crate::folder::Folder;
@@ -8,22 +8,25 @@ use crate::state::State;
 
 /// The user of an engine.
 pub trait Embedder: Send + Sync + 'static {
-    /// What stands in memory beside its rows.
+    /// State in memory in addition to the rows.
     type State: State;
 
-    /// Opens the database of a folder and reads its state, as at the first time. The engine asks for it after
-    /// the disk has failed.
+    /// Opens the database of a folder and reads its state. The engine calls it to reopen the database after a disk
+    /// error.
     ///
     /// # Errors
-    /// Why it does not open. [`OpenError::Io`] and [`OpenError::Locked`] may pass: the engine asks again.
+    /// Why the database does not open. After [`OpenError::Io`] and [`OpenError::Locked`] the engine tries again.
     fn open(&self, folder: &Folder) -> Result<Opened<Self::State>, OpenError>;
 
-    /// A group is on the disk and is shown, and no caller has heard of it yet. Readers wait meanwhile.
+    /// Called when a group is on disk and visible, before its callers are answered. Readers are locked out during
+    /// the call.
     fn committed(&self, rows: &Written);
 
-    /// The same once readers have their turn again: for what takes longer, such as a line of the log.
+    /// Called after [`committed`](Self::committed), when readers are no longer locked out: for slower work such as
+    /// logging.
     fn shown(&self, _rows: &Written) {}
 
-    /// The database was opened anew: groups may be there that [`committed`](Self::committed) has not told of.
+    /// Called when the database was opened again. It may contain groups for which [`committed`](Self::committed)
+    /// was not called.
     fn reopened(&self);
 }

@@ -1,4 +1,4 @@
-//! The engine as its user has it: how operations and reads reach the rows, and how it ends.
+//! The public interface of the engine: operations, reads and shutdown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,54 +30,54 @@ use crate::state::State;
 use crate::stats::{Stats, Took};
 use crate::view::View;
 
-/// Rows that are read at once where many are wanted: a part of a millisecond.
+/// Rows per slice of a scan; takes a part of a millisecond.
 const AT_ONCE: usize = 64;
-/// Reads that are under way at once; others wait. More would keep the writing thread from the processors, and
-/// a disk that hangs holds a thread for each.
+/// Maximum number of concurrent reads; others wait. More would take the processors from the writing thread, and a
+/// disk that hangs blocks one thread per read.
 const READS: usize = 16;
 
-/// What is shown of an embedder's state.
+/// The shared part of an embedder's state.
 type ShownBy<E> = <<E as Embedder>::State as State>::Shown;
 
 pub struct Engine<E: Embedder> {
     reader: Reader<E::State>,
     applier: Applier<E>,
     folder: Arc<Folder>,
-    /// Whose turn it is to tidy up.
+    /// Held during a [`tidy`](Engine::tidy) operation.
     tidying: Mutex<()>,
 }
 
-/// What an engine has done since it was opened.
+/// Work done since the engine was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     /// Operations that were applied.
     pub operations: u64,
     /// Groups that were written and synced.
     pub commits: u64,
-    /// Bytes of keys and values in them.
+    /// Bytes of keys and values in these groups.
     pub bytes: u64,
 }
 
-/// The disk under an engine, in bytes.
+/// Disk usage of an engine, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// What the engine's folder takes.
+    /// Blocks allocated for the engine's folder.
     pub used: u64,
-    /// What this process may still write to its file system.
+    /// Bytes that this process may still write to the file system.
     pub free: u64,
-    /// What has to stay free: with less, nothing new is taken.
+    /// Bytes that must stay free. With less, operations are refused.
     pub reserved: u64,
 }
 
-/// A slice of a read; the one that breaks has left the read's answer where its caller finds it.
+/// One slice of a read. The slice that breaks has stored the result for the caller.
 type Slice<Shown> = Box<dyn FnMut(&View<'_, Shown>) -> Result<ControlFlow<()>, Fault> + Send>;
 
-/// Reads of an open engine, each on a thread that may wait for the disk.
+/// Reads of an open engine. Each runs on a thread that may block on the disk.
 pub struct Reader<S: State> {
     database: Shared<S>,
-    /// Leave for one read each.
+    /// One permit per concurrent read.
     permits: Arc<Semaphore>,
-    /// How long a read waits for the disk.
+    /// Maximum time that a read waits for the disk.
     patience: Duration,
     stats: Arc<Stats>,
 }
@@ -94,10 +94,10 @@ impl<S: State> Clone for Reader<S> {
 }
 
 impl<S: State> Reader<S> {
-    /// Reads what is on the disk, see [`read_aside`](Self::read_aside).
+    /// Runs a read in one slice; see [`read_aside`](Self::read_aside).
     ///
     /// # Errors
-    /// Where the database cannot be read, and what `read` says.
+    /// The database cannot be read, or the error of `read`.
     pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault> + Send + 'static,
@@ -110,12 +110,12 @@ impl<S: State> Reader<S> {
         .await
     }
 
-    /// Reads much: slice by slice, until one breaks with the answer. Groups are shown between two slices, so
-    /// each [lets them](View::is_enough) in time. A read whose caller has gone ends with its slice.
+    /// Runs a long read slice by slice until a slice breaks with the result. Groups become visible only between
+    /// slices, so a slice must end once [`View::is_enough`] returns true. If the caller drops the future, the read
+    /// ends after the current slice.
     ///
     /// # Errors
-    /// Where the database cannot be read, or none of it for as long as an operation waits for the disk; and
-    /// what a slice says.
+    /// The database cannot be read, no slice finishes within the operation timeout, or a slice fails.
     pub async fn read_aside<T: Send + 'static>(
         &self,
         mut slice: impl FnMut(&View<'_, S::Shown>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
@@ -132,7 +132,7 @@ impl<S: State> Reader<S> {
         answer.ok_or(Fault::Stopping)
     }
 
-    /// Runs slices until one breaks. It knows no read's type, so it is compiled once and not for each of them.
+    /// Runs slices until one breaks. Not generic over the result, so that it is compiled only once.
     async fn run_slices(
         &self,
         name: &'static str,
@@ -153,13 +153,13 @@ impl<S: State> Reader<S> {
                     return Ok(());
                 }
                 counter.fetch_add(1, Ordering::Relaxed);
-                // A scheduler would let the applier wait for milliseconds.
+                // Without this, the scheduler would let the applier wait for milliseconds.
                 std::thread::yield_now();
             }
             Err(Fault::Stopping)
         };
-        // The caller gives the permit back, whose thread wakes the next one sooner. Where the caller has gone, it comes
-        // back when the thread is done.
+        // The caller's task drops the permit, because that wakes the next reader sooner than this thread could. If
+        // the caller has left, the permit is dropped when the thread has finished.
         let mut ran = tokio::task::spawn_blocking(move || (run(), permit));
         let mut seen = 0;
         loop {
@@ -174,13 +174,13 @@ impl<S: State> Reader<S> {
         }
     }
 
-    /// Leave to wait for the disk, on a thread that may.
+    /// Waits for a permit to block on the disk.
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Fault> {
         let permit = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
         permit.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)
     }
 
-    /// The rows of an open engine.
+    /// The rows, or `None` if the database is not open.
     pub fn memtable(&self) -> Option<Arc<crate::Memtable>> {
         match &*self.database.read() {
             Database::Open(memtable, _) => Some(Arc::clone(memtable)),
@@ -189,14 +189,14 @@ impl<S: State> Reader<S> {
     }
 }
 
-/// Looks at what is on the disk. No group is shown meanwhile.
+/// Runs a closure on a view of the rows. No group becomes visible during it.
 fn look<S: State, T>(
     database: &Shared<S>,
     look: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let database = database.read();
     let view = database.view()?;
-    // sled panics over some kinds of damage.
+    // sled panics on some kinds of damage.
     catch_unwind(AssertUnwindSafe(|| look(&view))).unwrap_or_else(|_| Err(Fault::unreadable()))
 }
 
@@ -204,7 +204,7 @@ impl<E: Embedder> Engine<E> {
     /// Starts on a database that has just been opened.
     ///
     /// # Errors
-    /// Where the system gives no thread or descriptor.
+    /// The system provides no thread or descriptor.
     pub fn start(
         folder: Folder,
         embedder: Arc<E>,
@@ -232,41 +232,41 @@ impl<E: Embedder> Engine<E> {
         })
     }
 
-    /// Does an operation.
+    /// Runs an operation. Returns when its effect is on disk.
     ///
     /// # Errors
-    /// Why it was not done. [`Fault::Stopping`] leaves that open.
+    /// Why it was not done. After [`Fault::Stopping`] it may have been done or not.
     pub async fn operate<O: Operation<E::State>>(&self, operation: O) -> Result<O::Outcome, Fault> {
         self.applier.submit(operation).await
     }
 
-    /// Does an operation that tidies up, and that no caller waits for. One waits in the applier's queue
-    /// at a time, so callers pass by the others.
+    /// Runs a cleanup operation. Only one such operation is in the applier's queue at a time, so that operations
+    /// with waiting callers are not delayed by many of them.
     ///
     /// # Errors
-    /// As of any other operation.
+    /// As for any other operation.
     pub async fn tidy<O: Operation<E::State>>(&self, operation: O) -> Result<O::Outcome, Fault> {
         let _turn = self.tidying.lock().await;
         self.applier.submit(operation).await
     }
 
-    /// Does an operation some time soon, for what need not be durable when it is answered.
+    /// Queues an operation without waiting for its outcome, for changes that need not be durable yet.
     ///
     /// # Errors
-    /// Where too many wait, or the engine is stopping.
+    /// Too many operations wait, or the engine is stopping.
     pub fn hand_over<O: Operation<E::State>>(&self, operation: O) -> Result<(), Fault> {
         self.applier.hand_over(operation)
     }
 
-    /// Looks at what is shown of the state, on the caller; none where it would have to wait: for a group that
-    /// is being shown, which may itself wait for a read of a disk that hangs.
+    /// Reads the shared state on the caller's thread. `None` if that would have to wait for a group that is being
+    /// shown, which in turn may wait for a read of a disk that hangs.
     pub fn glance<T>(&self, look: impl FnOnce(&ShownBy<E>) -> T) -> Option<Result<T, Fault>> {
         let database = self.reader.database.try_read()?;
         Some(database.view().map(|view| look(view.shown())))
     }
 
-    /// Reads rows that were all written lately, on the caller; none where it would have to wait, as above or for the
-    /// disk.
+    /// Reads recently written rows on the caller's thread. `None` if that would have to wait for a group that is
+    /// being shown or for the disk.
     pub fn read_recent<T>(
         &self,
         read: impl FnOnce(&View<'_, ShownBy<E>>) -> Result<T, Fault>,
@@ -278,15 +278,15 @@ impl<E: Embedder> Engine<E> {
         }
     }
 
-    /// What reads; a clone of it can be kept.
+    /// Handle for reads, which can be cloned.
     pub const fn reader(&self) -> &Reader<E::State> {
         &self.reader
     }
 
-    /// The first rows of a span in an order, at most so many.
+    /// At most `most` rows of a span, starting with the first in this order.
     ///
     /// # Errors
-    /// Where the database cannot be read.
+    /// The database cannot be read.
     pub async fn rows_of(
         &self,
         mut span: Span,
@@ -310,20 +310,19 @@ impl<E: Embedder> Engine<E> {
         read.await
     }
 
-    /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
+    /// Subscribes to all groups committed from now on. `None` if there is already a subscriber.
     pub fn subscribe(&self) -> Option<Subscription> {
         self.applier.shared.commits.subscribe()
     }
 
-    /// Whether the writing thread has ended, and how.
+    /// Watches how the writing thread ends. `None` while it runs.
     pub fn ended(&self) -> watch::Receiver<Option<Ended>> {
         self.applier.ended.clone()
     }
 
-    /// Resolves with the reason when the engine has ended because it cannot say what is on disk:
-    /// after a disk that failed it did not open again with all that it had taken. It then answers
-    /// [`Fault::Stopping`] to everything; the process has to end. Never resolves where the engine
-    /// is shut down in order.
+    /// Resolves with a reason when the engine has failed: it lost its disk and could not reopen the database with
+    /// everything that was acknowledged. From then on it answers [`Fault::Stopping`], and the process must end.
+    /// Never resolves after an orderly shutdown.
     pub async fn failed(&self) -> String {
         let mut ended = self.ended();
         let failed = |ended: &Option<Ended>| matches!(ended, Some(Ended::Failed(_)));
@@ -335,7 +334,7 @@ impl<E: Embedder> Engine<E> {
         std::future::pending().await
     }
 
-    /// What the engine has done since it was opened.
+    /// Counters since the engine was opened.
     pub fn counters(&self) -> Counters {
         let stats = &self.reader.stats;
         Counters {
@@ -345,10 +344,10 @@ impl<E: Embedder> Engine<E> {
         }
     }
 
-    /// How much of its disk the engine takes, and how much is left. Looked up as a read is.
+    /// Disk usage of the engine and free space. Needs a permit like a read.
     ///
     /// # Errors
-    /// What the file system says, and where it says nothing for as long as a read waits.
+    /// The file system reports an error, or does not answer within the timeout of a read.
     pub async fn disk(&self) -> Result<Disk, Fault> {
         let permit = self.reader.permit().await?;
         let folder = Arc::clone(&self.folder);
@@ -365,49 +364,48 @@ impl<E: Embedder> Engine<E> {
         looked.map_err(|error| Fault::Unavailable(error.to_string()))
     }
 
-    /// Measures from now on what operations take of the writing thread, for [`Self::most`], and what reads
-    /// touch, for [`Self::most_read`].
+    /// Starts to record the maxima that [`Self::most`] and [`Self::most_read`] return.
     pub fn watch(&self) {
         let stats = &self.reader.stats;
         stats.most.get_or_init(Default::default);
         stats.most_read.get_or_init(Default::default);
     }
 
-    /// The most that one operation of each name has taken of the writing thread since [`Self::watch`].
+    /// Maximum cost of a single operation since [`Self::watch`], by name of the operation.
     pub fn most(&self) -> BTreeMap<&'static str, Took> {
         let most = self.reader.stats.most.get();
         most.map(|most| most.lock().clone()).unwrap_or_default()
     }
 
-    /// The most that one slice of each read has touched since [`Self::watch`], by where it stands.
+    /// Maximum cost of a single read slice since [`Self::watch`], by type name of its closure.
     pub fn most_read(&self) -> BTreeMap<&'static str, Touched> {
         let most = self.reader.stats.most_read.get();
         most.map(|most| most.lock().clone()).unwrap_or_default()
     }
 
-    /// Writes a row, so that a full or broken disk is noticed.
+    /// Writes a row, to detect a full or broken disk.
     ///
     /// # Errors
-    /// Where it was not written.
+    /// The row was not written.
     pub async fn probe(&self) -> Result<(), Fault> {
         self.operate(Probe).await
     }
 
-    /// Ends the engine, once what waits is done.
+    /// Shuts the engine down after all waiting operations are done.
     ///
     /// # Errors
-    /// [`Fault::Stopping`] where it did not end in order.
+    /// [`Fault::Stopping`] if the shutdown was not orderly.
     pub async fn shut_down(&self) -> Result<(), Fault> {
         self.applier.shared.inbox.close();
         let patience = self.reader.patience;
-        // What the log holds is taken from it at the next start.
+        // The next start recovers from the log what the database lacks.
         let Ok(how) = timeout(patience, self.applier.end()).await else {
             tracing::error!("the disk hangs: the store was left as it is");
             return Err(Fault::Stopping);
         };
         let (database, folder) = (Arc::clone(&self.reader.database), Arc::clone(&self.folder));
         let is_closed = how == Some(Ended::Closed);
-        // Closing writes what sled still holds; not on a worker that serves others.
+        // Closing writes the data that sled still holds, so it must not block an async worker.
         let closed = tokio::task::spawn_blocking(move || {
             let Some(mut shown) = database.try_write_for(patience) else {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -429,13 +427,13 @@ impl<E: Embedder> Engine<E> {
     }
 }
 
-/// What the caller of a read is told that the disk does not answer.
+/// Fault for the caller of a read when the disk hangs.
 fn hangs() -> Fault {
     tracing::error!("the disk hangs: a read was given up");
     Fault::Unavailable("the disk hangs; see to its health, the store goes on by itself".into())
 }
 
-/// Writes a row of the engine's own.
+/// Writes the engine's probe row.
 struct Probe;
 
 impl<S: State> Operation<S> for Probe {

@@ -1,33 +1,33 @@
-//! Why an operation or a read was not done, or a database does not open.
+//! Reasons why an operation or read was not done, or why a database does not open.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// What is told of a page that sled cannot read.
+/// Detail for a page that sled cannot read.
 pub(crate) const UNREADABLE: &str = "a page of the database does not read back";
 
-/// A store that failed. Never a rule that said no: rules are outcomes.
+/// Failure of the store. A rule that rejects an operation is an outcome, not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It cannot take the operation now (full, a disk that failed); nothing was changed.
+    /// The store cannot run the operation now, for example because the disk is full or failed. Nothing was changed.
     #[error("the store cannot take the operation now: {0}")]
     Unavailable(String),
-    /// Too many operations wait; nothing was changed. Trying again soon helps.
+    /// Too many operations wait. Nothing was changed; the caller can try again soon.
     #[error("the store is busy: too many operations wait")]
     Busy,
-    /// A record does not read back as it was written.
+    /// A record cannot be read back as it was written.
     #[error("a stored record is damaged: {0}")]
     Corrupt(String),
-    /// The store is shutting down, or the disk failed or hung while it wrote the operation: whether its
-    /// whole effect is there or none is known only when it is asked again.
+    /// The store is shutting down, or the disk failed or hung while the operation was written. Its effect is there
+    /// completely or not at all; only a later read shows which.
     #[error("the store is stopping, or its disk failed or hangs")]
     Stopping,
 }
 
 impl Fault {
-    /// A page of the database that sled cannot read.
+    /// Fault for a page of the database that sled cannot read. Logs what an operator can do.
     pub fn unreadable() -> Self {
         tracing::error!(
             "a page of the database is damaged: stop the server, keep a copy of its data directory, and see with `kassette verify` which rows and bytes are lost and what to do"
@@ -35,12 +35,13 @@ impl Fault {
         Self::Corrupt(UNREADABLE.into())
     }
 
-    /// What sled's database said.
+    /// Converts an error of sled.
     pub fn database(error: sled::Error) -> Self {
         match error {
-            // sled names where a record begins, which may be long: the damaged bytes may stand far behind.
+            // The error of sled names the start of a record, which may be long, so the damaged bytes can be far
+            // behind it. It is not passed on.
             sled::Error::Corruption { .. } => Self::unreadable(),
-            // A page that lies past the end of a file.
+            // A page beyond the end of a file.
             sled::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Self::unreadable()
             }
@@ -52,10 +53,10 @@ impl Fault {
     }
 }
 
-/// Why a database does not open, and what to do.
+/// Reasons why a database does not open, with advice for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process has locked the folder.
     #[error(
         "{} is in use by another process: stop that one first, or name another data directory", .path.display()
     )]
@@ -63,14 +64,14 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
-    /// It does not read back as it was written.
+    /// Something in the folder cannot be read back as it was written.
     #[error(
         "{} is damaged ({detail}): keep a copy of the folder, see with `kassette verify` which rows and bytes are lost, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore`", .path.display()
     )]
     Damaged {
         /// The folder.
         path: PathBuf,
-        /// What was found.
+        /// Description of the damage.
         detail: String,
     },
     #[error(
@@ -81,21 +82,21 @@ pub enum OpenError {
         path: PathBuf,
         source: io::Error,
     },
-    /// sled's writes do not come by ours.
+    /// sled's syncs do not use our durable write.
     #[error(
         "this program was linked without its durable write, so a power cut could destroy the store: build it with the linker's ordinary set-up, in which a program's `sync_file_range` comes before the C library's"
     )]
     NotDurable,
-    /// The operating system gave no randomness or no thread.
+    /// The operating system provided no randomness, thread or descriptor, or the first rows could not be made.
     #[error("the system refused what a store needs: {0}")]
     System(String),
-    /// The engine's user refused what is in it.
+    /// The engine's user rejected the contents.
     #[error("{0}")]
     Refused(String),
 }
 
 impl OpenError {
-    /// That something in a folder does not read back as it was written.
+    /// Damage in a folder.
     pub fn damaged(path: &Path, detail: impl Into<String>) -> Self {
         Self::Damaged {
             path: path.to_owned(),
@@ -103,8 +104,8 @@ impl OpenError {
         }
     }
 
-    /// What was found, where that is damage: what does not read back as it was written, or what the disk does
-    /// not give at all.
+    /// Description of the damage, if the error is one: a failed verification, or a sector that the disk cannot
+    /// read.
     pub fn damage(&self) -> Option<String> {
         match self {
             Self::Damaged { detail, .. } => Some(detail.clone()),
@@ -116,7 +117,7 @@ impl OpenError {
         }
     }
 
-    /// That the file system refused something in a folder.
+    /// Converts an error of the file system in a folder.
     pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         |source| Self::Io {
             path: path.to_owned(),

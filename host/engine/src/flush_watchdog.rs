@@ -1,9 +1,8 @@
-//! Wakes a flush that sled forgot.
+//! Wakes a flush that sled has forgotten.
 //!
-//! Where sled's own thread fails to write a buffer that was sealed, it notes the error but
-//! tells no caller, so a `flush` that waits for that buffer waits for ever. Any other `flush` sees the
-//! error and wakes all that wait. So one is called, from a thread of its own, once a flush takes
-//! longer than a disk does.
+//! If sled's background thread fails to write a sealed buffer, it records the error without notifying callers, so
+//! a `flush` that waits for the buffer never returns. Any other `flush` sees the error and wakes all waiting ones.
+//! The watchdog therefore calls one from another thread when a flush takes longer than a disk needs.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A flush that takes longer is woken; again after twice the time, and so on, so that a disk that is
-/// merely slow gathers only a few waiting threads.
+/// Duration after which a flush is woken. Each further attempt waits until the flush has taken twice as long, so
+/// that a slow disk collects only a few waiting threads.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Watches over flushes of one tree, for as long as it lives.
+/// Watches the flushes of one tree while it exists.
 pub(crate) struct FlushWatchdog {
     flushing_since: Arc<Mutex<Option<Instant>>>,
-    /// Its end ends the thread, which holds the tree until then.
+    /// Dropping the sender ends the thread, which holds the tree until then.
     watching: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -38,7 +37,7 @@ impl FlushWatchdog {
                         Some(slow) if slow >= patience => {
                             patience = slow * 2;
                             let tree = tree.clone();
-                            // Whatever it answers, the one that matters answers too.
+                            // The result does not matter: the watched flush returns it too.
                             std::thread::spawn(move || tree.flush().is_ok());
                         }
                         Some(_) => {}
@@ -64,7 +63,7 @@ impl Drop for FlushWatchdog {
     fn drop(&mut self) {
         if let Some((alive, thread)) = self.watching.take() {
             drop(alive);
-            // It cannot panic, and nothing would follow from it.
+            // The thread cannot panic, and its result has no consequence.
             let _ended = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The folder of a database: one process at a time.
+//! The folder of a database, which one process at a time may use.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use crate::durable::Files;
 use crate::fault::OpenError;
 
-/// The file whose lock keeps other processes out of a folder.
+/// Lock file that keeps other processes out of a folder.
 pub(crate) const LOCK: &str = "lock";
-/// How long another process may hold it, and the pause between two tries.
+/// Maximum time to wait for a lock that another process holds, and pause between attempts.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A folder that is ours for as long as this lives.
+/// A folder that this process has locked.
 pub struct Folder {
     path: PathBuf,
     pub(crate) cache_bytes: u64,
@@ -27,11 +27,11 @@ impl Folder {
         &self.path
     }
 
-    /// Makes the folder where it does not exist, and keeps others out of it. Databases in it are opened with
-    /// so much memory for their pages, in bytes; sled's own default is a gibibyte.
+    /// Creates the folder if it is missing, and locks it. Databases in it get a page cache of `cache_bytes` bytes;
+    /// sled's own default is 1 GiB.
     ///
     /// # Errors
-    /// Where another process has it, or the file system refuses.
+    /// Another process has locked it, or the file system reports an error.
     pub fn take(path: PathBuf, cache_bytes: u64) -> Result<Self, OpenError> {
         DirBuilder::new()
             .recursive(true)
@@ -45,7 +45,7 @@ impl Folder {
         })
     }
 
-    /// Another folder, which has to be new, with the same settings.
+    /// Creates and locks another folder with the same settings. It must not exist yet.
     pub(crate) fn aside(&self, path: PathBuf) -> Result<Self, OpenError> {
         DirBuilder::new()
             .mode(0o700)
@@ -63,23 +63,23 @@ impl Folder {
         Files::open(&self.path)
     }
 
-    /// Lets others have the folder.
+    /// Releases the lock.
     pub(crate) fn release(&self) -> io::Result<()> {
         self.lock.unlock()
     }
 }
 
-/// Where a store is built before it takes the place of the one in `store`.
+/// Folder in which a new store is built before it replaces `store`.
 pub(crate) fn beside(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or_default().to_owned();
     name.push(".rebuilding");
     store.with_file_name(name)
 }
 
-/// Removes what a rebuild that was ended has left behind. The caller holds the folder's lock.
+/// Removes the remains of an unfinished rebuild. The caller must hold the folder's lock.
 ///
 /// # Errors
-/// Where the file system refuses.
+/// The file system reports an error.
 pub fn remove_leftovers(store: &Path) -> io::Result<()> {
     let beside = beside(store);
     match fs::remove_dir_all(&beside) {
@@ -92,8 +92,8 @@ pub fn remove_leftovers(store: &Path) -> io::Result<()> {
     }
 }
 
-/// Locks a file. A process that was killed may hold the lock a moment longer than it lives: a child that it was about to
-/// run has its files until it runs.
+/// Locks a file, with retries. A lock can outlive a killed process for a moment: a child that the process has
+/// forked shares its files until it runs its own program.
 pub(crate) fn take(file: &File) -> Result<(), TryLockError> {
     let until = Instant::now() + LOCK_WAIT;
     loop {
@@ -106,7 +106,7 @@ pub(crate) fn take(file: &File) -> Result<(), TryLockError> {
     }
 }
 
-/// sled locks its file too, but says so in a text that cannot be told from other failures.
+/// Locks the folder. sled also locks its file, but its error cannot be reliably distinguished from other errors.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let io = OpenError::io(path);
     let lock = File::options()
@@ -128,7 +128,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 mod tests {
     use super::*;
 
-    /// A killed server's child holds the lock for some milliseconds.
+    /// The forked child of a killed server holds the lock for some milliseconds.
     #[test]
     fn a_lock_that_is_let_go_in_a_moment_keeps_no_start_out() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What waits for the writing thread.
+//! Queue of operations for the writing thread.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,34 +9,33 @@ use crate::fault::Fault;
 use crate::operation::Job;
 use crate::state::State;
 
-/// Operations that may wait. At 20,000 a second this is a fifth of a second: a later caller is
-/// better told to try again than kept waiting.
+/// Maximum length of the queue. At 20,000 operations per second this is a delay of 0.2 seconds; beyond that,
+/// callers should try again instead of waiting.
 const QUEUE: usize = 4096;
 
-/// How long operations that can wait do so for another one.
+/// Maximum time that an operation with `CAN_WAIT` waits for another one to share a group with.
 const WAITS_MOST: Duration = Duration::from_millis(10);
 
-/// What the writing thread does next.
+/// Next step of the writing thread.
 pub(crate) enum Next<S> {
     /// Apply an operation.
     Job(Box<dyn Job<S>>),
-    /// Write the group that was made.
+    /// Write the current group.
     Write,
-    /// End: the engine is being shut down, and nothing waits.
+    /// End: the engine is shutting down and the queue is empty.
     Closed,
-    /// End: a group could not be written.
+    /// End: a group or checkpoint could not be written.
     Failed(String),
 }
 
-/// What a pause between two tries ended with.
+/// How a pause ended.
 pub(crate) enum Pause {
-    /// Its time had passed.
+    /// The time has passed.
     Over,
-    /// The engine is being shut down.
+    /// The engine is shutting down.
     Closing,
 }
 
-/// The queue.
 pub(crate) struct Inbox<S> {
     state: Mutex<Waiting<S>>,
     changed: Condvar,
@@ -44,9 +43,9 @@ pub(crate) struct Inbox<S> {
 
 struct Waiting<S> {
     jobs: VecDeque<Box<dyn Job<S>>>,
-    /// When a group of these is begun, where all of them can wait.
+    /// Time at which a group starts although every queued operation can wait.
     begins_at: Option<Instant>,
-    /// Takes no more.
+    /// No further operations are accepted.
     closed: bool,
     failed: Option<String>,
 }
@@ -66,7 +65,7 @@ impl<S> Default for Inbox<S> {
 }
 
 impl<S: State> Inbox<S> {
-    /// Lets an operation wait, at most [`WAITS_MOST`] longer than it must where it `can_wait`.
+    /// Adds an operation to the queue. With `can_wait` it may wait up to [`WAITS_MOST`] before its group starts.
     pub(crate) fn push(&self, job: Box<dyn Job<S>>, can_wait: bool) -> Result<(), Fault> {
         let mut state = self.state.lock();
         if state.closed {
@@ -91,13 +90,13 @@ impl<S: State> Inbox<S> {
         self.state.lock().jobs.len()
     }
 
-    /// Takes no more; what waits is done.
+    /// Accepts no further operations. Those in the queue are still done.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Takes no more, and drops what waits.
+    /// Accepts no further operations and drops the queue.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -106,7 +105,8 @@ impl<S: State> Inbox<S> {
         drop(dropped);
     }
 
-    /// What to do next. A group that is begun takes all that waits, as long as there is `room` in it.
+    /// Waits for the next step. `begun` and `room` say whether the current group has operations and whether it can
+    /// take more.
     pub(crate) fn next(&self, begun: bool, room: bool) -> Next<S> {
         let mut state = self.state.lock();
         loop {
@@ -134,18 +134,18 @@ impl<S: State> Inbox<S> {
         }
     }
 
-    /// A group could not be written. The first reason counts.
+    /// Reports a failed write. The first reason is kept.
     pub(crate) fn fail(&self, why: String) {
         self.state.lock().failed.get_or_insert(why);
         self.changed.notify_all();
     }
 
-    /// Why groups could not be written, if they could not; from here on they can again.
+    /// Takes the reason why writing failed, if it did, and allows writing again.
     pub(crate) fn restart(&self) -> Option<String> {
         self.state.lock().failed.take()
     }
 
-    /// Refuses what is asked for some time.
+    /// Refuses all operations for some time.
     pub(crate) fn pause(&self, time: Duration, fault: &Fault) -> Pause {
         let until = Instant::now() + time;
         let mut state = self.state.lock();
@@ -170,7 +170,7 @@ mod tests {
     use crate::rows::Rows;
     use crate::span::Written;
 
-    /// No state beside the rows.
+    /// State with nothing in it.
     struct Stateless;
 
     impl State for Stateless {
@@ -191,7 +191,7 @@ mod tests {
         fn show(&mut self, (): &()) {}
     }
 
-    /// An operation that does nothing.
+    /// Operation that does nothing.
     struct Idle;
 
     impl Job<Stateless> for Idle {

@@ -1,19 +1,18 @@
-//! The engine's own log, which makes a group durable with one write and one `fdatasync`.
+//! Write-ahead log, which makes a group durable with one write and one `fdatasync`.
 //!
-//! sled's way to the disk wakes seven threads, waits for the disk twice, and writes whole pages. So each
-//! group is appended here and answered; sled is brought to the disk behind the answers, once an epoch.
-//! The next start takes from here what sled may not have.
+//! sled's own way to the disk wakes seven threads, waits for the disk two times and writes whole pages. Each group
+//! is therefore appended here before its callers are answered; the database follows once per epoch. The next start
+//! recovers from the log what the database lacks.
 //!
-//! There are two files, and each holds one **epoch**: groups that follow one another. An epoch is
-//! written over only when the database has all of it on the disk, while the next one is written into
-//! the other file. Files have their length from the beginning, so that a sync has no length to write.
+//! The log has two files, each with one **epoch**: consecutive groups. A file is overwritten only when the
+//! database has its whole epoch on disk; until then the next epoch goes to the other file. Files are created at
+//! their full length, so that a sync does not have to write a new length.
 //!
-//! A group is a **record**, at the beginning of a page. No write touches a page that holds a group that
-//! was answered, and what is left of an earlier epoch behind the last record is told by the salt.
-//!
-//! | bytes | of a record |
+//! Each group is one **record**, which starts at a page boundary. No write touches a page of an acknowledged
+//! group. Records of an earlier epoch behind the last record are recognized by their salt.
+//! | bytes | part of a record |
 //! |---|---|
-//! | 4 | CRC-32 of this layout's name and all that follows but the filling |
+//! | 4 | CRC-32 of this layout's name and everything that follows, without the padding |
 //! | 4 | length of the rows |
 //! | 8 | number of the epoch |
 //! | 8 | salt, drawn for each epoch |
@@ -31,37 +30,37 @@ use sled::IVec;
 use crate::durable::{ACKNOWLEDGED, GroupNumberFile};
 use crate::rows::Made;
 
-/// The two files.
+/// Names of the two files.
 pub const NAMES: [&str; 2] = ["log.0", "log.1"];
-/// Bytes of a file. A group that is longer than what is left of them makes its file longer.
+/// Length of a file in bytes. Only a group that is longer than a whole file makes it longer.
 pub(crate) const FILE_BYTES: usize = 512 << 10;
-/// The disk's write unit, or a multiple of it.
+/// Bytes of a page: the disk's write unit or a multiple of it.
 const PAGE: usize = 4096;
 /// Bytes of a record's header.
 const HEADER: usize = 32;
-/// In place of a value's length: the row is removed.
+/// Stored instead of a value's length if the row was removed.
 const REMOVED: u32 = u32::MAX;
-/// The first of what a checksum is made over. Another layout has another name.
+/// Prefix of the checksummed data. Another layout needs another name.
 const LAYOUT: &[u8] = b"kassette log 1";
 
 /// The log, open for appending.
 pub(crate) struct Journal {
     files: [File; 2],
     acknowledged: GroupNumberFile,
-    /// Which of the files the epoch under way is in.
+    /// Index of the file with the current epoch.
     current: usize,
     epoch: u64,
     salt: u64,
-    /// Where the next record begins.
+    /// Offset of the next record.
     end: usize,
-    /// Whether this process has appended to it.
+    /// Whether this process has appended to the current epoch.
     is_used: bool,
-    /// Up to which byte each file read back when it was opened.
+    /// Offset up to which each file could be read when it was opened.
     read_to: [usize; 2],
     record: Vec<u8>,
 }
 
-/// A group as it was logged: rows, none for one that was removed.
+/// A group read from the log. A row is `None` if it was removed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Logged {
     pub(crate) number: u64,
@@ -69,23 +68,22 @@ pub(crate) struct Logged {
 }
 
 impl Journal {
-    /// Opens the log of a database, or makes one, and reads what it holds: groups that follow one
-    /// another, the oldest first, those that the database has among them. They have to be in the
-    /// database, and on the disk, before anything is appended.
+    /// Opens or creates the log of a database and returns the consecutive groups in it, oldest first. Some may
+    /// already be in the database. Before the first append, the database must have all of them on disk.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Logged>)> {
         let [first, second] = NAMES.map(|name| open_file(&folder.join(name)));
         let files = [first?, second?];
         let [first, second] = [read_epoch(&files[0])?, read_epoch(&files[1])?];
         let latest = [&first, &second].map(|epoch| epoch.as_ref().map_or(0, |each| each.number));
         let read_to = [&first, &second].map(|epoch| epoch.as_ref().map_or(0, |each| each.end));
-        // The other file is written first.
+        // The first append rotates, and so starts in the other file.
         let current = usize::from(latest[1] > latest[0]);
         let mut epochs: Vec<Epoch> = [first, second].into_iter().flatten().collect();
         epochs.sort_by_key(|epoch| epoch.number);
         let mut logged: Vec<Logged> = Vec::new();
         for epoch in epochs {
-            // What a crash took from the end of an epoch was never answered, and its numbers went to
-            // others.
+            // Groups that a crash removed from the end of an epoch were never acknowledged, and the next epoch
+            // reuses their numbers.
             let first = epoch.groups.first().map_or(0, |group| group.number);
             logged.retain(|group| group.number < first);
             if logged.last().is_some_and(|last| last.number + 1 != first) {
@@ -107,24 +105,24 @@ impl Journal {
         Ok((journal, logged))
     }
 
-    /// The last group that was answered, see [`GroupNumberFile`].
+    /// Number of the last acknowledged group; see [`GroupNumberFile`].
     pub(crate) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
         self.acknowledged.read()
     }
 
-    /// Up to which byte each file read back when it was opened: what stands behind that is of an earlier
-    /// epoch, or damaged.
+    /// Offset up to which each file could be read when it was opened. Data behind it belongs to an earlier epoch
+    /// or is damaged.
     pub(crate) const fn read_to(&self) -> [usize; 2] {
         self.read_to
     }
 
-    /// Whether the epoch under way takes a group.
+    /// Whether a group fits into the current epoch.
     pub(crate) fn has_room(&self, made: &Made) -> bool {
         self.end + length(made) <= FILE_BYTES
     }
 
-    /// Begins an epoch, in the file of the one before the last: the database has to have that one on
-    /// the disk. Returns whether anything was appended to the one that ends here.
+    /// Starts an epoch in the other file. The database must have that file's old epoch on disk. Returns whether
+    /// anything was appended to the epoch that ends.
     pub(crate) fn rotate(&mut self) -> io::Result<bool> {
         let was_used = self.is_used;
         let mut salt = [0; 8];
@@ -137,7 +135,7 @@ impl Journal {
         Ok(was_used)
     }
 
-    /// Writes a group behind the last one.
+    /// Appends a group. The caller has checked [`has_room`](Self::has_room) or has just rotated.
     pub(crate) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
         let Self { record, .. } = self;
         record.clear();
@@ -164,23 +162,23 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns when what was appended is on the disk.
+    /// Returns once everything appended is on disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.files[self.current].sync_data()
     }
 
-    /// Remembers that a group is on the disk, before a caller is answered.
+    /// Records that a group is on disk, before its callers are answered.
     pub(crate) fn acknowledge(&self, group: u64) -> io::Result<()> {
         self.acknowledged.write(group)
     }
 }
 
-/// How long a group's record is.
+/// Length of a group's record in bytes, with padding.
 fn length(made: &Made) -> usize {
     (HEADER + 8 * made.written.len() + made.bytes).next_multiple_of(PAGE)
 }
 
-/// Of a record whose first four bytes are left out.
+/// Checksum of a record, without its first four bytes.
 fn checksum(record: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(LAYOUT);
@@ -188,7 +186,7 @@ fn checksum(record: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Opens a file that is as long as it will be, and so on the disk; its name is not.
+/// Opens a file, extends it to its full length and syncs it, but not its name.
 fn open_file(path: &Path) -> io::Result<File> {
     let file = File::options()
         .read(true)
@@ -199,7 +197,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     let length = file.metadata()?.len();
     let missing = (FILE_BYTES as u64).saturating_sub(length);
     if missing > 0 {
-        // Written, not only made longer: a sync then has no block to enter.
+        // The zeros are written so that blocks are allocated and a later sync writes no metadata.
         let zeros = vec![0; usize::try_from(missing).unwrap_or(FILE_BYTES)];
         file.write_all_at(&zeros, length)?;
     }
@@ -207,15 +205,16 @@ fn open_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a file holds.
+/// Contents of a file.
 struct Epoch {
     number: u64,
     groups: Vec<Logged>,
-    /// Where the last of them ends in the file.
+    /// Offset at which the last group ends.
     end: usize,
 }
 
-/// Reads an epoch up to the first record that is not of it, or not whole.
+/// Reads an epoch up to the first record that is damaged or belongs to another epoch. `None` if there is no
+/// record.
 fn read_epoch(file: &File) -> io::Result<Option<Epoch>> {
     let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
     file.read_exact_at(&mut bytes, 0)?;
@@ -252,7 +251,7 @@ fn read_epoch(file: &File) -> io::Result<Option<Epoch>> {
     Ok(found.map(|(epoch, _)| epoch))
 }
 
-/// A record whose checksum is right.
+/// A record with a valid checksum.
 struct Record<'a> {
     epoch: u64,
     salt: u64,
@@ -392,7 +391,7 @@ mod tests {
         for number in 1..=6 {
             append(&mut journal, number, 10);
         }
-        // The crash took group 4, and left those behind it; all that was answered is 1 to 3.
+        // The crash removes group 4 and leaves the groups behind it. Groups 1 to 3 were acknowledged.
         let path = folder.path().join(NAMES[journal.current]);
         let mut bytes = fs::read(&path).unwrap();
         let lost = bytes[3 * PAGE..4 * PAGE].to_vec();
@@ -401,13 +400,13 @@ mod tests {
         let (mut journal, found) = opened(&folder);
         assert_eq!(found.len(), 3);
         append(&mut journal, 4, 20);
-        // Even where the disk remembers it later.
+        // The old record must not count even if it reappears later.
         bytes[3 * PAGE..4 * PAGE].copy_from_slice(&lost);
         fs::write(&path, &bytes).unwrap();
         let (mut journal, found) = opened(&folder);
         assert_eq!(found.last(), Some(&logged(4, 20)));
         assert_eq!(found.len(), 4);
-        // The file's own turn has come: what stands behind its new record is of another epoch.
+        // The file is rotated to again: the old records behind the new one belong to another epoch.
         append(&mut journal, 5, 1);
         assert_eq!(numbers(&folder), [4, 5]);
     }
@@ -421,7 +420,7 @@ mod tests {
         }
         let current = folder.path().join(NAMES[journal.current]);
         let mut bytes = fs::read(&current).unwrap();
-        // Its first record never reached the disk, so the number is given once more.
+        // The first record never reached the disk, so its number is used again.
         let rest = bytes[PAGE..2 * PAGE].to_vec();
         bytes[..PAGE].fill(0);
         fs::write(&current, &bytes).unwrap();
@@ -445,7 +444,7 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             let (mut journal, _) = opened(&folder);
-            // Where each record's rows end, and what fills its last page.
+            // End of each record's rows, and end of its padding.
             let mut ends = Vec::new();
             for (number, length) in (1..).zip(&lengths) {
                 append(&mut journal, number, *length);

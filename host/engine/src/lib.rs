@@ -1,25 +1,25 @@
-//! Ordered rows that survive a crash of the machine: one writing thread, a log that makes groups of
-//! operations durable, and sled behind it.
+//! Ordered rows that survive a crash of the machine: one writing thread, a write-ahead log that makes groups of
+//! operations durable, and sled as the database behind the log.
 //!
-//! An [`Operation`] reads and writes rows by their keys, and each is done whole or not at all. The writing
-//! thread takes what waits as one group, and its callers are answered when the group is on the disk. Reads
-//! see what is on the disk, and no group in part. What rows mean is for the [`Embedder`] to know, and so is
-//! what it keeps in memory beside them ([`State`]).
+//! An [`Operation`] reads and writes rows by key, and takes effect completely or not at all. The writing thread
+//! applies all waiting operations as one group and answers their callers once the group is on disk. Reads see only
+//! groups that are on disk, and each group completely. The [`Embedder`] gives the rows their meaning and can keep
+//! [`State`] in memory in addition to them.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `engine` | the engine as its user has it |
-//! | `embedder`, `state` | what a user brings |
-//! | `operation`, `rows`, `view` | rows as an operation and as a read sees them |
-//! | `applier`, `inbox`, `waiting`, `stats` | the writing thread: groups of operations, one write and one sync each |
-//! | `journal` | the write-ahead log, which makes a group durable |
-//! | `memtable`, `checkpoint` | what so far the log alone has; bringing it into the database behind that |
-//! | `database`, `flush_watchdog` | the open database, and how the engine goes on after a disk that failed |
-//! | `folder`, `open`, `durable` | one process at a time; opening; what makes a write survive a crash |
-//! | `tail`, `segment` | where sled's log ends, so that no cut at a start costs any of it; how it is written |
-//! | `unreadable` | which bytes of a damaged database do not read back |
-//! | `rebuild` | a new database beside the old one, and the exchange of the two |
-//! | `commit_stream` | the groups that are committed, for a backup under way |
+//! | `engine` | public interface of the engine |
+//! | `embedder`, `state` | traits that the user of the engine implements |
+//! | `operation`, `rows`, `view` | the rows as operations and reads see them |
+//! | `applier`, `inbox`, `waiting`, `stats` | the writing thread: one write and one sync for each group |
+//! | `journal` | the write-ahead log |
+//! | `memtable`, `checkpoint` | rows that only the log has so far, and the thread that writes them to the database |
+//! | `database`, `flush_watchdog` | the open database, and recovery after a disk error |
+//! | `folder`, `open`, `durable` | lock for one process; opening; durability of sled's files |
+//! | `tail`, `segment` | protects the end of sled's log from a power cut during a start; format of that log |
+//! | `unreadable` | finds damaged bytes of a database |
+//! | `rebuild` | builds a new database and exchanges it with the old one |
+//! | `commit_stream` | committed groups, for a running backup |
 //! | `span`, `number`, `fault` | ranges of keys; the engine's own rows; errors |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -63,7 +63,7 @@ pub use fault::{Fault, OpenError};
 pub use folder::{Folder, remove_leftovers};
 pub use journal::NAMES as LOG_FILES;
 pub use memtable::Memtable;
-pub use number::{GROUP, PROBE};
+pub use number::{GROUP, PROBE, decode as number_in};
 pub use open::{Opened, Opening};
 pub use operation::Operation;
 pub use rebuild::{Bulk, GoOn, Rebuild, RebuildError, Stage, always, disk_bytes, holds_a_database};

@@ -1,10 +1,8 @@
-//! The rows as they are on the disk: the database, and in memory above it what so far the log
-//! alone holds.
+//! The rows on disk: the database, overlaid in memory with the rows that only the log has so far.
 //!
-//! A group that is in the log is shown here at once, in memory. sled gets the rows of a whole
-//! [epoch](crate::journal) together, in the order of their keys, by the thread that brings it to the
-//! disk (`checkpoint`): so it is not in the way of a caller that waits for an answer, a row that is written
-//! several times within an epoch goes into a page once, and one that is removed within it never does.
+//! A group is shown here once it is in the log. sled gets all rows of an [epoch](crate::journal) together, sorted by
+//! key, from the checkpoint thread. Callers therefore do not wait for sled, a row that is written several times
+//! within an epoch is stored once, and a row that is also removed within it never reaches sled.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,47 +18,47 @@ use crate::fault::Fault;
 use crate::number::GROUP;
 use crate::span::{Key, Span, Written};
 
-/// Rows of an epoch as they were last written; none for one that was removed.
+/// Rows of an epoch with their last value. `None` if the row was removed.
 pub(crate) type EpochRows = BTreeMap<IVec, Option<IVec>>;
 
-/// Rows after which others have their turn at the processor: some hundred microseconds. A scheduler would
-/// let the applier wait for milliseconds.
+/// Rows after which [`put`] lets other threads run, some hundred microseconds. Without this, the scheduler would let
+/// the applier wait for milliseconds.
 const AT_ONCE: usize = 32;
 
-/// Rows that a leaf of sled's has left when it splits, because it has got the seventeenth. Rows that come
-/// one behind the other leave all leaves so, and a split costs as much as the nine rows do.
+/// Rows in a leaf of sled after it was split, which happens when it gets a seventeenth row. Rows inserted in
+/// ascending order leave all leaves like this, and a split costs as much as inserting nine rows.
 const HALF: usize = 9;
-/// Rows of such a leaf with those that went in later, between them. There is room for two more.
+/// Rows in such a leaf after the second pass has filled it. It then has space for two more.
 const FULL: usize = 14;
 
-/// What the database may not have yet.
+/// Rows that the database may lack.
 #[derive(Default)]
 struct Layers {
-    /// Of the epoch under way.
+    /// Rows of the current epoch.
     active: EpochRows,
-    /// Of the one before, which is on its way into the database; empty when it has all of it.
+    /// Rows of the previous epoch, which are being copied to the database. Empty once it has all of them.
     frozen: Arc<EpochRows>,
 }
 
 impl Layers {
-    /// What became of a row that was written or removed lately.
+    /// Last change to a row. `Some(None)` if it was removed, `None` if it was not changed recently.
     fn get(&self, key: &[u8]) -> Option<&Option<IVec>> {
         self.active.get(key).or_else(|| self.frozen.get(key))
     }
 }
 
-/// The rows of an open database. One thread writes; it keeps others from reading while it does, so that
-/// no reader sees a group in part.
+/// The rows of an open database. Only one thread writes. It locks readers out while it does, so that they never
+/// see part of a group.
 pub struct Memtable {
     db: Db,
     layers: RwLock<Layers>,
-    /// Whether the applier waits for the rows that are being put into the database.
+    /// Whether the applier waits for the copy to the database.
     awaited: AtomicBool,
 }
 
 impl Memtable {
-    /// The rows of a database, which has all of them.
-    pub fn of(db: Db) -> Self {
+    /// Wraps a database that has all rows.
+    pub fn over(db: Db) -> Self {
         Self {
             db,
             layers: RwLock::default(),
@@ -68,12 +66,12 @@ impl Memtable {
         }
     }
 
-    /// The database. It does not have what the log alone holds.
+    /// The database, without the rows that only the log has.
     pub fn database(&self) -> &Tree {
         &self.db
     }
 
-    /// A row as it was written.
+    /// Returns a row, or `None` if there is none.
     pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         if let Some(row) = self.layers.read().get(key) {
             return Ok(row.clone());
@@ -81,14 +79,15 @@ impl Memtable {
         self.db.get(key).map_err(Fault::database)
     }
 
-    /// The same of a row that was written or removed lately, without a wait; none where only the disk knows. A scan
-    /// holds the lock while it reads the disk.
+    /// Returns a recently changed row without waiting; the inner `None` means that it was removed. The outer
+    /// `None` means that the row was not changed recently, or that the lock is contended: a scan holds it while it
+    /// reads the disk.
     pub(crate) fn get_recent(&self, key: &[u8]) -> Option<Option<IVec>> {
         self.layers.try_read()?.get(key).cloned()
     }
 
-    /// At most `limit` rows of a span, first to last, with what a group in the making has written on
-    /// top.
+    /// Returns up to `limit` rows of a span in ascending order, overlaid with the rows that the current group has
+    /// written.
     pub(crate) fn scan_under(
         &self,
         written: &Written,
@@ -110,12 +109,12 @@ impl Memtable {
         collect(Merged::new(written, below, Ordering::Less), limit)
     }
 
-    /// At most `limit` rows of a span, first to last.
+    /// Returns up to `limit` rows of a span in ascending order.
     pub fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         self.scan_under(&Written::new(), span, limit)
     }
 
-    /// At most `limit` rows of a span, last to first.
+    /// Returns up to `limit` rows of a span in descending order.
     pub fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         if span.is_empty() {
             return Ok(Vec::new());
@@ -130,7 +129,7 @@ impl Memtable {
         collect(Merged::new(active, below, Ordering::Greater), limit)
     }
 
-    /// Shows what a group has written, which is in the log.
+    /// Shows the rows of a group that is in the log.
     pub(crate) fn show(&self, written: &Written) {
         let mut layers = self.layers.write();
         for (key, row) in written {
@@ -140,8 +139,8 @@ impl Memtable {
         }
     }
 
-    /// Ends an epoch: its rows are what the database gets next. That it has those of the one before
-    /// is for the caller to know.
+    /// Ends an epoch and freezes its rows, which the database gets next. The caller ensures that the database has
+    /// those of the previous epoch.
     pub(crate) fn rotate(&self) {
         self.awaited.store(false, Relaxed);
         let mut layers = self.layers.write();
@@ -149,8 +148,8 @@ impl Memtable {
         layers.frozen = Arc::new(std::mem::take(&mut layers.active));
     }
 
-    /// Puts the rows of the epoch that ended into the database. They are read as before meanwhile,
-    /// and while the next ones are shown.
+    /// Copies the frozen rows to the database. They stay readable here, and new groups can be shown, during the
+    /// copy.
     pub(crate) fn write_frozen(&self) -> sled::Result<()> {
         let epoch = Arc::clone(&self.layers.read().frozen);
         put(&self.db, &epoch, || {
@@ -160,26 +159,26 @@ impl Memtable {
         })
     }
 
-    /// Lets go of the rows of the epoch that ended, which the database has.
+    /// Drops the frozen rows once the database has them.
     pub(crate) fn drop_frozen(&self) {
         let empty = Arc::default();
         let frozen = std::mem::replace(&mut self.layers.write().frozen, empty);
-        // So many rows take a while, for which the lock must not be held.
+        // Dropping many rows takes a while, so it happens without the lock.
         drop(frozen);
     }
 
-    /// The thread that [writes the frozen rows](Self::write_frozen) gives way no more until the next
-    /// [rotation](Self::rotate): the applier waits for it.
+    /// Lets [`write_frozen`](Self::write_frozen) run without pauses until the next [rotation](Self::rotate),
+    /// because the applier waits for it.
     pub(crate) fn hurry(&self) {
         self.awaited.store(true, Relaxed);
     }
 }
 
-/// Puts rows into a database, each once, in two passes in the order of their keys: most of them, and then
-/// those between ([`FULL`]). The number of the last group goes in behind all others: a database that has it
-/// has them all, because a crash takes from the end. They go in one by one: sled would make a batch of them
-/// whole in a crash, and for that has seven threads of its own write out twice what it has; here the log
-/// does that. `between` is called after every few.
+/// Writes rows to a database in two ascending passes: most rows first, then those in between ([`FULL`]), which
+/// fills the leaves. The number of the last group comes last: a crash removes data from the end, so a database
+/// that has this number has all rows. The rows are not one sled batch, because sled makes a batch atomic with
+/// seven threads and double the writes, and the log already provides atomicity. Calls `between` after every
+/// [`AT_ONCE`] rows.
 pub(crate) fn put(db: &Db, rows: &EpochRows, between: impl Fn()) -> sled::Result<()> {
     let others = rows.iter().filter(|(key, _)| key[..] != *GROUP);
     let of_leaves = |begin: bool| {
@@ -201,7 +200,7 @@ pub(crate) fn put(db: &Db, rows: &EpochRows, between: impl Fn()) -> sled::Result
     Ok(())
 }
 
-/// A row of a layer; none hides what lies below it.
+/// A row of a layer. `None` hides the row of the layer below.
 type LayerRow = sled::Result<(IVec, Option<IVec>)>;
 
 fn of_epoch<'a>(
@@ -213,7 +212,7 @@ fn of_epoch<'a>(
 }
 
 fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = LayerRow> + use<> {
-    span.of(tree)
+    span.iter(tree)
         .map(|row| row.map(|(key, row)| (key, Some(row))))
 }
 
@@ -226,11 +225,11 @@ fn collect(rows: impl Iterator<Item = LayerRow>, limit: usize) -> Result<Vec<(Ke
     .collect()
 }
 
-/// Two layers in the order of their keys; where both have a row, the upper one's.
+/// Merges two layers in key order. If both have a row, the upper one wins.
 struct Merged<A: Iterator, B: Iterator> {
     above: Peekable<A>,
     below: Peekable<B>,
-    /// How the key that comes first compares with the other.
+    /// How the key that is returned first compares with the other.
     first: Ordering,
 }
 
@@ -268,30 +267,30 @@ impl<A: Iterator<Item = LayerRow>, B: Iterator<Item = LayerRow>> Iterator for Me
     }
 }
 
-/// For tests, which change rows behind the engine's back.
+/// Methods for tests, which change rows without an operation.
 impl Memtable {
     /// All rows.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn all(&self) -> Result<Vec<(Key, IVec)>, Fault> {
         self.scan(&Span::prefix(&[]), usize::MAX)
     }
 
-    /// Writes a row as if a group had; returns what it was.
+    /// Writes a row as if a group had, and returns the old one.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn plant(&self, key: &[u8], row: impl Into<IVec>) -> Result<Option<IVec>, Fault> {
         let before = self.get(key)?;
         self.show(&Written::from([(key.to_vec(), Some(row.into()))]));
         Ok(before)
     }
 
-    /// Puts all rows into the database ahead of time.
+    /// Copies all rows to the database ahead of time.
     ///
     /// # Errors
-    /// Where the database does not take them.
+    /// The database cannot be written.
     pub fn write_early(&self) -> Result<(), Fault> {
         let layers = self.layers.read();
         for rows in [&*layers.frozen, &layers.active] {
@@ -307,12 +306,12 @@ mod tests {
 
     use super::*;
 
-    /// What happens to a table.
+    /// An event in the life of a memtable.
     #[derive(Clone, Debug)]
     enum Happens {
         Shown(BTreeMap<u8, Option<u8>>),
         Rotated,
-        /// So many rows of the epoch that ended are in the database.
+        /// This number of frozen rows was copied to the database.
         WrittenInPart(usize),
         Written,
         Dropped,
@@ -362,7 +361,7 @@ mod tests {
             limit in 1_usize..24,
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+            let memtable = Memtable::over(sled::open(folder.path()).unwrap());
             let mut model = BTreeMap::new();
             for happens in happened {
                 match happens {
@@ -416,7 +415,7 @@ mod tests {
     #[test]
     fn the_database_gets_the_last_of_each_row_and_none_that_was_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+        let memtable = Memtable::over(sled::open(folder.path()).unwrap());
         memtable.show(&written(&BTreeMap::from([
             (1, Some(1)),
             (2, Some(1)),
@@ -468,7 +467,7 @@ mod tests {
             if first == Ordering::Greater {
                 keys.reverse();
             }
-            // What would have stood before the second row is not known, so there is no second one either.
+            // The value before the second row is unknown, so no second row may be returned.
             for limit in [2, 9] {
                 let above = keys.map(row).into_iter();
                 let below = [row(keys[0]), broken()].into_iter();
@@ -481,7 +480,7 @@ mod tests {
     #[test]
     fn nothing_is_in_a_span_that_ends_before_it_begins() {
         let folder = tempfile::tempdir().unwrap();
-        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+        let memtable = Memtable::over(sled::open(folder.path()).unwrap());
         memtable.plant(&key(1), IVec::from(&[1])).unwrap();
         use std::ops::Bound::{Excluded, Included};
         for (from, to) in [
@@ -505,7 +504,7 @@ mod tests {
     #[test]
     fn rows_that_stay_are_found_once_while_others_come_and_go_around_them() {
         let folder = tempfile::tempdir().unwrap();
-        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+        let memtable = Memtable::over(sled::open(folder.path()).unwrap());
         let key = |at: u16| [b"k", &at.to_be_bytes()[..]].concat();
         let stays = |at: &u16| at.is_multiple_of(40);
         let fixed: Vec<Key> = (0..2000).filter(stays).map(key).collect();

@@ -1,13 +1,13 @@
-//! The rows of the engine itself, which hold a number: a version, a check sum over key and number, and the
-//! number, seven bits in each byte and the lowest first.
+//! The engine's own rows, each of which holds a number: a version byte, a CRC-32 of key and number, and the number
+//! with seven bits per byte, lowest first.
 
 use sled::{IVec, Tree};
 
 use crate::fault::Fault;
 
-/// The number of the last group.
+/// Key of the number of the last group.
 pub const GROUP: &[u8] = b"meta/group";
-/// What is written only to see whether it can be.
+/// Key of the row that is written only to test the disk.
 pub const PROBE: &[u8] = b"meta/probe";
 
 const VERSION: u8 = 1;
@@ -35,8 +35,8 @@ fn checksum(key: &[u8], number: &[u8]) -> [u8; 4] {
     crc.finalize().to_le_bytes()
 }
 
-/// Reads a number back; none where the row is not as it was written.
-pub(crate) fn decode(key: &[u8], row: &[u8]) -> Option<u64> {
+/// Decodes a number. `None` if the row is damaged.
+pub fn decode(key: &[u8], row: &[u8]) -> Option<u64> {
     let (head, bytes) = row.split_first_chunk::<5>()?;
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate() {
@@ -46,7 +46,7 @@ pub(crate) fn decode(key: &[u8], row: &[u8]) -> Option<u64> {
     (encode(key, number) == row && head[0] == VERSION).then_some(number)
 }
 
-/// The number of the last group in a database; 0 before there is any.
+/// Number of the last group in a database, 0 if there was none.
 pub(crate) fn last_group(rows: &Tree) -> Result<u64, Fault> {
     let Some(row) = rows.get(GROUP).map_err(Fault::database)? else {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! Opening: what a crash has left of the database and its log, brought together.
+//! Opening a database: combines what a crash has left of the database and its log.
 
 use std::fs;
 use std::io;
@@ -23,11 +23,11 @@ use crate::unreadable::{damaged_end, log_end};
 
 /// sled's file with its settings.
 const CONF: &str = "conf";
-/// How long sled may take to let go of a database that was just closed in this process: a worker of
-/// its own may still hold it for a moment.
+/// Maximum time to wait until sled releases a database that was just closed in this process: one of its workers
+/// may still hold it for a moment.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
-/// A database as it was found, before anything of its log is brought into it.
+/// An opened database to which nothing from its log has been added yet.
 pub struct Opening<'a> {
     folder: &'a Folder,
     db: Db,
@@ -41,23 +41,23 @@ pub struct Opening<'a> {
 pub struct Opened<S: State> {
     pub(crate) db: Db,
     pub(crate) files: Files,
-    /// Nothing in it is still needed.
+    /// The log. The database has all of its groups.
     pub(crate) journal: Journal,
-    /// The number of the last group in the database.
+    /// Number of the last group in the database.
     pub(crate) last_group: u64,
     pub(crate) state: S,
     pub(crate) shown: S::Shown,
 }
 
 impl<S: State> Opened<S> {
-    /// The database alone, for maintenance: nothing else has the folder.
+    /// The database only, for maintenance. Nothing else uses the folder.
     pub fn into_database(self) -> Db {
         self.db
     }
 }
 
 impl<'a> Opening<'a> {
-    /// Opens the database in a folder; makes one with the first rows where there is none.
+    /// Opens the database in a folder. If there is none, creates one with the first rows.
     ///
     /// # Errors
     /// Why it does not open.
@@ -73,7 +73,7 @@ impl<'a> Opening<'a> {
         settle_conf(path).map_err(io)?;
         let db = open_database(folder)?;
         let (journal, logged) = Journal::open(path).map_err(io)?;
-        // The names of the log's files too.
+        // This also syncs the names of the log's files.
         let files = folder.files().map_err(io)?;
         let acknowledged = journal.last_acknowledged().map_err(io)?;
         if db.is_empty() {
@@ -99,17 +99,17 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// A row of the database, without what the log alone has: one that is only written with the first rows.
+    /// A row of the database, without the log. For rows that are written only when the database is created.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, OpenError> {
         self.db
             .get(key)
             .map_err(|error| refused(self.folder.path(), error))
     }
 
-    /// Brings into the database what the log has, and reads the state from it.
+    /// Adds the groups of the log to the database, and reads the state.
     ///
     /// # Errors
     /// Why it does not open.
@@ -119,7 +119,7 @@ impl<'a> Opening<'a> {
     ) -> Result<Opened<S>, OpenError> {
         let path = self.folder.path();
         let (db, files, journal, last_group) = self.caught_up()?;
-        // sled panics over some kinds of damage.
+        // sled panics on some kinds of damage.
         let loaded = catch_unwind(AssertUnwindSafe(|| load(&db)))
             .unwrap_or_else(|_| Err(Fault::unreadable()));
         let (state, shown) = loaded.map_err(|fault| OpenError::damaged(path, fault.to_string()))?;
@@ -133,8 +133,8 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Brings into the database what the log has. The database alone: its rows can be looked at even where no
-    /// state can be read from them.
+    /// Adds the groups of the log, and returns only the database. Its rows can be read even if no state can be
+    /// loaded from them.
     ///
     /// # Errors
     /// Why it does not open.
@@ -142,7 +142,7 @@ impl<'a> Opening<'a> {
         self.caught_up().map(|(db, ..)| db)
     }
 
-    /// The database with all that the log has, and the number of its last group.
+    /// The database with all groups of the log, and the number of its last group.
     fn caught_up(self) -> Result<(Db, Files, Journal, u64), OpenError> {
         let path = self.folder.path();
         let Self {
@@ -164,7 +164,8 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Tells of changes that are missing, with where the database and its log stop reading back.
+/// Builds errors about missing changes. They contain the offsets at which the database and its log end or are
+/// damaged.
 struct Missing<'a> {
     path: &'a Path,
     logs: [usize; 2],
@@ -184,8 +185,8 @@ impl Missing<'_> {
     }
 }
 
-/// Removes what was being written when the process ended: snapshots, which sled would read, and files
-/// that had not got their names yet.
+/// Removes files that were being written when the process ended: snapshots, which sled would read, and files
+/// without their final name.
 fn remove_unfinished(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -199,9 +200,9 @@ fn remove_unfinished(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `conf` where it is not there or does not match its checksum. sled writes it without a sync
-/// before anything else, so a power cut at the first start may leave half of it, which sled refuses;
-/// and it always holds the same. Settings of another version, whole, are left for sled to refuse.
+/// Writes `conf` if it is missing or does not match its checksum. sled writes it first and without a sync, so a
+/// power cut during the first start may leave a part of it, which sled rejects. Its content is always the same. A
+/// valid file with other settings stays, and sled rejects it.
 fn settle_conf(path: &Path) -> io::Result<()> {
     let found = match fs::read(path.join(CONF)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -215,7 +216,7 @@ fn settle_conf(path: &Path) -> io::Result<()> {
     if !found.is_empty() {
         tracing::warn!("`conf` of the store was damaged and is written anew");
     }
-    // What sled writes for the settings that we use.
+    // What sled writes for our settings.
     let text = format!("segment_size: {SEGMENT_BYTES}\nuse_compression: false\nversion: 0.34\n");
     let mut whole = text.into_bytes();
     let sum = crc32fast::hash(&whole);
@@ -223,16 +224,15 @@ fn settle_conf(path: &Path) -> io::Result<()> {
     kassette_files::write(&path.join(CONF), 0o600, &whole)
 }
 
-/// Opens a database that was closed in order, and closes it. sled writes a snapshot of
-/// where each page stands when it opens, and at no other time; what was written since is found in the
-/// log by going through it, where sled passes over what does not read back. After this there is none:
-/// the next start goes through nothing, and a page that is damaged meanwhile is known by its checksum.
+/// Opens and closes a database that was closed in order. sled writes a snapshot of all page locations only when it
+/// opens. Without it, the next start would read the log from the previous snapshot on, and sled skips damaged
+/// records there. With it, no log is left to read, and later damage to a page is detected by its checksum.
 pub(crate) fn write_snapshot(folder: &Folder) -> Result<(), OpenError> {
     remove_unfinished(folder.path()).map_err(OpenError::io(folder.path()))?;
     open_database(folder).map(drop)
 }
 
-/// Lets sled open a database, or make one. Nothing else lets sled open anything: see `tail`.
+/// Lets sled open or create a database. The only place that does so; see `tail`.
 pub(crate) fn open_database(folder: &Folder) -> Result<Db, OpenError> {
     let began = Instant::now();
     loop {
@@ -257,22 +257,22 @@ fn open_settled(folder: &Folder) -> Result<Db, OpenError> {
     if let Some(place) = damaged_end(path).map_err(io)? {
         return Err(OpenError::damaged(path, place.to_string()));
     }
-    // sled panics over some kinds of damage.
+    // sled panics on some kinds of damage.
     let opened = catch_unwind(|| {
         sled::Config::new()
             .path(path)
             .cache_capacity(folder.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::HighThroughput)
-            // Every epoch is flushed and synced behind the log.
+            // Flushed and synced by each checkpoint instead.
             .flush_every_ms(None)
             .open()
     });
     let db = opened
         .map_err(|_| OpenError::damaged(path, "the storage engine cannot read it"))?
         .map_err(|error| refused(path, error))?;
-    // sled has written a snapshot under a name that it does not sync. It is there before anything is
-    // written that builds on it.
+    // sled has written a snapshot and not synced its name. Nothing that builds on it may be written before the
+    // name is durable.
     sync_with_parents(path).map_err(io)?;
     Ok(db)
 }
@@ -282,21 +282,21 @@ pub(crate) fn refused(path: &Path, error: sled::Error) -> OpenError {
         sled::Error::Io(source) if source.to_string().contains("lock") => OpenError::Locked {
             path: path.to_owned(),
         },
-        // A page that lies past the end of a file.
+        // A page beyond the end of a file.
         sled::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
             OpenError::damaged(path, UNREADABLE)
         }
         sled::Error::Io(source) => OpenError::io(path)(source),
-        // sled names where a record begins; which of its bytes are damaged it does not know.
+        // sled reports where a record starts, but not which of its bytes are damaged.
         sled::Error::Corruption { .. } => OpenError::damaged(path, UNREADABLE),
         other => OpenError::damaged(path, other.to_string()),
     }
 }
 
-/// Sees, once in each process, that what sled writes comes by [`durable_write`].
+/// Checks, once per process, that sled's writes use [`durable_write`].
 fn check_durable(path: &Path, db: &Db) -> Result<(), OpenError> {
     if durable_write::calls() == 0 {
-        // Another value than before: sled leaves out a row that stays the same.
+        // The value must change, because sled does not write an unchanged row.
         let before = db
             .get(PROBE)
             .map_err(|error| refused(path, error))?
@@ -312,15 +312,15 @@ fn check_durable(path: &Path, db: &Db) -> Result<(), OpenError> {
     }
 }
 
-/// The number of the last group in the database.
+/// Number of the last group in the database.
 fn last_group(path: &Path, db: &Db) -> Result<u64, OpenError> {
     number::last_group(db).map_err(|fault| OpenError::damaged(path, fault.to_string()))
 }
 
-/// Brings into the database what the log has beyond the last checkpoint, and to the disk.
+/// Copies the groups after the last checkpoint from the log to the database, and syncs it.
 ///
-/// Of groups that came after it the database may have some rows and not others, but none of a group that
-/// the log does not have: so all their rows are written once more, as the last of them wrote them.
+/// The database may have some of the rows of these groups, but none of a group that is missing from the log. All
+/// of their rows are therefore written again, each with its last value.
 fn take_from_log(
     missing: &Missing<'_>,
     db: &Db,
@@ -345,11 +345,11 @@ fn take_from_log(
                 "changes between its database and its log are missing",
             ));
         }
-        // None is shown before it is in the log.
+        // The database gets a group only after it is in the log.
         Some((_, last)) if shown > last && Some(shown) != checkpointed => {
             return Err(damaged("the end of its log does not read back"));
         }
-        // One that was just made, or restored, or compacted, has none.
+        // A database that was just created, restored or compacted has no log.
         None if shown > 0 && Some(shown) != checkpointed => {
             return Err(damaged("its log is missing"));
         }
@@ -372,7 +372,7 @@ fn take_from_log(
     files.checkpoint(last).map_err(io)
 }
 
-/// Whether everything is there that was ever answered; the number of the last group.
+/// Checks that no acknowledged group is missing. Returns the number of the last group.
 fn check_whole(
     missing: &Missing<'_>,
     db: &Db,

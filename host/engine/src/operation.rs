@@ -1,4 +1,4 @@
-//! What the applier is given: operations, and how their callers are answered.
+//! Operations that the applier runs, and the replies to their callers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,40 +8,42 @@ use crate::fault::Fault;
 use crate::rows::Rows;
 use crate::state::State;
 
-/// One thing that can happen to the rows. No closures from outside: what can happen is a list.
+/// A change to the rows. A type rather than a closure, so that the list of possible changes is closed.
 pub trait Operation<S: State>: Send + 'static {
-    /// What it answers.
+    /// Result for the caller.
     type Outcome: Send + 'static;
 
-    /// No caller needs it soon: it waits a few milliseconds for others to share their sync with.
+    /// Whether the operation may wait some milliseconds to share a sync with others, because no caller needs it
+    /// soon.
     const CAN_WAIT: bool = false;
 
-    /// Reads and writes rows, and changes the state beside them. What it changed is taken back where it fails.
+    /// Reads and writes rows and changes the state. On an error all changes are rolled back.
     ///
     /// # Errors
     /// Why it was not done.
     fn apply(self, rows: &mut Rows<'_, S>) -> Result<Self::Outcome, Fault>;
 
-    /// Its group has ended: it is on the disk, or the disk failed and may have it. Called once before the
-    /// caller is answered, even where that has gone away, and not after [`apply`](Self::apply) has failed.
+    /// Called before the caller gets its result, even if the caller is gone: when the group is on disk, or was
+    /// given up before it was written. Not called if [`apply`](Self::apply) failed, or if writing the group
+    /// failed.
     fn settled(_outcome: &Self::Outcome) {}
 }
 
-/// Answers: with what the operation came to, or why it was not done. A caller that is not answered hears
-/// [`Fault::Stopping`].
+/// Replies to the caller with the outcome, or with the fault of its group. A caller gets [`Fault::Stopping`] if
+/// this is dropped.
 pub(crate) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
 pub(crate) trait Job<S: State>: Send {
-    /// The operation's type, without the path to it and what goes around it.
+    /// The operation's type name, without path and generic wrappers.
     fn name(&self) -> &'static str;
 
     fn apply(self: Box<Self>, rows: &mut Rows<'_, S>) -> Settle;
 
-    /// Answers without doing anything.
+    /// Replies with a fault, without running the operation.
     fn refuse(self: Box<Self>, fault: Fault);
 }
 
-/// An operation and the caller that waits for it.
+/// An operation and its waiting caller.
 pub(crate) struct Submission<O, T> {
     pub(crate) operation: O,
     pub(crate) reply: oneshot::Sender<Result<T, Fault>>,
@@ -56,8 +58,7 @@ impl<S: State, O: Operation<S>> Job<S> for Submission<O, O::Outcome> {
     fn apply(self: Box<Self>, rows: &mut Rows<'_, S>) -> Settle {
         let Self { operation, reply } = *self;
         rows.begin();
-        // Nothing here should panic; where it does, one operation fails and not all of them. The
-        // overlay is rolled back to what it was, so nothing half-written is seen.
+        // No operation should panic. If one does, only that one fails: the rollback removes its partial changes.
         let outcome = catch_unwind(AssertUnwindSafe(|| operation.apply(rows)))
             .unwrap_or_else(|_| Err(Fault::Unavailable("the operation panicked".into())));
         match outcome {

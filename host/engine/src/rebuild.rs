@@ -1,9 +1,8 @@
-//! A new database beside the old one, and the exchange of the two.
+//! Builds a new database, and exchanges it with the old one.
 //!
-//! The new one is built in a folder beside the store's. Only when it is whole and on the disk do the
-//! two folders exchange their names, which the file system does in one step: whenever the process is
-//! ended, the store's name leads to the old one or to the new one, both whole. What is left under the
-//! other name is of no use, and the next start removes it.
+//! The new database is built in a folder next to the store's. When it is complete and on disk, the two folders
+//! exchange their names, which the file system does atomically. If the process ends at any point, the store's name
+//! refers to a complete database, the old or the new one. The next start removes the other folder.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,23 +20,24 @@ use crate::memtable::{EpochRows, put};
 use crate::number;
 use crate::open::open_database;
 
-/// Rows that are put in order together: only where two stretches meet a leaf can stay half full.
+/// Maximum number of rows that are sorted and written together. Only at the border of two such stretches can a
+/// leaf stay half full.
 const STRETCH: usize = 4096;
-/// Bytes of rows from which on a stretch ends before that.
+/// Bytes of rows after which a stretch ends early.
 const STRETCH_BYTES: usize = 8 << 20;
 
-/// Why a database was not rebuilt. What was there is as it was.
+/// Reasons why a database was not rebuilt. Before the exchange the old database is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
-    /// The new one does not open.
+    /// The new database does not open.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The new one cannot take the place of the old one in one step.
+    /// The file system cannot exchange the two folders atomically.
     #[error(
         "{} cannot be exchanged with a folder beside it in one step, so nothing was changed: move the data directory to a file system that can, such as ext4, xfs or btrfs, with nothing mounted below it", .0.display()
     )]
     NoExchange(PathBuf),
-    /// The database did not take or show a row.
+    /// The database could not read or write a row.
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error("{}: {source}", .path.display())]
@@ -57,28 +57,28 @@ impl RebuildError {
     }
 }
 
-/// Where a rebuild stands; tests end it at each.
+/// Progress of a rebuild. Tests end the process at each stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Rows were written, not all of them on the disk.
+    /// The rows are written, but not all synced.
     Filled,
-    /// All of it is on the disk.
+    /// Everything is on disk.
     Synced,
-    /// The new store has taken the place of the old one.
+    /// The new store has replaced the old one.
     Exchanged,
-    /// So it is on the disk.
+    /// The exchange is on disk.
     Settled,
 }
 
 impl Stage {
-    /// All of them, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 4] = [Self::Filled, Self::Synced, Self::Exchanged, Self::Settled];
 }
 
-/// Decides at each stage whether to go on; only tests say no.
+/// Called at each stage; an error stops the rebuild. For tests.
 pub type GoOn<'a> = &'a dyn Fn(Stage) -> Result<(), RebuildError>;
 
-/// Goes on.
+/// Always continues.
 ///
 /// # Errors
 /// Never.
@@ -88,26 +88,26 @@ pub fn always(_: Stage) -> Result<(), RebuildError> {
 
 /// A store that is being built.
 pub struct Rebuild {
-    /// The place that it will have, and the lock of what is there until then.
+    /// The folder of the future store, locked.
     target: Folder,
-    /// Where it is built.
+    /// The folder in which the store is built.
     beside: Folder,
 }
 
 impl Rebuild {
-    /// Begins beside the place that the new store will have.
+    /// Prepares a rebuild that replaces the store in `target`.
     ///
     /// # Errors
-    /// Where the file system refuses, or could not exchange the two in the end.
+    /// The file system reports an error, or cannot exchange two folders atomically.
     pub fn begin(target: Folder) -> Result<Self, RebuildError> {
         let (rebuild, ()) = Self::on_trial(target)?.attempt(Self::try_exchange)?;
         Ok(rebuild)
     }
 
-    /// Begins what will not take a place.
+    /// Prepares a rebuild that is not meant to replace a store, so without a test of the exchange.
     ///
     /// # Errors
-    /// Where the file system refuses.
+    /// The file system reports an error.
     pub fn on_trial(target: Folder) -> Result<Self, RebuildError> {
         let path = beside(target.path());
         remove_leftovers(target.path()).map_err(RebuildError::io(&path))?;
@@ -115,7 +115,7 @@ impl Rebuild {
         Ok(Self { target, beside })
     }
 
-    /// Exchanges the folders' locks, which are empty and both ours, and puts them back.
+    /// Tests the exchange with the two lock files, which are empty, and reverts it.
     fn try_exchange(&self) -> Result<(), RebuildError> {
         let locks = [&self.beside, &self.target].map(|folder| folder.path().join(LOCK));
         for _ in 0..2 {
@@ -125,10 +125,10 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Fills its database, and opens it again as the next start will find it.
+    /// Fills the new database and opens it again, as the next start will.
     ///
     /// # Errors
-    /// What `fill` says, or why the database does not take it.
+    /// The error of `fill`, or why the database could not be written.
     pub fn fill<E: From<RebuildError>>(
         &self,
         fill: impl FnOnce(&mut Bulk<'_>) -> Result<(), E>,
@@ -144,10 +144,10 @@ impl Rebuild {
         Ok(open_database(&self.beside).map_err(RebuildError::from)?)
     }
 
-    /// Does a part of it; gives it up where that fails.
+    /// Runs a part of the rebuild, and removes the new store if it fails.
     ///
     /// # Errors
-    /// What `part` says.
+    /// The error of `part`.
     pub fn attempt<T, E>(self, part: impl FnOnce(&Self) -> Result<T, E>) -> Result<(Self, T), E> {
         match part(&self) {
             Ok(done) => Ok((self, done)),
@@ -158,7 +158,7 @@ impl Rebuild {
         }
     }
 
-    /// Gives it up: nothing of it stays, nor of a place where no store was.
+    /// Removes the new store, and the target folder if no store was in it.
     fn abandon(self) {
         let empty_target = (!holds_a_database(self.target.path())).then_some(&self.target);
         for folder in [&self.beside].into_iter().chain(empty_target) {
@@ -168,10 +168,10 @@ impl Rebuild {
         }
     }
 
-    /// Makes the new store durable and puts it in the old one's place; the old one is removed.
+    /// Makes the new store durable, puts it in place of the old one and removes the old one.
     ///
     /// # Errors
-    /// Where the file system or the database refuses; either store is then in its place, whole.
+    /// The file system or the database reports an error. The old or the new store is then in place, complete.
     pub fn finish(self, db: Db, go_on: GoOn<'_>) -> Result<(), RebuildError> {
         let io = RebuildError::io(self.beside.path());
         go_on(Stage::Filled)?;
@@ -207,7 +207,7 @@ impl Rebuild {
     }
 }
 
-/// Writes rows and removals, those of one key in the order in which they come.
+/// Writes rows and removals. Of several for one key, the last wins.
 pub struct Bulk<'a> {
     db: &'a Db,
     stretch: EpochRows,
@@ -223,10 +223,10 @@ impl<'a> Bulk<'a> {
         }
     }
 
-    /// The next row; none where one is removed.
+    /// Adds a row, or its removal if `row` is `None`.
     ///
     /// # Errors
-    /// Where the database does not take it.
+    /// The database cannot be written.
     pub fn push(&mut self, key: IVec, row: Option<IVec>) -> Result<(), Fault> {
         self.bytes += key.len() + row.as_ref().map_or(0, |row| row.len());
         self.stretch.insert(key, row);
@@ -236,10 +236,10 @@ impl<'a> Bulk<'a> {
         Ok(())
     }
 
-    /// Writes what has arrived so far.
+    /// Writes the rows that were added so far.
     ///
     /// # Errors
-    /// Where the database does not take it.
+    /// The database cannot be written.
     pub fn write(&mut self) -> Result<(), Fault> {
         self.bytes = 0;
         let stretch = std::mem::take(&mut self.stretch);
@@ -247,12 +247,12 @@ impl<'a> Bulk<'a> {
     }
 }
 
-/// Exchanges the names of two files or folders in one step.
+/// Exchanges the names of two files or folders atomically.
 fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
-/// What to tell of two folders that could not be exchanged.
+/// Error for a failed exchange.
 fn not_exchanged(target: &Path, error: Errno) -> RebuildError {
     match error {
         Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV => {
@@ -262,7 +262,7 @@ fn not_exchanged(target: &Path, error: Errno) -> RebuildError {
     }
 }
 
-/// Whether a database is in a folder.
+/// Whether the folder contains a database.
 pub fn holds_a_database(folder: &Path) -> bool {
     folder.join("db").exists()
 }
@@ -280,17 +280,17 @@ fn files_under(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Bytes that a folder takes on the disk.
+/// Bytes of disk space that the files in a folder occupy.
 ///
 /// # Errors
-/// Where the file system refuses.
+/// The file system reports an error.
 pub fn disk_bytes(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for file in files_under(folder)? {
         match fs::metadata(file) {
-            // Blocks of 512 bytes, whatever the file system's own are.
+            // Always in units of 512 bytes, independent of the file system's block size.
             Ok(file) => bytes += file.blocks() * 512,
-            // A running database removes files too.
+            // A running database may remove files at the same time.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

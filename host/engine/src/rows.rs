@@ -1,4 +1,4 @@
-//! Rows as an operation sees them: the memtable, and above it what its group has written so far.
+//! The rows as an operation sees them: the memtable, overlaid with what its group has written so far.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -11,14 +11,14 @@ use crate::number::{self, GROUP};
 use crate::span::{Key, Span, Written};
 use crate::state::State;
 
-/// Bytes of keys and values.
+/// Bytes of all keys and values.
 fn bytes(written: &Written) -> usize {
     let bytes =
         |(key, row): (&Key, &Option<IVec>)| key.len() + row.as_ref().map_or(0, |row| row.len());
     written.iter().map(bytes).sum()
 }
 
-/// Rows that were read or written, and the bytes of their keys and values.
+/// Number of rows that were read or written, and their size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     pub rows: usize,
@@ -27,33 +27,33 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// After so much an operation of many parts leaves the rest to another one: with one to three
-    /// microseconds a row about a millisecond, for which all others wait. One that cannot be parted may take
-    /// more; the store's longest takes up to 2,500 rows and 1 MiB (`bounds.rs` of the store holds it to that),
-    /// some five milliseconds.
+    /// Limit after which an operation of several parts leaves the rest to another operation. At one to three
+    /// microseconds per row this is about a millisecond, for which all others wait. Indivisible operations may
+    /// exceed it: the largest of the store touches up to 2,500 rows and 1 MiB (checked in its `bounds.rs`), about
+    /// five milliseconds.
     pub const BY_OPERATION: Self = Self {
         rows: 512,
         bytes: 512 << 10,
     };
-    /// After so much a read of many parts lets go of the lock that groups are shown under: a tenth of a
-    /// millisecond, or a few where each page of the database comes from the disk.
+    /// Limit after which a slice of a read releases the lock so that groups can be shown: a tenth of a
+    /// millisecond, or a few milliseconds if every page comes from disk.
     pub const BY_READ: Self = Self {
         rows: 64,
         bytes: 64 << 10,
     };
 
-    /// Whether it is as much as that.
+    /// Whether the rows or the bytes reach the limit.
     pub const fn reaches(self, most: Self) -> bool {
         self.rows >= most.rows || self.bytes >= most.bytes
     }
 }
 
-/// Counts what is [`Touched`].
+/// Accumulates [`Touched`].
 #[derive(Default)]
 pub(crate) struct Counter(Cell<Touched>);
 
 impl Counter {
-    /// Counts a row that was looked for or written.
+    /// Counts a row that was read or written, also if it does not exist.
     pub(crate) fn got(&self, key: &[u8], row: Option<&IVec>) {
         let Touched { rows, bytes } = self.0.get();
         self.0.set(Touched {
@@ -62,7 +62,7 @@ impl Counter {
         });
     }
 
-    /// Counts rows that were found.
+    /// Counts the rows of a scan.
     pub(crate) fn found(&self, rows: &[(Key, IVec)]) {
         for (key, row) in rows {
             self.got(key, Some(row));
@@ -74,10 +74,10 @@ impl Counter {
     }
 }
 
-/// What a group has written.
+/// The rows that a group has written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Its rows.
+    /// The rows, including those of the state and the group's number.
     pub written: Written,
     /// Bytes of keys and values.
     pub(crate) bytes: usize,
@@ -90,26 +90,25 @@ impl Made {
     }
 }
 
-/// The rows of a group in the making, and the state beside them. Each operation either keeps all that it
-/// changed or nothing.
+/// The rows and the state during a group. Each operation keeps all of its changes or none.
 pub struct Rows<'a, S: State> {
     memtable: &'a Memtable,
     state: &'a mut S,
     shown: &'a S::Shown,
     written: Written,
-    /// What stood in `written` before the operation under way wrote, latest last.
+    /// Earlier values in `written` that the current operation has replaced, oldest first.
     undo: Vec<(Key, Option<Option<IVec>>)>,
-    /// Bytes that were written, those that were written over or taken back too.
+    /// Bytes written by the group, including values that were replaced or rolled back.
     bytes: usize,
-    /// What the operation under way has touched.
+    /// Rows touched by the current operation.
     counter: Counter,
 }
 
-/// Rows that are read at once where many are gone along.
+/// Rows per batch of a walk.
 const CHUNK: usize = 16;
 
 impl<'a, S: State> Rows<'a, S> {
-    /// Begins a group. The engine does; a test may.
+    /// Starts with an empty group. Public for tests.
     pub fn new(memtable: &'a Memtable, state: &'a mut S, shown: &'a S::Shown) -> Self {
         Self {
             memtable,
@@ -122,30 +121,30 @@ impl<'a, S: State> Rows<'a, S> {
         }
     }
 
-    /// Begins an operation.
+    /// Starts an operation.
     pub(crate) fn begin(&mut self) {
         self.counter = Counter::default();
     }
 
-    /// The state, as the group has changed it so far.
+    /// The state, with the changes of the group so far.
     pub const fn state(&self) -> &S {
         self.state
     }
 
-    /// The state, to be changed.
+    /// The state, for changes.
     pub const fn state_mut(&mut self) -> &mut S {
         self.state
     }
 
-    /// What is shown of the state, without what the group has changed.
+    /// The shared part of the state, without the changes of the group.
     pub const fn shown(&self) -> &'a S::Shown {
         self.shown
     }
 
-    /// A row as it was written.
+    /// Returns a row, or `None` if there is none.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         let row = match self.written.get(key) {
             Some(value) => value.clone(),
@@ -155,28 +154,29 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(row)
     }
 
-    /// At most `limit` rows of a span, first to last.
+    /// Returns up to `limit` rows of a span in ascending order.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         let found = self.memtable.scan_under(&self.written, span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }
 
-    /// Whether the operation under way should leave what else there is to do to another one.
+    /// Whether the current operation has reached its limit and should leave the rest to another one.
     pub fn is_enough(&self) -> bool {
         self.counter.touched().reaches(Touched::BY_OPERATION)
     }
 
-    /// What the operation under way has touched.
+    /// Rows touched by the current operation.
     pub(crate) const fn touched(&self) -> Touched {
         self.counter.touched()
     }
 
-    /// Goes along a span until `each` ends it, nothing is left, or it [is enough](Self::is_enough): then
-    /// it says behind which key another operation has to go on. At least one row has its turn.
+    /// Calls `each` for the rows of a span in ascending order, at least for the first, until it breaks, the span
+    /// ends or the operation has reached its [limit](Self::is_enough). At the limit returns the last key, after
+    /// which another operation continues; otherwise `None`.
     pub fn walk(
         &mut self,
         mut span: Span,
@@ -217,7 +217,7 @@ impl<'a, S: State> Rows<'a, S> {
         self.write(key, None);
     }
 
-    /// Takes back what the operation under way has changed.
+    /// Reverts the changes of the current operation.
     pub fn roll_back(&mut self) {
         self.state.roll_back();
         while let Some((key, before)) = self.undo.pop() {
@@ -228,34 +228,34 @@ impl<'a, S: State> Rows<'a, S> {
         }
     }
 
-    /// Ends an operation: what it changed belongs to the group.
+    /// Ends an operation and adds its changes to the group.
     pub fn keep(&mut self) {
         self.state.keep();
         self.undo.clear();
     }
 
-    /// Keys of the rows that the operation under way has written.
+    /// Keys of the rows that the current operation has written.
     pub fn written_by_operation(&self) -> impl Iterator<Item = &Key> {
         self.undo.iter().map(|(key, _)| key)
     }
 
-    /// How many rows the group has written.
+    /// Number of rows that the group has written.
     pub(crate) fn len(&self) -> usize {
         self.written.len()
     }
 
-    /// Bytes that the group has written, about.
+    /// Approximate number of bytes that the group has written.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the group has changed nothing.
+    /// Whether the group has changed neither rows nor state.
     pub(crate) fn is_empty(&self) -> bool {
         self.written.is_empty() && !self.state.is_changed()
     }
 
-    /// Ends the group, which has this number: what it has written, with the rows of the state. Another one
-    /// begins.
+    /// Ends the group with its number, and returns its rows with those of the state. Afterwards a new group
+    /// starts.
     ///
     /// # Errors
     /// See [`State::write`].
@@ -267,7 +267,7 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(Made::new(written))
     }
 
-    /// Shows what the group that has ended has changed of the state.
+    /// Publishes the changes that the finished group has made to the state.
     pub(crate) fn show(&mut self) {
         self.state.show(self.shown);
     }
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// Names that were noted, shown as one list.
+    /// Records bytes, and shows them as one list.
     #[derive(Default)]
     struct Names {
         noted: Vec<u8>,
@@ -318,7 +318,7 @@ mod tests {
     fn memtable() -> (tempfile::TempDir, Memtable) {
         let folder = tempfile::tempdir().unwrap();
         let db = sled::open(folder.path()).unwrap();
-        (folder, Memtable::of(db))
+        (folder, Memtable::over(db))
     }
 
     #[test]

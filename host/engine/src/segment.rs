@@ -1,32 +1,31 @@
-//! How sled writes its log: segments of one size, each with a head that says which one it is, and in
-//! them messages.
+//! Format of sled's log: segments of equal size, each with a head and messages.
 //!
-//! A segment's head is its check sum, the position of its first byte in the log, and the position up to
-//! which the log was whole when it was begun. A message is its check sum, kind, length, segment and page,
-//! then what it says. None stands in two segments: what is left of one is filled by a message that says
-//! nothing. All of it is as in `logger.rs` and `serialization.rs` of sled 0.34.
+//! The head contains its checksum, the position of the segment in the log, and the position up to which the log
+//! was complete when the segment was started. A message contains its checksum, kind, payload length, segment and
+//! page, followed by its payload. No message crosses a segment boundary; a message without content fills the rest
+//! of a segment. See `logger.rs` and `serialization.rs` of sled 0.34.
 
-/// Bytes of a segment of sled's log. A quarter of it is more than a page of sixteen of our longest rows:
-/// what is longer sled would put into a file of its own, which it never syncs.
+/// Bytes of a segment of sled's log. sled puts pages larger than a quarter of it into separate files, which it
+/// never syncs. A page with sixteen of our longest rows is smaller than that.
 pub const SEGMENT_BYTES: usize = 8 << 20;
 /// Bytes of a segment's head.
 pub(crate) const SEGMENT_HEAD: usize = 20;
-/// Where in a head the position of its segment stands.
+/// Bytes of a head that contain the position of its segment.
 pub(crate) const POSITION: std::ops::Range<usize> = 4..12;
-/// Most bytes of a message's head. No message begins where fewer are left.
+/// Maximum bytes of a message's head. No message starts if fewer bytes are left in the segment.
 const MESSAGE_HEAD: usize = 32;
 
 /// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Where the segment begins in the log.
+    /// Position of the segment in the log, in bytes.
     pub(crate) position: i64,
-    /// The log was whole up to here; below zero before there was any.
+    /// Position up to which the log was complete. Negative if there was no log.
     pub(crate) whole_to: i64,
 }
 
 impl Head {
-    /// As it stands in the file.
+    /// Encodes the head.
     pub(crate) fn write(self) -> [u8; SEGMENT_HEAD] {
         let mut head = [0; SEGMENT_HEAD];
         head[POSITION].copy_from_slice(&turned(self.position).to_le_bytes());
@@ -36,7 +35,7 @@ impl Head {
         head
     }
 
-    /// None where this is no head.
+    /// Decodes a head. `None` if its checksum is wrong.
     pub(crate) fn read(head: [u8; SEGMENT_HEAD]) -> Option<Self> {
         let (sum, rest) = head.split_first_chunk()?;
         let (position, whole_to) = rest.split_first_chunk()?;
@@ -48,26 +47,26 @@ impl Head {
     }
 }
 
-/// Positions stand with all bits but their sign turned round: a file of zeros is no head.
+/// Inverts all bits of a position except its sign, as sled does, so that a block of zeros is not a valid head.
 const fn turned(position: i64) -> i64 {
     position ^ i64::MAX
 }
 
-/// The kind of a message that says nothing: the rest of the segment.
+/// Kind of a message that only fills the rest of a segment.
 const CAP: u8 = 2;
-/// The kinds of messages that sled writes.
+/// Kinds of messages that sled writes.
 const KINDS: std::ops::RangeInclusive<u8> = 1..=11;
 
-/// Of a message, without the four bytes that it stands in itself.
+/// Checksum of a message, without the four bytes that contain it.
 fn checksum(head: &[u8], says: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
-    // What it says goes before its head.
+    // sled hashes the payload first.
     sum.update(says);
     sum.update(head.get(4..).unwrap_or_default());
     !sum.finalize()
 }
 
-/// Whether all of a segment reads back, up to where sled goes on in the next one.
+/// Whether a complete segment can be read, up to the point at which sled continues in the next one.
 pub(crate) fn is_whole(segment: &[u8], number: u64) -> bool {
     let mut at = SEGMENT_HEAD;
     while at + MESSAGE_HEAD <= SEGMENT_BYTES {
@@ -80,15 +79,15 @@ pub(crate) fn is_whole(segment: &[u8], number: u64) -> bool {
     true
 }
 
-/// A message, without what it says.
+/// The head of a message.
 pub(crate) struct SegmentMessage {
     kind: u8,
     pub(crate) page: u64,
-    /// All of its bytes.
+    /// Length of the message in bytes, with its head.
     pub(crate) length: usize,
 }
 
-/// The message that bytes begin with; none where it does not read back, or is of another segment.
+/// Decodes the first message. `None` if it is damaged or belongs to another segment.
 pub(crate) fn first(bytes: &[u8], segment: u64) -> Option<SegmentMessage> {
     let (sum, rest) = bytes.split_first_chunk()?;
     let (&kind, mut rest) = rest.split_first()?;
@@ -107,8 +106,8 @@ pub(crate) fn first(bytes: &[u8], segment: u64) -> Option<SegmentMessage> {
     })
 }
 
-/// Takes a number from the front. It stands in as few bytes as it needs: up to 240 in one; the first byte of
-/// others says how they go on.
+/// Takes a number off the front. Numbers up to 240 take one byte; for others the first byte determines the
+/// encoding.
 pub(crate) fn take_number(from: &mut &[u8]) -> Option<u64> {
     let (&head, rest) = from.split_first()?;
     let (number, rest) = match head {
@@ -138,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// The kind of a page of a tree, whole.
+    /// Kind of a message with a complete page of a tree.
     const NODE: u8 = 8;
 
     fn message(kind: u8, segment: u64, page: u64, says: &[u8]) -> Vec<u8> {
@@ -154,7 +153,7 @@ mod tests {
         message
     }
 
-    /// A number in as few bytes as it needs: up to 240 in one; the first byte of others says how they go on.
+    /// Inverse of [`take_number`].
     fn put_number(into: &mut Vec<u8>, number: u64) {
         let split = |base: u64| {
             let [low, high, ..] = (number - base).to_le_bytes();

@@ -5,18 +5,18 @@ use std::ops::Bound;
 
 use sled::{IVec, Tree};
 
-/// A row's key.
+/// Key of a row.
 pub type Key = Vec<u8>;
 
-/// Rows written by one group of operations; none for one that was removed.
+/// Rows written by a group. `None` if the row was removed.
 pub type Written = BTreeMap<Key, Option<IVec>>;
 
-/// In which order rows of a span are read.
+/// Order in which the rows of a span are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// First to last.
+    /// Ascending.
     Keys,
-    /// Last to first.
+    /// Descending.
     Backwards,
 }
 
@@ -28,7 +28,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// All keys that begin so.
+    /// All keys with this prefix.
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
         while end.last() == Some(&u8::MAX) {
@@ -47,7 +47,7 @@ impl Span {
         }
     }
 
-    /// What of it comes after a key.
+    /// The part after a key.
     pub fn after(self, key: &[u8]) -> Self {
         Self {
             from: Bound::Excluded(key.to_vec()),
@@ -55,7 +55,7 @@ impl Span {
         }
     }
 
-    /// What of it begins with a key.
+    /// The part that starts at a key.
     pub fn since(self, key: &[u8]) -> Self {
         Self {
             from: Bound::Included(key.to_vec()),
@@ -63,7 +63,7 @@ impl Span {
         }
     }
 
-    /// What of it comes before a key.
+    /// The part before a key.
     pub fn before(self, key: &[u8]) -> Self {
         Self {
             from: self.from,
@@ -71,7 +71,7 @@ impl Span {
         }
     }
 
-    /// What of it follows a key in an order.
+    /// The part that follows a key in the given order.
     pub fn behind(self, key: &[u8], order: Order) -> Self {
         match order {
             Order::Keys => self.after(key),
@@ -79,7 +79,7 @@ impl Span {
         }
     }
 
-    /// Whether no key can be in it.
+    /// Whether no key can be in the span.
     pub fn is_empty(&self) -> bool {
         match (&self.from, &self.to) {
             (Bound::Included(from), Bound::Included(to)) => from > to,
@@ -91,7 +91,6 @@ impl Span {
         }
     }
 
-    /// Where it begins and ends.
     pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (
             self.from.as_ref().map(Vec::as_slice),
@@ -99,12 +98,12 @@ impl Span {
         )
     }
 
-    /// The tree's rows in it, first to last.
-    pub fn of(&self, tree: &Tree) -> sled::Iter {
+    /// Iterates over the tree's rows in the span, in ascending order.
+    pub fn iter(&self, tree: &Tree) -> sled::Iter {
         tree.range::<&[u8], _>(self.bounds())
     }
 
-    /// Whether a group has written into it.
+    /// Whether a group has written a row in the span.
     pub fn touches(&self, written: &Written) -> bool {
         written.range::<[u8], _>(self.bounds()).next().is_some()
     }

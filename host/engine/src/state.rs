@@ -1,38 +1,36 @@
-//! What a user of the engine keeps in memory beside the rows.
+//! State that a user of the engine keeps in memory in addition to the rows.
 //!
-//! What is found in memory costs a row neither to write nor to read. [`State`] is the part of it that the
-//! writing thread has to itself; what it shows to readers changes in the same moment as the rows do. The
-//! state is a type parameter of everything that an operation or a read goes through, so that it costs no
-//! more than code that was written for it alone.
+//! It needs no rows, so nothing has to be written or read for it. [`State`] belongs to the writing thread. Its
+//! shared part, which readers see, changes at the same moment as the rows. The state is a type parameter of
+//! operations and reads, so that calls to it are static.
 
 use crate::fault::Fault;
 use crate::span::Written;
 
-/// State beside the rows, as the writing thread changes it. An operation reaches it by way of its
-/// [`Rows`](crate::Rows), and each either keeps all that it has changed or nothing.
+/// State of the writing thread. An operation accesses it through its [`Rows`](crate::Rows), and keeps all of its
+/// changes or none.
 ///
-/// Operations of a group follow one another: `roll_back` or `keep` ends each. The group ends with `write`,
-/// and, once it is on the disk, `show`.
+/// Each operation of a group ends with `roll_back` or `keep`. The group ends with `write` and, once it is on disk,
+/// `show`.
 pub trait State: Send + Sized + 'static {
-    /// What reads see of it, and operations too. It is shared, and changes in [`show`](Self::show) alone.
+    /// Shared part of the state, for reads and operations. Changes only in [`show`](Self::show).
     type Shown: Send + Sync + 'static;
 
-    /// Takes back what the operation under way has changed.
+    /// Reverts the changes of the current operation.
     fn roll_back(&mut self);
 
-    /// What the operation under way has changed belongs to the group.
+    /// Adds the changes of the current operation to the group.
     fn keep(&mut self);
 
-    /// Whether the group in the making has changed anything that [`write`](Self::write) writes.
+    /// Whether the current group has changed anything that [`write`](Self::write) writes.
     fn is_changed(&self) -> bool;
 
-    /// Adds the rows of what the group has changed. The group has this number.
+    /// Adds rows for the changes of the group with this number.
     ///
     /// # Errors
-    /// That there is no room. The group is then not written, and neither is any other before the database
-    /// was opened anew.
+    /// There is no space. The group is not written, and the database is reopened before another one is.
     fn write(&mut self, group: u64, rows: &mut Written) -> Result<(), Fault>;
 
-    /// Shows what a group has changed that is on the disk by now. No read is under way.
+    /// Publishes the changes of a group that is on disk. No read runs during the call.
     fn show(&mut self, shown: &Self::Shown);
 }

@@ -1,4 +1,4 @@
-//! What the applier does, counted: for metrics, and for tests that watch groups form.
+//! Counters of the applier, for metrics and for tests that watch how groups form.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,26 +12,26 @@ use crate::rows::Touched;
 /// Counters since the engine was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    /// Operations that were taken.
+    /// Operations in all groups, before they were written.
     pub(crate) taken: AtomicU64,
-    /// Groups that were made durable.
+    /// Groups that are durable.
     pub(crate) commits: AtomicU64,
-    /// Bytes of keys and values in them.
+    /// Bytes of keys and values in these groups.
     pub(crate) bytes: AtomicU64,
-    /// The most that one operation of each name took, where that is watched.
+    /// Maximum cost of an operation, by name. Unset if it is not recorded.
     pub(crate) most: OnceLock<Mutex<BTreeMap<&'static str, Took>>>,
-    /// The most that one slice of each read touched, where that is watched.
+    /// Maximum cost of a read slice, by type name. Unset if it is not recorded.
     pub(crate) most_read: OnceLock<Mutex<BTreeMap<&'static str, Touched>>>,
 }
 
-/// What an operation took of the writing thread.
+/// Cost of an operation for the writing thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Took {
-    /// Rows that it read or wrote.
+    /// Rows read or written.
     pub rows: usize,
     /// Bytes of their keys and values.
     pub bytes: usize,
-    /// How long it was applied.
+    /// Time that applying it took.
     pub time: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Stats {
         most.time = most.time.max(took.time);
     }
 
-    /// A slice of a read was done.
+    /// Records a slice of a read.
     pub(crate) fn read(&self, name: &'static str, touched: Touched) {
         let Some(all) = self.most_read.get() else {
             return;
@@ -62,7 +62,7 @@ impl Stats {
         most.bytes = most.bytes.max(touched.bytes);
     }
 
-    /// A group was taken; so many operations wait.
+    /// Records a group before it is written; `depth` operations still wait.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) fn took(&self, operations: usize, depth: usize) {
         self.taken.fetch_add(operations as u64, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Stats {
         metrics::gauge!("kassette_store_queue_operations").set(depth as f64);
     }
 
-    /// A group is on disk.
+    /// Records a group that is on disk.
     pub(crate) fn committed(&self, bytes: usize, took: Duration) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -1,36 +1,34 @@
-//! Makes sled's log tell its end by itself, so that no power cut at a start costs any of it.
+//! Protects the end of sled's log, so that a power cut during a start cannot remove any of it.
 //!
-//! When sled opens a database it goes through what its log has behind the newest snapshot and writes a
-//! snapshot anew: where in the log each page stands. It gives that its name, removes older ones, writes
-//! zeros over the segments in which no page stands any more, and cuts off those at the file's end. It
-//! syncs what is in the snapshot, but no name: until we have synced the folder, the disk may have any
-//! part of this without the rest. The next start then goes through the log from an older snapshot, or
-//! through all of it, and comes upon the zeros.
+//! When sled opens a database, it reads the log after the newest snapshot and writes a new snapshot with all page
+//! locations. It renames the snapshot to its final name, removes older ones, writes zeros over segments that no
+//! page uses, and truncates the file to drop unused segments at its end. sled syncs the content of the snapshot,
+//! but no names: until we sync the folder, any part of these changes may be on disk without the others. The next
+//! start may then read the log from an older snapshot or from the beginning, and encounter the zeros.
 //!
-//! **Before the log's tail zeros make no difference.** sled reads the segments that have a head in the
-//! order of their positions; where one is missing, or breaks off, it goes on with the next, because those
-//! that were used anew are missing as well (`LogIter::next`, in its last stage). A page stands where it
-//! was last written whole, or given up, and where its changes since are. All these places sled counts
-//! before it takes a segment for empty (`SegmentAccountant::initial_segments`). So whatever stands in one
-//! that it empties was replaced further on, by what stands in another that stays: a reading without it
-//! ends with the same places for every page, wherever it begins.
+//! **Zeros before the log's tail are harmless.** sled reads the segments with a valid head in the order of their
+//! positions. If a segment is missing or incomplete, sled continues with the next one, because reused segments are
+//! missing too (last stage of `LogIter::next`). The locations of a page are its last complete version, or its
+//! removal, and its changes after that. sled counts all of them before it treats a segment as empty
+//! (`SegmentAccountant::initial_segments`). Each record in a segment that sled empties was therefore replaced
+//! later in the log, in a segment that stays. Reading without the emptied segment gives the same locations, from
+//! any starting point.
 //!
-//! **In the tail they end the log.** Each head says up to where the log was whole when its segment was
-//! begun. From the segment of the highest such position on, mostly the last but one, none may be missing
-//! and none may break off: sled does not read what comes behind such a gap, and writes zeros over it
-//! (`check_contiguity_in_unstable_tail`, `advance_snapshot`). Yet sled empties segments of the tail like all
-//! others. If all that the last but one held was replaced in the last, sled has emptied the last but one, and
-//! only the snapshot keeps the next start from taking the whole log for empty.
+//! **Zeros in the tail end the log.** Each head records up to which position the log was complete when its segment
+//! was started. The tail starts with the segment of the highest such position, usually the last but one. In the
+//! tail no segment may be missing or incomplete: sled does not read beyond such a gap, and overwrites what follows
+//! with zeros (`check_contiguity_in_unstable_tail`, `advance_snapshot`). But sled empties segments in the tail
+//! like all others. If the last segment has replaced everything in the last but one, sled empties the latter, and
+//! without the new snapshot the next start would treat the whole log as empty.
 //!
-//! So before sled opens a database, the heads in its tail are made to say that the log is whole up to the
-//! very segment that they head. It is: the file was synced, and a head is written anew only if the
-//! segments of the tail before it were read through to their ends. From then on the tail begins with the
-//! segment that the log ends in. That one sled never empties: it is being written, or the last page that
-//! was written stands in it.
+//! Before sled opens a database, we therefore rewrite the heads in the tail: each then records that the log is
+//! complete up to its own segment. This is true, because the file was synced, and a head is only rewritten after
+//! all earlier segments of the tail were read to their ends. The tail then consists of the last segment only. sled
+//! never empties that one: it is being written, or contains the page written last.
 //!
-//! A cut may tear a head that is being written, and a torn head is none. So the new ones stand in a file
-//! of their own before, and the next start writes them once more. That file is gone from
-//! the disk before sled opens anything.
+//! A power cut may tear a head during the rewrite, which makes it invalid. The new heads are therefore first
+//! written to a separate file, from which the next start repeats the rewrite. That file is removed from disk
+//! before sled opens the database.
 
 #[cfg(test)]
 mod tests;
@@ -48,27 +46,27 @@ use crate::segment::SEGMENT_BYTES;
 use crate::segment::{self, Head, POSITION, SEGMENT_HEAD};
 use crate::unreadable;
 
-/// The file with heads that are being written.
+/// File with heads that are being rewritten.
 const NAME: &str = "heads";
-/// Bytes of a segment, as positions count.
+/// Length of a segment, in the type of positions.
 const SEGMENT: i64 = (SEGMENT_BYTES as u64).cast_signed();
 
-/// Where in the file a segment begins, and its head.
+/// Offset of a segment in the file, and its head.
 type HeadAt = (u64, Head);
 
-/// Makes all of a database durable that no engine has open, and its log tell its end. A caller that lets sled
-/// open one calls this before.
+/// Makes a database that no engine has open completely durable, and rewrites the heads in its log's tail. Must be
+/// called before sled opens the database.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] where an engine has it open.
+/// [`io::ErrorKind::WouldBlock`] if an engine has it open.
 pub(crate) fn settle_tail(folder: &Path) -> io::Result<()> {
     let path = folder.join("db");
     let database = match File::options().read(true).write(true).open(path) {
-        // It is to be made.
+        // The database does not exist yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         database => database?,
     };
-    // sled's own lock, too: a worker of an engine that was just closed may still write.
+    // This is also sled's own lock: a worker of an engine that was just closed may still write.
     crate::folder::take(&database)?;
     durable_write::trust(&database)?;
     if let Some(heads) = read(folder)? {
@@ -78,7 +76,7 @@ pub(crate) fn settle_tail(folder: &Path) -> io::Result<()> {
         database.sync_data()?;
     }
     remove(folder)?;
-    // Names first: a process that was killed may have given a snapshot its name before it emptied segments.
+    // Names first: a killed process may have renamed a snapshot before it emptied segments.
     File::open(folder)?.sync_all()?;
     settle(folder)?;
     let tail = tail(&database, newest_snapshot(folder)?)?;
@@ -106,8 +104,8 @@ fn write_heads(database: &File, heads: &[HeadAt]) -> io::Result<()> {
         .try_for_each(|(offset, head)| database.write_all_at(&head.write(), *offset))
 }
 
-/// Writes a head that may be torn, unless another segment than its own stands there: torn or not, the
-/// bytes of its position are as they were.
+/// Repeats the rewrite of a head that may be torn, unless the place now holds another segment. The position is the
+/// same in the old and new head, so a torn head has it too.
 fn write_once_more(database: &File, (offset, head): HeadAt) -> io::Result<()> {
     let (new, mut found) = (head.write(), [0; SEGMENT_HEAD]);
     match database.read_exact_at(&mut found, offset) {
@@ -117,18 +115,20 @@ fn write_once_more(database: &File, (offset, head): HeadAt) -> io::Result<()> {
     }
 }
 
-/// The position from which sled reads the log: that of the segment that the newest snapshot ends in.
+/// Position of the segment in which the newest snapshot ends, from which sled reads the log. 0 if there is no
+/// snapshot.
 fn newest_snapshot(folder: &Path) -> io::Result<i64> {
     let newest = unreadable::newest_snapshot(folder)?;
     Ok(newest.map_or(0, |(end, _)| segment_of(end)))
 }
 
-/// Where the segment of a position begins.
+/// Position at which the segment of a position starts.
 fn segment_of(position: i64) -> i64 {
     (position - position.rem_euclid(SEGMENT)).max(0)
 }
 
-/// The segments of the log's tail up to the one that it ends in, as sled finds them from a position on.
+/// Segments of the log's tail, in order, as sled would find them when it reads from a position. Stops at a segment
+/// that is missing or follows an incomplete one.
 fn tail(database: &File, from: i64) -> io::Result<Vec<HeadAt>> {
     let length = database.metadata()?.len();
     let mut heads = BTreeMap::new();
@@ -156,7 +156,7 @@ fn tail(database: &File, from: i64) -> io::Result<Vec<HeadAt>> {
     Ok(tail)
 }
 
-/// Whether all of a segment reads back.
+/// Whether a complete segment can be read.
 fn is_whole(database: &File, (offset, head): &HeadAt, bytes: &mut Vec<u8>) -> io::Result<bool> {
     bytes.resize(SEGMENT_BYTES, 0);
     match database.read_exact_at(bytes, *offset) {
@@ -169,10 +169,10 @@ fn is_whole(database: &File, (offset, head): &HeadAt, bytes: &mut Vec<u8>) -> io
     }
 }
 
-/// Bytes of an offset and a head in the file.
+/// Bytes of an entry of the file: an offset and a head.
 const HEAD_AT: usize = 8 + SEGMENT_HEAD;
 
-/// Writes the file: offsets and heads, then their check sum.
+/// Writes the file: its entries, then their checksum.
 fn write(folder: &Path, heads: &[HeadAt]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for (offset, head) in heads {
@@ -183,8 +183,8 @@ fn write(folder: &Path, heads: &[HeadAt]) -> io::Result<()> {
     kassette_files::write(&folder.join(NAME), 0o600, &bytes)
 }
 
-/// What the file says; none where there is none. One that does not read back says nothing: what it was
-/// written for is only needed if a cut has torn a head as well.
+/// Reads the file. `None` if it is missing or damaged. A damaged one is not needed: heads are rewritten only after
+/// it was written completely.
 fn read(folder: &Path) -> io::Result<Option<Vec<HeadAt>>> {
     let bytes = match fs::read(folder.join(NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,8 +1,8 @@
-//! Which bytes of a database's files do not read back, as exactly as that can be told.
+//! Finds the damaged bytes in a database's files.
 //!
-//! sled tells where a record begins that it cannot read, or panics and tells nothing. Its newest snapshot says
-//! where the records of each page stand and how long each is, so they are all read here once more. A record
-//! has one check sum: which of its bytes are the damaged ones cannot be told.
+//! sled reports only where a damaged record starts, or panics without details. Its newest snapshot contains the
+//! locations and lengths of all pages' records, so this module reads them all again. A record has one checksum, so
+//! the damaged bytes within it cannot be determined.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -16,21 +16,21 @@ use crate::segment::{self, Head, SEGMENT_BYTES, SEGMENT_HEAD, take_number};
 
 /// sled's file with all pages.
 const DATABASE: &str = "db";
-/// sled's folder with the pages that are too long for that.
+/// sled's folder for pages that are too long for that file.
 const BLOBS: &str = "blobs";
 /// Bytes of a segment, in the file and in the log.
 const SEGMENT: u64 = SEGMENT_BYTES as u64;
-/// Why a record is told.
+/// Description of a record with a wrong checksum.
 const ALTERED: &str = "does not read back as it was written";
 
-/// Bytes that do not read back as they were written.
+/// A range of damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Their file, as it is named in the database's folder.
+    /// Name of the file, relative to the database's folder.
     pub file: String,
-    /// Where they stand in it: one record, or the whole file.
+    /// Range in the file: one record or the whole file. Empty if the file is missing.
     pub bytes: Range<u64>,
-    /// What is wrong with them.
+    /// Description of the damage.
     pub what: String,
 }
 
@@ -44,10 +44,10 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// Looks for what does not read back of a database that no engine writes to. Nothing is changed.
+/// Searches a database that no engine is writing to for damage. Changes nothing.
 ///
 /// # Errors
-/// Where the folder or the names in it cannot be read. A file that cannot be read is told.
+/// The folder or the names in it cannot be read. A file that cannot be read is part of the result.
 pub fn unreadable(folder: &Path) -> io::Result<Vec<Unreadable>> {
     let mut found = Vec::new();
     for name in [ACKNOWLEDGED, CHECKPOINTED] {
@@ -77,21 +77,21 @@ pub fn unreadable(folder: &Path) -> io::Result<Vec<Unreadable>> {
             let end = end.filter(|end| !is_known(end));
             found.extend(end);
         }
-        // What the disk does not give is told by its records.
+        // The records already report what the disk cannot read.
         Err(_) if !found.is_empty() => {}
         Err(error) => return Err(error),
     }
     Ok(found)
 }
 
-/// The first record that does not read back in the segment that sled's log ends in, whether a page still stands
-/// there or not. Where there is one, sled takes the log to end before it, writes zeros over all that follows
-/// and then refuses to open: so this is asked before sled is.
+/// The first damaged record in the segment in which sled's log ends, even if no page uses it any longer. sled
+/// would take the log to end before it, overwrite everything that follows with zeros and then refuse to open. This
+/// must therefore be checked before sled opens the database.
 ///
-/// None too where the log went on in another segment since the newest snapshot.
+/// `None` if there is no damage, or if the log has continued in another segment since the newest snapshot.
 ///
 /// # Errors
-/// Where the folder or a file cannot be read.
+/// The folder or a file cannot be read.
 pub(crate) fn damaged_end(folder: &Path) -> io::Result<Option<Unreadable>> {
     let Some((position, name)) = newest_snapshot(folder)? else {
         return Ok(None);
@@ -107,7 +107,7 @@ pub(crate) fn damaged_end(folder: &Path) -> io::Result<Option<Unreadable>> {
     let begins = end - end % SEGMENT;
     let position = position - position.rem_euclid(SEGMENT.cast_signed());
     let database = match File::open(folder.join(DATABASE)) {
-        // sled makes one, and refuses the snapshot that does not go with it.
+        // sled creates a new file and rejects it because the snapshot does not match.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         database => database?,
     };
@@ -116,7 +116,7 @@ pub(crate) fn damaged_end(folder: &Path) -> io::Result<Option<Unreadable>> {
     }
     let mut bytes = vec![0; usize::try_from(end - begins).unwrap_or_default()];
     match database.read_exact_at(&mut bytes, begins) {
-        // It was cut short: sled refuses that without a change.
+        // The file was truncated. sled rejects that without changes.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
@@ -129,7 +129,7 @@ pub(crate) fn damaged_end(folder: &Path) -> io::Result<Option<Unreadable>> {
     if at >= bytes.len() {
         return Ok(None);
     }
-    // Its own length may be what is damaged; where pages stand is known.
+    // The damage may be in the record's length; the locations of pages limit its range.
     let at = begins + at as u64;
     let records = snapshot.records().unwrap_or_default();
     let behind = records.iter().filter(|record| record.at >= at);
@@ -145,7 +145,7 @@ pub(crate) fn damaged_end(folder: &Path) -> io::Result<Option<Unreadable>> {
     }))
 }
 
-/// Whether a segment with this position stands here, and none with a higher one anywhere.
+/// Whether the segment at offset `begins` has this position, and no segment has a higher one.
 fn is_last(database: &File, begins: u64, position: i64) -> io::Result<bool> {
     let length = database.metadata()?.len();
     let mut is_there = false;
@@ -164,19 +164,19 @@ fn is_last(database: &File, begins: u64, position: i64) -> io::Result<bool> {
     Ok(is_there)
 }
 
-/// Up to which byte of `db` sled's log was whole when sled was opened last; none where that is the end of a
-/// segment, or is not known.
+/// Offset in `db` up to which sled's log was complete when sled last opened it. `None` if that is the end of a
+/// segment, or is unknown.
 pub(crate) fn log_end(folder: &Path) -> Option<u64> {
     let (_, name) = newest_snapshot(folder).ok()??;
     Snapshot::read(&fs::read(folder.join(name)).ok()?)?.end
 }
 
-/// The newest snapshot: up to which position of the log it tells, and its name.
+/// The log position at which the newest snapshot ends, and the snapshot's name.
 pub(crate) fn newest_snapshot(folder: &Path) -> io::Result<Option<(i64, String)>> {
     let mut newest = None;
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        // `snap.` and where the log ended, in sixteen digits.
+        // The name is `snap.` and the log position in hexadecimal, with sixteen digits.
         let end = name.to_str().and_then(|name| name.strip_prefix("snap."));
         let end = end.and_then(|end| i64::from_str_radix(end, 16).ok());
         newest = newest.max(end.map(|end| (end, name.to_string_lossy().into_owned())));
@@ -184,7 +184,7 @@ pub(crate) fn newest_snapshot(folder: &Path) -> io::Result<Option<(i64, String)>
     Ok(newest)
 }
 
-/// Tells a file that is there and does not read back as a whole.
+/// Reports a file that exists and is damaged.
 fn check_file(
     folder: &Path,
     name: &str,
@@ -210,7 +210,7 @@ fn cannot_be_read(error: &io::Error) -> String {
     format!("cannot be read from the disk ({error})")
 }
 
-/// Reads records of `db`, and tells those that do not read back.
+/// Reports the damaged records of `db`.
 fn check_database(
     folder: &Path,
     mut records: Vec<Record>,
@@ -248,7 +248,7 @@ fn check_database(
     Ok(())
 }
 
-/// Reads the pages that have a file of their own: a check sum, and what it is made over.
+/// Reports damaged or missing blobs. A blob is a checksum and the data that it covers.
 fn check_blobs(folder: &Path, records: Vec<Record>, found: &mut Vec<Unreadable>) -> io::Result<()> {
     for record in records {
         let Some(blob) = record.blob else { continue };
@@ -270,25 +270,24 @@ fn check_blobs(folder: &Path, records: Vec<Record>, found: &mut Vec<Unreadable>)
     Ok(())
 }
 
-/// What sled writes when it is opened: where the log ends, and where each page stands (`serialization.rs` of
-/// sled 0.34).
+/// sled's snapshot: the end of the log and the locations of all pages (`serialization.rs` of sled 0.34).
 struct Snapshot<'b> {
-    /// The log's end in `db`; none where it goes on in another segment.
+    /// End of the log as an offset in `db`. `None` if the log continues in another segment.
     end: Option<u64>,
     pages: &'b [u8],
 }
 
 impl<'b> Snapshot<'b> {
-    /// None where it does not read back.
+    /// `None` if the snapshot is damaged.
     fn read(bytes: &'b [u8]) -> Option<Self> {
         let (rest, sum) = bytes.split_last_chunk()?;
-        // How long it is without compression, which is not used.
+        // Uncompressed length. Compression is not used.
         let (mut rest, _) = rest.split_last_chunk::<8>()?;
         if u32::from_le_bytes(*sum) != crc32fast::hash(rest) {
             return None;
         }
         let from = &mut rest;
-        // Both stand one higher, and zero is none.
+        // Both numbers are stored incremented by one, and zero means none.
         let end = take_position(from)?.checked_sub(1)?;
         let segment = take_number(from)?.checked_sub(1);
         let behind = u64::try_from(end).ok()? % SEGMENT;
@@ -298,7 +297,7 @@ impl<'b> Snapshot<'b> {
         })
     }
 
-    /// The records of all pages; none where it is not as sled writes it.
+    /// The records of all pages. `None` if the format is wrong.
     fn records(&self) -> Option<Vec<Record>> {
         let mut rest = self.pages;
         let from = &mut rest;
@@ -308,12 +307,12 @@ impl<'b> Snapshot<'b> {
                 break;
             }
             match take::<1>(from)? {
-                // It was given up: its record says nothing, and is not read.
+                // A removed page. Its record has no content and is not read.
                 [0] => {
                     take_position(from)?;
                     take_pointer(from)?;
                 }
-                // A whole page and its changes since.
+                // A complete page and its changes since.
                 [count] => {
                     for _ in 0..count {
                         records.push(Record::take(page, from)?);
@@ -335,7 +334,7 @@ fn take_position(from: &mut &[u8]) -> Option<i64> {
     take(from).map(i64::from_le_bytes)
 }
 
-/// Where something stands in `db`, and its blob where it has one.
+/// Offset in `db`, and the number of the blob if the record has one.
 fn take_pointer(from: &mut &[u8]) -> Option<(u64, Option<i64>)> {
     match take::<1>(from)? {
         [0] => Some((take_number(from)?, None)),
@@ -347,9 +346,9 @@ fn take_pointer(from: &mut &[u8]) -> Option<(u64, Option<i64>)> {
 /// A record of a page.
 struct Record {
     page: u64,
-    /// Where it begins in the log.
+    /// Start of the record in the log.
     position: i64,
-    /// Where it begins in `db`.
+    /// Start of the record in `db`.
     at: u64,
     length: u64,
     blob: Option<i64>,
@@ -372,10 +371,10 @@ impl Record {
         self.blob.is_some()
     }
 
-    /// What is wrong with it in `db`.
+    /// Description of the record's damage in `db`. `None` if it is valid.
     fn wrong(&self, database: &File, bytes: &mut Vec<u8>) -> Option<String> {
         let number = u64::try_from(self.position).unwrap_or_default() / SEGMENT;
-        // No record is longer than its segment.
+        // No record is longer than a segment.
         let length = usize::try_from(self.length.min(SEGMENT)).unwrap_or(SEGMENT_BYTES);
         bytes.resize(length, 0);
         if let Err(error) = database.read_exact_at(bytes, self.at) {
@@ -386,8 +385,8 @@ impl Record {
         (!is_right).then(|| ALTERED.to_owned())
     }
 
-    /// Whether its segment was used anew since the snapshot. sled does so where no page stands in it any
-    /// more, so nothing is lost.
+    /// Whether the record's segment was reused since the snapshot. sled reuses a segment only if no page uses it,
+    /// so nothing is lost.
     fn is_overwritten(&self, database: &File) -> bool {
         let mut head = [0; SEGMENT_HEAD];
         let read = database.read_exact_at(&mut head, self.at - self.at % SEGMENT);
@@ -409,10 +408,10 @@ mod tests {
     use crate::folder::Folder;
     use crate::open::open_database;
 
-    /// More than a segment of them.
+    /// Enough rows for more than one segment.
     const ROWS: u32 = 3_000;
     const ROW: usize = 3_000;
-    /// A row that gets a file of its own.
+    /// A row whose page gets its own file.
     const LONG: &[u8] = b"long";
 
     fn opened(path: &Path) -> Result<Db, OpenError> {
@@ -423,7 +422,7 @@ mod tests {
         format!("<{row}>").repeat(ROW).into_bytes()[..ROW].to_vec()
     }
 
-    /// A database that was closed, and opened and closed once more.
+    /// A database that was closed, then opened and closed again.
     fn made() -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
@@ -437,7 +436,7 @@ mod tests {
         (folder, path)
     }
 
-    /// Where the log ends, and the records of pages.
+    /// The end of the log, and the records of pages.
     fn snapshot(path: &Path) -> (u64, Vec<Record>) {
         let (_, name) = newest_snapshot(path).unwrap().unwrap();
         let bytes = fs::read(path.join(name)).unwrap();
@@ -445,7 +444,7 @@ mod tests {
         (snapshot.end.unwrap(), snapshot.records().unwrap())
     }
 
-    /// Flips a bit of a file for as long as something is looked at.
+    /// Runs a closure while one bit of a file is flipped.
     fn flipped<T>(file: &Path, at: u64, look: impl FnOnce() -> T) -> T {
         let file = File::options().read(true).write(true).open(file).unwrap();
         let mut byte = [0];

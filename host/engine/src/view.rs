@@ -1,5 +1,5 @@
-//! Reads from outside: straight from the memtable, on the caller. It shows only what is on the disk, and
-//! the reader holds the lock of the database, so no group is seen in part.
+//! Reads from outside the writing thread, on the caller's thread. The reader holds the database's lock, so it
+//! never sees part of a group.
 
 use sled::IVec;
 
@@ -8,17 +8,17 @@ use crate::memtable::Memtable;
 use crate::rows::{Counter, Touched};
 use crate::span::{Key, Order, Span};
 
-/// One read from outside, of any number of rows, and of what the state shows beside them.
+/// A read of rows and of the shared state.
 pub struct View<'a, Shown> {
     memtable: &'a Memtable,
     shown: &'a Shown,
     counter: Counter,
-    /// Whether it must not wait for the disk.
+    /// Whether reads that would have to wait for the disk fail.
     is_of_recent: bool,
 }
 
 impl<'a, Shown> View<'a, Shown> {
-    /// The rows of a memtable that no group is written to meanwhile.
+    /// A view of a memtable that does not change during the read.
     pub fn new(memtable: &'a Memtable, shown: &'a Shown) -> Self {
         Self {
             memtable,
@@ -28,7 +28,8 @@ impl<'a, Shown> View<'a, Shown> {
         }
     }
 
-    /// The same without the disk: [`Fault::Busy`] for rows that were not written lately, and for spans.
+    /// Turns it into a view that does not access the disk: scans, and rows that were not written recently, give
+    /// [`Fault::Busy`].
     pub(crate) fn of_recent(self) -> Self {
         Self {
             is_of_recent: true,
@@ -36,15 +37,15 @@ impl<'a, Shown> View<'a, Shown> {
         }
     }
 
-    /// What is shown of the state.
+    /// The shared part of the state.
     pub const fn shown(&self) -> &'a Shown {
         self.shown
     }
 
-    /// A row as it was written.
+    /// Returns a row, or `None` if there is none.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         let row = match self.is_of_recent {
             true => self.memtable.get_recent(key).ok_or(Fault::Busy)?,
@@ -54,40 +55,40 @@ impl<'a, Shown> View<'a, Shown> {
         Ok(row)
     }
 
-    /// At most `limit` rows of a span, first to last.
+    /// Returns up to `limit` rows of a span in ascending order.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         self.scan_in(span, Order::Keys, limit)
     }
 
-    /// Whether a read of many parts should let others have their turn.
+    /// Whether this slice of a read has reached its limit and should end.
     pub fn is_enough(&self) -> bool {
         self.counter.touched().reaches(Touched::BY_READ)
     }
 
-    /// Keys of at most `limit` rows of a span, first to last.
+    /// Returns the keys of up to `limit` rows of a span in ascending order.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn keys(&self, span: &Span, limit: usize) -> Result<Vec<Key>, Fault> {
         let rows = self.scan(span, limit)?;
         Ok(rows.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// At most `limit` rows of a span, last to first.
+    /// Returns up to `limit` rows of a span in descending order.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         self.scan_in(span, Order::Backwards, limit)
     }
 
-    /// At most `limit` rows of a span, in an order.
+    /// Returns up to `limit` rows of a span in the given order.
     ///
     /// # Errors
-    /// Where the database does not read back.
+    /// The database cannot be read.
     pub fn scan_in(
         &self,
         span: &Span,
@@ -105,7 +106,7 @@ impl<'a, Shown> View<'a, Shown> {
         Ok(found)
     }
 
-    /// What was touched so far.
+    /// Rows touched so far.
     pub(crate) const fn touched(&self) -> Touched {
         self.counter.touched()
     }

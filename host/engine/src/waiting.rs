@@ -1,8 +1,8 @@
-//! Callers of a group that is on disk, and how they are woken.
+//! Wakes the callers of a group that is on disk.
 //!
-//! Waking a task of a runtime from a thread that is none of its own takes a lock and a call into the
-//! kernel, about as long as applying its operation does. So the thread that syncs wakes one task, which
-//! wakes the others from within, where a wake-up is little more than a push to a queue.
+//! Waking a task from a thread outside its runtime takes a lock and a system call, about as long as applying its
+//! operation. The writing thread therefore wakes a single task, which wakes the others from within the runtime,
+//! where this is little more than a push to a queue.
 
 use std::sync::OnceLock;
 
@@ -10,16 +10,16 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::operation::Settle;
 
-/// Callers from which on a task is worth its making.
+/// Number of callers from which a separate task pays off.
 const WORTH_A_TASK: usize = 4;
 
-/// The runtime that most callers are tasks of.
+/// The runtime of the first caller on a multi-threaded runtime, once there is one.
 #[derive(Default)]
 pub(crate) struct Callers(OnceLock<Handle>);
 
 impl Callers {
-    /// Notes the runtime of a caller. One that runs on its callers' thread alone does nothing once
-    /// they have left it, so it is passed over.
+    /// Remembers the runtime of a caller. Single-threaded runtimes are skipped: they run no tasks after their
+    /// callers have left.
     pub(crate) fn note(&self) {
         if self.0.get().is_some() {
             return;
@@ -27,12 +27,12 @@ impl Callers {
         if let Ok(handle) = Handle::try_current()
             && handle.runtime_flavor() == RuntimeFlavor::MultiThread
         {
-            // Another caller may have been first.
+            // Another caller may have been faster.
             let _known = self.0.set(handle);
         }
     }
 
-    /// Answers the callers that what they asked for is on disk.
+    /// Notifies the callers that their group is on disk.
     pub(crate) fn answer(&self, settles: Vec<Settle>) {
         let mut answers = Answers(settles);
         match self.0.get() {
@@ -44,11 +44,11 @@ impl Callers {
     }
 }
 
-/// Answers that callers wait for.
+/// Replies that callers wait for.
 struct Answers(Vec<Settle>);
 
 impl Answers {
-    /// Gives those that are not given yet.
+    /// Sends the remaining replies.
     fn give(&mut self) {
         for settle in self.0.drain(..) {
             settle(Ok(()));
@@ -56,7 +56,7 @@ impl Answers {
     }
 }
 
-/// The fallback: a runtime that has ended drops the task without running it, and no caller may be forgotten.
+/// Sends the remaining replies if a runtime that has ended drops the task without running it.
 impl Drop for Answers {
     fn drop(&mut self) {
         self.give();

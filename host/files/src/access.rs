@@ -1,57 +1,90 @@
-//! Who else may read or write a file.
+//! Checks who else may read or write a file.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::process::{getegid, geteuid, getgroups};
 
-/// What a file or folder holds.
+/// Kind of content of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// What decides about money, and may be read by all.
+    /// Settings. They decide about money, so only the owner may write them; anyone may read them.
     Settings,
-    /// What only this process and its user may read.
+    /// A secret, which only this process and its user may read.
     Secret,
 }
 
-/// Others may do more with a file than they should. Each says what to do about it.
+/// The permissions of a file allow too much. Each message names the command that corrects them.
 #[derive(Debug, thiserror::Error)]
 pub enum Exposed {
-    /// Who may write it decides what the gateway does.
+    /// The group or others may write the file.
     #[error("may be written by group or others; run chmod go-w on it")]
     Written,
-    /// Its owner may change mode and content.
+    /// The file belongs to another user, who could change its mode and content.
     #[error(
         "belongs to user {0}; run chown on it, so that it is root's or the user's that runs this command"
     )]
     Owned(u32),
-    /// It holds a secret.
+    /// The group or others may read a secret.
     #[error(
         "holds a secret and may be read by group or others (mode {0:03o}); run chmod 600 on it, or chmod 640 where it is root's and its group the service's, or mount it with such a mode"
     )]
     Read(u32),
-    /// It cannot be looked at.
+    /// The permissions could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Judges what is at a path by its permissions; a link by what it leads to. What is not there is for
-/// the reader to miss.
+/// Checks the permissions of the file or folder at a path, following links. Returns `Ok` if nothing exists there,
+/// because reading it will report that.
 ///
-/// # Errors
-/// [`Exposed`] where others may do too much.
+/// # Errors [`Exposed`] if others have more access than `holds` allows.
 pub fn judge(path: &Path, holds: Holds) -> Result<(), Exposed> {
     match fs::metadata(path) {
-        Ok(metadata) => judged(&metadata, holds, geteuid().as_raw()),
+        Ok(metadata) => match JUDGED_AS.get() {
+            Some(user) => judged(&metadata, holds, user.id, |group| {
+                user.groups.contains(&group)
+            }),
+            None => judged(&metadata, holds, geteuid().as_raw(), is_in_group),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// For a process of that user.
-fn judged(metadata: &Metadata, holds: Holds, user: u32) -> Result<(), Exposed> {
+/// Whether this process is in a group.
+fn is_in_group(group: u32) -> bool {
+    let mut groups = getgroups().unwrap_or_default();
+    groups.push(getegid());
+    groups.into_iter().any(|each| each.as_raw() == group)
+}
+
+/// User that a service runs as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceUser {
+    pub id: u32,
+    pub groups: Vec<u32>,
+}
+
+/// Set by a command that checks files on behalf of a service.
+static JUDGED_AS: OnceLock<ServiceUser> = OnceLock::new();
+
+/// Makes [`judge`] check files as if this process ran as another user. Only the first call in a process has an
+/// effect.
+pub fn judge_as(user: ServiceUser) {
+    let _first = JUDGED_AS.set(user);
+}
+
+/// Checks permissions for a process of the given user.
+fn judged(
+    metadata: &Metadata,
+    holds: Holds,
+    user: u32,
+    is_in: impl FnOnce(u32) -> bool,
+) -> Result<(), Exposed> {
     let owner = metadata.uid();
     if owner != 0 && owner != user {
         return Err(Exposed::Owned(owner));
@@ -61,21 +94,15 @@ fn judged(metadata: &Metadata, holds: Holds, user: u32) -> Result<(), Exposed> {
         return Err(Exposed::Written);
     }
     let others = mode & 0o077;
-    let is_ours = || {
-        let group = metadata.gid();
-        let mut groups = getgroups().unwrap_or_default();
-        groups.push(getegid());
-        let in_group = groups.into_iter().any(|each| each.as_raw() == group);
-        is_handed_over(owner, user, in_group)
-    };
+    let is_ours = || is_handed_over(owner, user, is_in(metadata.gid()));
     match holds {
         Holds::Secret if others != 0 && !(others == 0o040 && is_ours()) => Err(Exposed::Read(mode)),
         Holds::Settings | Holds::Secret => Ok(()),
     }
 }
 
-/// Whether a file that its group may read is root's, who hands it to this process by that group:
-/// `root:kassette` and mode 0640, as packages and container platforms do.
+/// Whether root hands the file to this process through its group: `root:kassette` and mode 0640, as packages and
+/// container platforms do.
 const fn is_handed_over(owner: u32, user: u32, in_group: bool) -> bool {
     owner == 0 && user != 0 && in_group
 }
@@ -123,14 +150,14 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        // Root alone may give a file away; another user's files are their own as they are.
+        // Only root can change the owner. For other users the file remains their own.
         let _ = chown(&path, Some(990), None);
         let metadata = fs::metadata(&path).unwrap();
         let owner = metadata.uid();
         for holds in [Holds::Settings, Holds::Secret] {
-            let refused = judged(&metadata, holds, owner + 1).unwrap_err();
+            let refused = judged(&metadata, holds, owner + 1, |_| true).unwrap_err();
             assert!(matches!(refused, Exposed::Owned(of) if of == owner));
-            judged(&metadata, holds, owner).unwrap();
+            judged(&metadata, holds, owner, |_| true).unwrap();
         }
         let ours = judge(&path, Holds::Settings);
         assert_eq!(ours.is_ok(), owner == geteuid().as_raw());

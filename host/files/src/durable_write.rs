@@ -1,12 +1,12 @@
-//! Replaces the C library's `sync_file_range` in this program by an `fdatasync`.
+//! Replaces the C library's `sync_file_range` in this program with `fdatasync`.
 //!
-//! sled 0.34 calls it after each write of its log, then takes what it wrote for safe and uses older parts
-//! of the log anew. The kernel's own call asks the disk for the pages alone: neither the file's length nor
-//! the disk's cache is written, so a power cut can take what sled relies on after what it replaced is
-//! gone. With this one sled's rule holds as it was meant. Nothing else in the program calls it.
+//! sled 0.34 calls it after each write to its log. It then treats the write as durable and reuses older parts of
+//! the log. The kernel's call only makes the disk write the pages: it flushes neither the file length nor the
+//! disk's cache. A power failure could therefore destroy data that sled relies on after the old data has been
+//! overwritten. With this replacement, sled's assumption holds. Nothing else in the program calls the function.
 //!
-//! The linker takes a program's own symbol before that of the C library, which [`calls`] makes sure is in
-//! the program; and the store sees with it, where it opens a database, that sled came by.
+//! The linker prefers a symbol of the program to the C library's. [`calls`] makes sure that this symbol is linked.
+//! When the engine opens a database, it also checks with [`calls`] that sled uses this function.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint};
@@ -19,31 +19,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 type File = (u64, u64);
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Files of which a sync has failed.
+/// Files for which a sync has failed.
 static FAILED: Mutex<BTreeSet<File>> = Mutex::new(BTreeSet::new());
 
-/// How often it was called in this process.
+/// Number of calls of `sync_file_range` in this process.
 pub fn calls() -> u64 {
     let call: extern "C" fn(c_int, i64, i64, c_uint) -> c_int = sync_file_range;
     std::hint::black_box(call);
     CALLS.load(Ordering::SeqCst)
 }
 
-/// Lets syncs of a file that has failed count again: it was closed, and what is read of it comes from
-/// the disk.
+/// Lets a file be synced again after a failure. Call it after the file was closed, when reads come from the disk.
 ///
-/// # Errors
-/// Where the file cannot be asked which one it is.
+/// # Errors Fails if the file's identity cannot be read.
 pub fn trust(file: impl AsFd) -> io::Result<()> {
     let file = identity(file.as_fd())?;
     failed().remove(&file);
     Ok(())
 }
 
-/// Lets each sync of a file fail until it is [trusted](trust), as if one had failed.
+/// Makes each sync of a file fail until [`trust`] is called, as after a failed sync.
 ///
-/// # Errors
-/// Where the file cannot be asked which one it is.
+/// # Errors Fails if the file's identity cannot be read.
 pub fn distrust(file: impl AsFd) -> io::Result<()> {
     let file = identity(file.as_fd())?;
     failed().insert(file);
@@ -59,8 +56,8 @@ fn identity(file: BorrowedFd<'_>) -> rustix::io::Result<File> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
-/// Where a sync failed, the kernel tells one caller of a descriptor and none after it, and marks the pages
-/// as written all the same. So from then on each sync of the file fails, until it is [trusted](trust).
+/// Syncs a file. After a failure, every sync of the file fails until [`trust`] is called: the kernel reports a
+/// failure only once for each descriptor and then treats the pages as written.
 fn sync(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     CALLS.fetch_add(1, Ordering::SeqCst);
     let identity = identity(file)?;
@@ -73,7 +70,7 @@ fn sync(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     })
 }
 
-/// As C has it: 0, or -1 and `errno`. The range is part of the file.
+/// The C interface: returns 0, or -1 and sets `errno`. Syncs the whole file, which includes the range.
 #[expect(
     unsafe_code,
     reason = "a symbol that replaces the C library's, called with a bare descriptor"
@@ -83,14 +80,14 @@ extern "C" fn sync_file_range(file: c_int, _offset: i64, _bytes: i64, _flags: c_
     if file < 0 {
         return answer(Err(rustix::io::Errno::BADF));
     }
-    // SAFETY: not negative, and the caller holds it open for as long as the call lasts.
+    // SAFETY: the descriptor is not negative, and the caller keeps it open during the call.
     answer(sync(unsafe { BorrowedFd::borrow_raw(file) }))
 }
 
 #[expect(unsafe_code, reason = "the C library keeps `errno`")]
 fn answer(synced: rustix::io::Result<()>) -> c_int {
     let Err(error) = synced else { return 0 };
-    // SAFETY: it points to the thread's own, for as long as the thread lives.
+    // SAFETY: the pointer is valid as long as this thread lives.
     unsafe { *libc::__errno_location() = error.raw_os_error() };
     -1
 }
@@ -102,10 +99,10 @@ mod tests {
 
     use super::*;
 
-    /// As sled calls it.
+    /// Calls the function as sled does.
     #[expect(unsafe_code, reason = "the C library's declaration")]
     fn called(file: c_int) -> Result<(), Option<i32>> {
-        // SAFETY: it takes no pointer.
+        // SAFETY: the function takes no pointer.
         match unsafe { libc::sync_file_range(file, 0, 0, 0) } {
             0 => Ok(()),
             _ => Err(Error::last_os_error().raw_os_error()),

@@ -1,4 +1,4 @@
-//! Files: written whole or not at all, synced as promised, and judged by who else may read or write them.
+//! Files: atomic writes, durable syncs, and checks who else may read or write a file.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -6,5 +6,5 @@ mod access;
 pub mod durable_write;
 mod new_file;
 
-pub use access::{Exposed, Holds, judge};
+pub use access::{Exposed, Holds, ServiceUser, judge, judge_as};
 pub use new_file::{NewFile, write};

@@ -1,8 +1,8 @@
-//! A file under a name of its own until it is whole and on the disk.
+//! A file that has a temporary name until it is complete and on disk.
 //!
-//! That name is drawn at random and must not be there yet (`O_EXCL`): the kernel then follows no link
-//! and opens no file that another user put there in advance. The mode is set on the descriptor, so
-//! neither the umask nor an older file of the name decides about it.
+//! The name is random and must not exist yet (`O_EXCL`), so the kernel neither follows a link nor opens a file
+//! that another user put there in advance. The mode is set on the descriptor, so it depends neither on the umask
+//! nor on an older file of that name.
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// A file that is being written. Dropping it leaves nothing.
+/// A file that is being written. Dropping it deletes the temporary file.
 #[derive(Debug)]
 pub struct NewFile {
     file: NamedTempFile,
@@ -20,10 +20,9 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file that is to stand at a path, in the same folder.
+    /// Creates a temporary file with the given mode, in the folder of `path`.
     ///
-    /// # Errors
-    /// Those of the file system, or where the path names no file.
+    /// # Errors File system errors, or a path without a file name.
     pub fn beside(path: &Path, mode: u32) -> io::Result<Self> {
         let name = path
             .file_name()
@@ -43,19 +42,17 @@ impl NewFile {
         })
     }
 
-    /// Gives the file its name, on the disk too; what has the name is replaced, a link itself and not
-    /// what it leads to.
+    /// Syncs the file and gives it its final name. Replaces a file of that name; a link is itself replaced, not
+    /// its target.
     ///
-    /// # Errors
-    /// Those of the file system; then what has the name is as it was.
+    /// # Errors File system errors. The old file then remains, unless only the sync of the folder has failed.
     pub fn replace(self) -> io::Result<File> {
         self.keep(|file, path| file.persist(path))
     }
 
-    /// The same where nothing has the name.
+    /// Like [`NewFile::replace`], but never replaces a file.
     ///
-    /// # Errors
-    /// As [`NewFile::replace`]; [`io::ErrorKind::AlreadyExists`] where something has the name.
+    /// # Errors Like [`NewFile::replace`], and [`io::ErrorKind::AlreadyExists`] if the name is in use.
     pub fn keep_new(self) -> io::Result<File> {
         self.keep(|file, path| file.persist_noclobber(path))
     }
@@ -66,7 +63,7 @@ impl NewFile {
     ) -> io::Result<File> {
         self.file.as_file().sync_all()?;
         let file = name(self.file, &self.path).map_err(|error| error.error)?;
-        // The name lasts only once its folder is on the disk.
+        // The new name is durable only after its folder has been synced.
         File::open(folder_of(&self.path))?.sync_all()?;
         Ok(file)
     }
@@ -82,10 +79,9 @@ impl Write for NewFile {
     }
 }
 
-/// Writes a file of a mode whole or not at all, in the place of what has its name.
+/// Writes a file with the given mode atomically, replacing an existing one.
 ///
-/// # Errors
-/// Those of the file system; then what has the name is as it was.
+/// # Errors File system errors. The old file then remains, unless only the sync of the folder has failed.
 pub fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let mut file = NewFile::beside(path, mode)?;
     file.write_all(bytes)?;
@@ -125,7 +121,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"ours");
         assert_eq!(mode(&path), 0o600);
         assert_eq!(names(folder.path()), ["secret.json"]);
-        // A process that has the old file open sees nothing of the new one.
+        // A process that has the old file open does not see the new content.
         let mut seen = String::new();
         io::Read::read_to_string(&mut planted, &mut seen).unwrap();
         assert_eq!(seen, "planted, rather long");

@@ -1,9 +1,10 @@
-//! How many events a second reach a fast receiver, beside a bare client that posts as many bodies to
-//! the same receiver in the same run, bare client, gateway and receiver in one process. The bare client
-//! does nothing but post the same headers and as many bytes: over as many connections as one endpoint
-//! gets, and as a plain loop, one after the other. With few delivered events in the store and with
-//! many, by turns. A store with few is made anew for each round, or with `--aged` it has delivered as
-//! many as the other and forgotten them: then both have the same past, and differ in what they keep.
+//! Measures the number of events per second that reach a fast receiver, compared with a plain HTTP client
+//! that posts the same headers and as many bytes to the same receiver. Client, gateway and receiver run in
+//! one process. The plain client posts over as many connections as one endpoint gets, and also in a plain
+//! loop, one request after the other. Each round measures stores with few and with many delivered events in
+//! alternating order. A store with few events is created again for each round. With `--aged`, it has instead
+//! delivered as many events as the other and deleted them, so that both have the same history and differ only
+//! in their content.
 //!
 //! ```sh
 //! cargo bench -p kassette-gateway --bench deliveries -- \
@@ -43,25 +44,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// As in the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Connections of either.
+/// Number of connections of the gateway and of the plain client.
 const CONNECTIONS: usize = 8;
-/// Bytes of a `webhook.test`, which the bare client posts as many of.
+/// Size of a `webhook.test` body in bytes. The plain client posts as many.
 const BODY: usize = 305;
-/// Operations that wait for the store at once while events are queued.
+/// Number of concurrent store operations that queue events.
 const QUEUERS: usize = 256;
 
-/// What was asked for.
 struct Options {
-    /// Events that are delivered in a round.
+    /// Number of events delivered per round.
     events: usize,
     rounds: usize,
-    /// Events that were delivered before, one measurement for each number.
+    /// Numbers of events delivered before. Each is measured separately.
     stored: Vec<usize>,
-    /// Whether those with few have delivered as many as those with most.
+    /// Whether stores with few events have delivered as many as the largest one.
     aged: bool,
     folder: PathBuf,
 }
@@ -75,7 +74,6 @@ impl Options {
             aged: false,
             folder: std::env::temp_dir(),
         };
-        // Cargo adds the flag.
         let mut arguments = std::env::args()
             .skip(1)
             .filter(|argument| argument != "--bench");
@@ -109,13 +107,13 @@ async fn main() {
     let most = options.stored.iter().max().copied().unwrap_or_default();
     let mut places: Vec<Option<Place>> = options.stored.iter().map(|_| None).collect();
     let mut rounds = vec![Vec::new(); options.stored.len()];
-    // By turns, so that what else the machine does meets all of them.
+    // Alternating, so that other load on the machine affects all of them.
     for round in 1..=options.rounds {
         let mut turns: Vec<_> = options.stored.iter().enumerate().collect();
-        // Each of them is the first of a round as often as the others.
+        // Each store is measured first equally often.
         turns.rotate_left(round % options.stored.len());
         for (at, stored) in turns {
-            // The rounds themselves would make many out of few: then each has a store of its own.
+            // If the rounds themselves would add too many events, each round uses a new store.
             let grows = options.events * options.rounds > stored / 2;
             if let Some(place) = places[at].take_if(|_| grows && !options.aged) {
                 place.remove().await;
@@ -160,7 +158,8 @@ async fn main() {
     }
     if let ([few, others @ ..], [with_few, with_others @ ..]) = (&options.stored[..], &rounds[..]) {
         for (stored, rounds) in others.iter().zip(with_others) {
-            // Neighbours are compared: what else the machine does changes from minute to minute.
+            // Compares measurements of the same round, because other load on the machine changes from minute
+            // to minute.
             let [rate, work] = [0, 3].map(|which| {
                 let pairs = rounds.iter().zip(with_few);
                 quartiles(pairs.map(|(many, few)| many[which] / few[which]))
@@ -184,7 +183,7 @@ fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     [1, 2, 3].map(|quarter| values[values.len() * quarter / 4])
 }
 
-/// A gateway on a store of its own, with one endpoint.
+/// A gateway with a separate store and one endpoint.
 struct Place {
     folder: PathBuf,
     store: Arc<dyn Store>,
@@ -205,7 +204,7 @@ impl Place {
         }
     }
 
-    /// One with so many delivered events, of all that it has ever delivered.
+    /// Creates a place with `stored` delivered events that has delivered `past` events in total.
     async fn with(folder: &Path, receiver: &Receiver, stored: usize, past: usize) -> Self {
         let place = Self::new(folder, receiver).await;
         if past > stored {
@@ -217,9 +216,9 @@ impl Place {
         place
     }
 
-    /// Delivers so many and forgets all that were delivered before.
+    /// Delivers `stored` events and deletes all earlier ones.
     async fn keep(&self, stored: usize) {
-        // What is queued in the same millisecond is not forgotten.
+        // Events queued in the same millisecond would not be deleted.
         let before = SystemClock.now().after(Duration::from_millis(1));
         while SystemClock.now() <= before {
             tokio::task::yield_now().await;
@@ -271,7 +270,7 @@ fn settings() -> Settings {
             allow_loopback: true,
             ..Webhooks::default()
         },
-        ..Settings::of("https://pay.example")
+        ..Settings::new("https://pay.example")
     }
 }
 
@@ -310,12 +309,13 @@ async fn endpoint(gateway: &Gateway, address: SocketAddr) -> EndpointId {
         environment: Environment::Test,
         url: format!("http://{address}/hook"),
         event_types: EventFilter::All,
+        created_by: kassette_domain::webhook::EndpointCreator::System,
     };
     let issued = gateway.create_endpoint(new, audited()).await.unwrap();
     issued.endpoint.id
 }
 
-/// Queues events, many at once; those that are delivered are so at once, without a worker.
+/// Queues events concurrently. With `deliver`, marks each as delivered immediately, without a worker.
 async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deliver: bool) {
     let tasks: Vec<_> = (0..QUEUERS)
         .map(|at| {
@@ -349,7 +349,7 @@ async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deli
     }
 }
 
-/// Microseconds of a processor that this process has used: ticks of 10 ms, user and system (proc(5)).
+/// Processor time of this process in microseconds: ticks of 10 ms, user and system (proc(5)).
 fn processor_us() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -360,8 +360,8 @@ fn processor_us() -> f64 {
         * 10_000.0
 }
 
-/// Delivers what was queued beforehand: deliveries a second, and microseconds of a processor that each
-/// takes, the receiver's among them.
+/// Delivers events that are queued in advance. Returns deliveries per second, and microseconds of processor
+/// time per delivery, including the receiver's.
 async fn deliver(place: &Place, receiver: &Receiver, events: usize) -> (f64, f64) {
     let (gateway, store) = (&place.gateway, &place.store);
     queue(store, place.endpoint, events, false).await;
@@ -385,7 +385,7 @@ async fn deliver(place: &Place, receiver: &Receiver, events: usize) -> (f64, f64
     (events as f64 / took.as_secs_f64(), worked / events as f64)
 }
 
-/// Posts what looks like events with nothing else to do; requests a second.
+/// Posts bodies like events with a plain client. Returns requests per second.
 async fn bare(receiver: &Receiver, events: usize, connections: usize) -> f64 {
     let client = Client::new(Guard {
         allow_loopback: true,
@@ -461,7 +461,7 @@ impl Receiver {
     }
 }
 
-/// One request at a time; its head and body fit one read or some.
+/// Serves one request at a time. Head and body may arrive in several reads.
 async fn serve(mut stream: TcpStream, count: Arc<AtomicUsize>) {
     stream.set_nodelay(true).unwrap();
     let mut bytes = Vec::with_capacity(4096);

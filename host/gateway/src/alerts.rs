@@ -1,17 +1,15 @@
-//! What operators are told at once, beside the log, the metrics and the audit log.
+//! Alerts: messages that operators get immediately, in addition to the log, the metrics and the audit log.
 
 use std::time::Duration;
 
-use kassette_domain::key::Environment;
 use kassette_http::{HeaderMap, HeaderName, HeaderValue, Method, Request, SendError, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::bytes::Bytes;
 use url::Url;
 
 use crate::Gateway;
-use crate::settings::Webhooks;
 
-/// The pauses between the tries to send an alert. A process that ends gives up what it is sending.
+/// Pauses between the attempts to send an alert. Alerts that are not yet sent are lost when the process ends.
 const PAUSES: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
@@ -19,11 +17,11 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(120),
     Duration::from_secs(600),
 ];
-/// For name, connection, request and answer.
+/// Time limit for name resolution, connection, request and response together.
 const DEADLINE: Duration = Duration::from_secs(10);
 const MAX_RESPONSE: usize = 4 << 10;
 
-/// Why an alert was not taken.
+/// Reason why the alert service did not accept an alert.
 #[derive(Debug, thiserror::Error)]
 enum NotTaken {
     #[error(transparent)]
@@ -33,13 +31,13 @@ enum NotTaken {
 }
 
 impl Gateway {
-    /// Tells the operators' service, where the settings name one. `kind` is the action's name in the audit log, and
-    /// `more` an object whose fields stand beside the sentence.
+    /// Sends a message to the operators' alert service if the settings name one. `kind` is the action's name
+    /// in the audit log; the fields of the object `more` are added to the message.
     pub(crate) fn alert(&self, kind: &'static str, text: &str, more: &Value) {
         if self.settings().alerts_url.is_none() {
             return;
         }
-        // `text` alone is what chat services show.
+        // Chat services show only `text`.
         let mut message = json!({
             "type": kind,
             "at": self.now().rfc3339(),
@@ -52,17 +50,14 @@ impl Gateway {
         tokio::spawn(async move { gateway.send_alert(kind, message.to_string().into()).await });
     }
 
-    /// Sends an alert until it is taken, or all tries are used up.
+    /// Sends an alert until the service accepts it or all attempts are used up.
     async fn send_alert(&self, kind: &'static str, message: Bytes) {
         for pause in PAUSES.map(Some).into_iter().chain([None]) {
             let settings = self.settings();
             let Some(url) = settings.alerts_url.clone() else {
                 return;
             };
-            let why = match self
-                .try_alert(&settings.webhooks, url, message.clone())
-                .await
-            {
+            let why = match self.try_alert(url, message.clone()).await {
                 Ok(()) => return count("taken"),
                 Err(why) => why,
             };
@@ -79,7 +74,7 @@ impl Gateway {
         }
     }
 
-    async fn try_alert(&self, webhooks: &Webhooks, url: Url, body: Bytes) -> Result<(), NotTaken> {
+    async fn try_alert(&self, url: Url, body: Bytes) -> Result<(), NotTaken> {
         let json = HeaderValue::from_static("application/json");
         let request = Request {
             method: Method::POST,
@@ -90,7 +85,7 @@ impl Gateway {
             max_response: MAX_RESPONSE,
             hosts: None,
         };
-        let client = self.inner.deliverer.client(Environment::Live, webhooks);
+        let client = self.inner.deliverer.client();
         let status = client.send(request).await?.status;
         match status.is_success() {
             true => Ok(()),

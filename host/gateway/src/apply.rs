@@ -1,8 +1,8 @@
-//! From a vendor's word into the store: callback, return, poll and operator all come through here.
+//! Applies providers' reports to the store, from callbacks, returns, queries and operators.
 
 use std::time::Duration;
 
-use kassette_domain::id::AttemptId;
+use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::lifecycle::{ClaimPurpose, PaymentAggregate, Query, Step, Via};
 use kassette_domain::provider::{QueryPurpose, Report};
 use kassette_store::{About, Fault, Stepped, Task};
@@ -10,30 +10,51 @@ use kassette_store::{About, Fault, Stepped, Task};
 use crate::Gateway;
 use crate::vendor::QueryAnswer;
 
-/// Least time between two queries about the same attempt that a payer causes, and between those that
-/// notices cause once there were several in a row.
+/// Minimum time between two queries about the same attempt if payers cause them, or if notices cause them
+/// after several queries in a row.
 pub(crate) const QUERY_EVERY: Duration = Duration::from_secs(5);
 
-/// What became of a report.
+/// Outcome of a report.
 #[derive(Clone, Debug)]
 pub(crate) enum Applied {
-    /// The machine took it, or said that it changes nothing.
+    /// The state machine accepted the report, even if it changed nothing.
     Taken(Box<PaymentAggregate>),
-    /// It cannot be used, or names a reference that is another attempt's.
+    /// The report cannot be used, or its reference belongs to another attempt.
     Unusable,
-    /// There is no such attempt.
+    /// The attempt does not exist.
     Unknown,
 }
 
-/// What became of a claim.
+/// Values of the label `part` of `kassette_unreadable_total`: parts of a provider's answer.
+const UNREADABLE_PARTS: [&str; 8] = [
+    "capture", "dispute", "fee", "invoice", "order", "other", "payment", "refund",
+];
+
+/// Outcome of a claim.
 #[derive(Clone, Debug)]
 pub(crate) enum AttemptClaim {
-    /// This task holds the attempt.
+    /// This task now holds the attempt.
     Taken(Box<PaymentAggregate>),
-    /// Another task holds it, or its state or the payment's does not allow the claim.
+    /// Another task holds the attempt, or the state of the attempt or payment does not allow the claim.
     Refused,
-    /// There is no such attempt.
+    /// The attempt does not exist.
     Unknown,
+}
+
+/// Returns the part of an answer that a module could not read: the first token of the module's sentence if it
+/// is a known part, otherwise `other`.
+fn part(sentence: &str) -> &'static str {
+    let word = sentence.split(' ').next().unwrap_or_default();
+    let mut known = UNREADABLE_PARTS.into_iter();
+    known.find(|part| *part == word).unwrap_or("other")
+}
+
+fn count_unreadable(account: &AccountId, parts: &[&'static str]) {
+    for part in parts {
+        let provider = account.as_str().to_owned();
+        metrics::counter!("kassette_unreadable_total", "provider" => provider, "part" => *part)
+            .increment(1);
+    }
 }
 
 impl Gateway {
@@ -44,6 +65,8 @@ impl Gateway {
         via: Via,
         asked: Option<Query>,
     ) -> Result<Applied, Fault> {
+        let unreadable = report.particulars.unreadable.iter();
+        let unreadable: Vec<_> = unreadable.map(|sentence| part(sentence)).collect();
         let step = Step::Report {
             attempt,
             report,
@@ -51,7 +74,12 @@ impl Gateway {
             asked,
         };
         match self.step(About::Attempt(attempt), step, None).await? {
-            Stepped::Done { aggregate, .. } => Ok(Applied::Taken(Box::new(aggregate))),
+            Stepped::Done { aggregate, .. } => {
+                if let Some(attempt) = aggregate.attempt(attempt) {
+                    count_unreadable(&attempt.account, &unreadable);
+                }
+                Ok(Applied::Taken(Box::new(aggregate)))
+            }
             Stepped::Refused { refusal, .. } => {
                 tracing::warn!(
                     attempt.id = %attempt, report.via = via.as_str(), report.refusal = %refusal,
@@ -73,7 +101,7 @@ impl Gateway {
         }
     }
 
-    /// Claims an attempt for as long as a call to its vendor may take.
+    /// Claims an attempt for the maximum duration of a call to its provider.
     pub(crate) async fn claim(
         &self,
         id: AttemptId,
@@ -91,8 +119,8 @@ impl Gateway {
         })
     }
 
-    /// Asks the vendor about an attempt and applies what it says, or that it said nothing. The
-    /// payment afterwards; none where it was not asked, or there is no such attempt.
+    /// Queries the provider about an attempt and applies the report, or records that there was none. Returns
+    /// the payment afterwards. `None` if the provider was not called, or the attempt does not exist.
     pub(crate) async fn ask(
         &self,
         aggregate: &PaymentAggregate,
@@ -106,8 +134,8 @@ impl Gateway {
         };
         let asked = Query {
             purpose,
-            notices: attempt.notices,
-            held: attempt.busy_until,
+            notices: attempt.queries.notices(),
+            held: attempt.claim.busy_until(),
         };
         let absent = match self.call_query(aggregate, attempt, purpose, limit).await? {
             QueryAnswer::Report(report) => {
@@ -119,7 +147,7 @@ impl Gateway {
             }
             QueryAnswer::Absent => true,
             QueryAnswer::Uncertain => false,
-            // The vendor was not asked, so it did not fail. The query stays due.
+            // No request reached the provider, so the query did not fail. It stays due.
             QueryAnswer::Unasked => return Ok(None),
         };
         let step = Step::QueryFailed {
@@ -136,8 +164,9 @@ impl Gateway {
         })
     }
 
-    /// Asks about an attempt unless a query is under way; where `spaced`, unless one began within five
-    /// seconds, at this node or another. None where the vendor was not asked.
+    /// Queries the provider about an attempt unless a query is running. If `spaced`, also skips it when a
+    /// query, on this node or another, started in the last [`QUERY_EVERY`]. `None` if the provider was not
+    /// called.
     pub(crate) async fn query_now(
         &self,
         aggregate: &PaymentAggregate,
@@ -158,8 +187,8 @@ impl Gateway {
             id,
             over: false,
         };
-        // With several nodes, every query is noted in the store. Only a spaced query is left out where another
-        // node has noted one.
+        // With several nodes, every query is recorded in the store. Only a spaced query is skipped if another
+        // node has recorded one.
         let is_first = match self.store().live_nodes() {
             1 => true,
             _ => match self.store().take_task(Task::Ask(id), QUERY_EVERY).await {
@@ -184,7 +213,7 @@ impl Gateway {
         asked
     }
 
-    /// Has an attempt asked about at a time, whatever becomes of this process.
+    /// Schedules a query about an attempt in the store, so that it survives this process.
     pub(crate) async fn ask_at(
         &self,
         attempt: AttemptId,
@@ -194,8 +223,9 @@ impl Gateway {
         self.step(About::Attempt(attempt), ask, None).await
     }
 
-    /// Makes sure that an attempt cannot be paid any more. The payment afterwards; the attempt is
-    /// still open where the vendor could not be sure. None where another task holds it.
+    /// Cancels an attempt at the provider, so that it can no longer be paid. Returns the payment afterwards;
+    /// the attempt is still open if the provider gave no certain answer. `None` if another task holds the
+    /// attempt.
     pub(crate) async fn close(
         &self,
         id: AttemptId,
@@ -209,7 +239,7 @@ impl Gateway {
     }
 }
 
-/// A query under way; over when it is dropped.
+/// A running query. Dropping the guard ends it.
 struct QueryGuard<'a> {
     gateway: &'a Gateway,
     id: AttemptId,
@@ -217,7 +247,7 @@ struct QueryGuard<'a> {
 }
 
 impl QueryGuard<'_> {
-    /// Ends it; whether a notice arrived meanwhile.
+    /// Ends the query. Returns whether a notice arrived while it ran.
     fn end(&mut self) -> bool {
         self.over = true;
         self.gateway.inner.query_throttle.lock().end(self.id)
@@ -229,5 +259,17 @@ impl Drop for QueryGuard<'_> {
         if !self.over {
             self.gateway.inner.query_throttle.lock().end(self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_the_first_word_of_a_sentence_if_it_is_known() {
+        assert_eq!(part("refund re_1 has the unknown status frozen"), "refund");
+        assert_eq!(part("no answer tells what was paid"), "other");
+        assert_eq!(part(""), "other");
     }
 }

@@ -1,4 +1,4 @@
-//! Who is calling: keys and operator tokens.
+//! Authentication of callers by keys and operator tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,40 +15,49 @@ use parking_lot::Mutex;
 use crate::Gateway;
 use crate::directory_cache::CachedKey;
 
-/// How old a key's last-used time may get: it is noted and written at most this often.
+/// Maximum age of a key's last-used time: a use is recorded and written at most this often.
 pub(crate) const SEEN_EVERY: Duration = Duration::from_secs(60);
-/// The same in milliseconds.
+/// [`SEEN_EVERY`] in milliseconds.
 const SEEN_EVERY_MS: u64 = SEEN_EVERY.as_secs() * 1000;
-/// Keys noted between two writes; beyond it a note is dropped, which costs a minute's accuracy.
+/// Maximum number of keys recorded between two writes. Further uses are not recorded, so that `last_used_at`
+/// lags by up to a minute more.
 const SEEN_MOST: usize = 100_000;
 
-/// A merchant's request whose key is known and usable.
+/// An authenticated merchant request: the key exists and is usable.
 #[derive(Clone, Debug)]
 pub struct MerchantCaller {
-    /// The key that was presented.
     pub key: Arc<ApiKey>,
     pub merchant: Arc<Merchant>,
 }
 
-/// A reseller's request whose key is known and usable.
+/// An authenticated reseller request: the key exists and is usable.
 #[derive(Clone, Debug)]
 pub struct ResellerCaller {
-    /// The key that was presented.
     pub key: Arc<ApiKey>,
     pub reseller: Arc<Reseller>,
 }
 
-/// Why a credential opens nothing.
+/// Reason why a credential is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Missing, malformed, unknown, revoked, expired, or of another kind.
+    /// The credential is missing, malformed, unknown, revoked, expired, or of another kind.
     #[error("the credential is missing, invalid, revoked or expired")]
     Refused,
     #[error(transparent)]
-    Store(#[from] Fault),
+    Store(Fault),
 }
 
-/// Keys that were used since they were last written.
+impl From<Fault> for AuthError {
+    /// A credential whose row is damaged or not authentic is rejected. The log names the row.
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Corrupt(_) => Self::Refused,
+            fault => Self::Store(fault),
+        }
+    }
+}
+
+/// Keys used since the last write, with the time of use.
 #[derive(Debug, Default)]
 pub(crate) struct UsedKeys {
     keys: Mutex<HashMap<TokenHash, Time>>,
@@ -62,26 +71,25 @@ impl UsedKeys {
         }
     }
 
-    /// Takes everything noted.
     pub(crate) fn take(&self) -> Vec<(TokenHash, Time)> {
         self.keys.lock().drain().collect()
     }
 }
 
-/// Whether live payments may be created and started by this caller: the merchant must be approved
-/// for live while its key is a live one.
+/// Whether this caller may create and start payments in its key's environment. A live key requires that the
+/// merchant is approved for live.
 pub fn live_allowed(caller: &MerchantCaller) -> bool {
-    caller.key.environment == Environment::Test || caller.merchant.live_approved
+    caller.merchant.may_use(caller.key.environment)
 }
 
-/// Whether a reseller's key opens anything in its environment: a live one only while the reseller's
-/// live rollout is on. The edge asks before the signature is looked at.
+/// Whether a reseller's key is accepted in its environment. A live key requires that the reseller's live
+/// rollout is on. `server` checks this before it verifies the signature.
 pub fn rolled_out(caller: &ResellerCaller) -> bool {
     caller.reseller.may_use(caller.key.environment)
 }
 
 impl Gateway {
-    /// The caller behind a reseller's key.
+    /// Returns the reseller that a key belongs to.
     ///
     /// # Errors
     /// [`AuthError::Refused`] for anything but a usable reseller key.
@@ -99,7 +107,7 @@ impl Gateway {
         })
     }
 
-    /// The caller behind a merchant's key.
+    /// Returns the merchant that a key belongs to.
     ///
     /// # Errors
     /// [`AuthError::Refused`] for anything but a usable merchant key.
@@ -120,7 +128,7 @@ impl Gateway {
         })
     }
 
-    /// Refuses a key that is not of the environment that it says, or not usable now; notes its use.
+    /// Rejects a key whose environment differs from its prefix or that is not usable now. Records its use.
     fn use_key<O>(&self, known: &CachedKey<O>, environment: Environment) -> Result<(), AuthError> {
         let now = self.now();
         if known.key.environment != environment || !known.key.usable(now) {
@@ -132,7 +140,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// The operator behind a token.
+    /// Returns the operator that a token belongs to.
     ///
     /// # Errors
     /// [`AuthError::Refused`] for anything but a usable operator token.
@@ -148,7 +156,7 @@ impl Gateway {
         Ok(operator)
     }
 
-    /// Writes down when keys were last used.
+    /// Writes the recorded last-used times of keys to the store.
     pub(crate) async fn flush_seen(&self) -> Result<(), Fault> {
         let seen = self.inner.seen.take();
         if seen.is_empty() {

@@ -1,15 +1,18 @@
-//! A vendor's callback: verify, read, store, then answer.
+//! A provider's callback: verify, read, store, then answer.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, AttemptId};
+use kassette_domain::id::{AccountId, AttemptId, MovementId};
 use kassette_domain::lifecycle::{NewWork, PaymentAggregate, Step, Via};
 use kassette_domain::money::Minor;
+use kassette_domain::movement::{Bucket, Effect, Movement, MovementKind, Source};
 use kassette_domain::provider::{
-    CallbackFailure, CallbackReply, CallbackRequest, Notice, Report, Subject, VendorStatus,
+    CallbackFailure, CallbackReply, CallbackRequest, Notice, ProviderStatus, Report, Subject,
 };
-use kassette_domain::work::WorkKind;
+use kassette_domain::time::Time;
+use kassette_domain::work::{WorkKey, WorkKind};
 use kassette_runtime::{CallError, Sampled};
 use kassette_store::{About, Fault, KeptCallback, Stepped};
 
@@ -19,32 +22,35 @@ use crate::modules::{Access, Provider};
 use crate::permits::Kind;
 use crate::vendor::QueryAnswer;
 
-/// What the vendor gets to hear.
+/// Maximum number of captures of unknown attempts, per day and account, that get a separate work item
+/// (decisions, "Unknown money").
+const UNKNOWN_A_DAY: u64 = 20;
+const DAY: u64 = 24 * 3600;
+
+/// HTTP response to a callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackAnswer {
-    /// HTTP status.
     pub status: u16,
-    /// Media type of the body.
     pub media_type: String,
-    /// A short text; empty for none.
+    /// May be empty.
     pub body: String,
 }
 
-/// Who a notice comes from.
+/// Origin of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoticeSource {
-    /// The vendor, as was proved.
+    /// The provider; this was proved.
     Provider,
-    /// A request from this address that proved nothing.
+    /// An unverified request from this address.
     Address(IpAddr),
 }
 
-/// Why a notice could not be stored; the vendor is to repeat it.
+/// Reason why a notice was not stored. The provider should send it again.
 enum NotStored {
     Fault(Fault),
-    /// Too many notices wait for a start that knows their reference.
+    /// Too many notices are waiting for a start that records their reference.
     Full,
-    /// The vendor could not be asked about an attempt that the store does not know.
+    /// The provider gave no certain answer about an attempt that the store does not know.
     Unasked,
 }
 
@@ -64,7 +70,7 @@ impl CallbackAnswer {
     }
 }
 
-/// What a provider's module made of a callback; nothing has come of it yet.
+/// A callback that a provider module has read. Nothing is stored yet.
 #[derive(Debug)]
 pub struct ReadCallback {
     /// A module was called.
@@ -73,21 +79,22 @@ pub struct ReadCallback {
 }
 
 impl ReadCallback {
-    /// The host saw a proof that the callback is the vendor's. What is only acknowledged can be written
-    /// by any caller.
+    /// Whether the host saw a proof that the callback comes from the provider. A callback that is only
+    /// acknowledged can come from any sender.
     pub fn proved(&self) -> bool {
         self.reply.as_ref().is_ok_and(|reply| reply.proved)
     }
 
-    /// A module was called and the host saw no proof.
+    /// Whether a module was called and the host saw no proof.
     pub fn unproved(&self) -> bool {
         self.was_read && !self.proved()
     }
 }
 
 impl Gateway {
-    /// Has the account's module read a request to `/callbacks/{account}`. `stranger` is the request's
-    /// address where it has proved no callback of the account lately: strangers share a few permits.
+    /// Calls the account's module to read a request to `/callbacks/{account}`. `stranger` is the request's
+    /// address if it has not recently sent a verified callback of the account: such addresses share a small
+    /// pool of permits.
     pub async fn judge_callback(
         &self,
         account: &AccountId,
@@ -133,9 +140,9 @@ impl Gateway {
         ReadCallback { was_read, reply }
     }
 
-    /// Stores the notices of a callback that came `from` an address, and says what the vendor is to be
-    /// answered: 404 for an unknown account, 401 for a forged and 400 for a malformed callback, 503 or 500
-    /// where the vendor should repeat it, else what the module says, after its notices are stored.
+    /// Stores the notices of a callback that came `from` an address, and returns the response: 404 for an
+    /// unknown account, 401 for a forged and 400 for a malformed callback, 503 or 500 if the provider should
+    /// send it again. Otherwise it is the module's response, sent after its notices are stored.
     pub async fn handle_callback(
         &self,
         account: &AccountId,
@@ -156,14 +163,14 @@ impl Gateway {
         answer
     }
 
-    /// Counts a callback that was refused before or after it was read, because too many came.
+    /// Counts a callback that was refused, before or after it was read, because of a rate limit.
     pub fn count_limited_callback(&self, account: &AccountId) {
         self.count_callback(account, "limited");
     }
 
     fn count_callback(&self, account: &AccountId, outcome: &'static str) {
         let known = self.settings().accounts.contains_key(account);
-        // A stranger chooses this text: as a label it would create metrics without end.
+        // The sender chooses this text; as a label it would create an unlimited number of metrics.
         let provider = if known { account.as_str() } else { "unknown" };
         let provider = provider.to_owned();
         metrics::counter!(
@@ -174,7 +181,7 @@ impl Gateway {
         .increment(1);
     }
 
-    /// Stores the notices that a callback brought; with the answer one word of what became of it.
+    /// Stores the notices of a callback. Returns the outcome for the metric and the response.
     async fn store_notices(
         &self,
         id: &AccountId,
@@ -210,8 +217,8 @@ impl Gateway {
         }
     }
 
-    /// What is answered where the module refuses a callback. Strangers write them, so a line a second is
-    /// enough for each account.
+    /// Response when the module rejects a callback. Any sender can cause this, so the log gets at most one
+    /// line per second and account.
     fn refusal(
         &self,
         account: &AccountId,
@@ -241,21 +248,24 @@ impl Gateway {
         (outcome, CallbackAnswer::plain(status, body))
     }
 
-    /// The active version reads callbacks; where it fails, the one that served well before it.
+    /// Reads a callback with the active version. If that version fails, uses the version that served well
+    /// before it.
     async fn call_callback(
         &self,
         module: &str,
         access: &Access,
         incoming: &CallbackRequest,
     ) -> Result<Result<CallbackReply, CallbackFailure>, CallError> {
-        let active = self.modules().provider(module);
+        let environment = access.account.environment;
+        let active = self.modules().provider(module, environment);
         let first = match active {
             Some(active) => self.timed(&active, access, incoming).await,
             None => Err(CallError::Trap),
         };
         match first {
             Err(failed) if failed.blames_module() => {
-                let previous = self.modules().previous_provider(module).ok_or(failed)?;
+                let previous = self.modules().previous_provider(module, environment);
+                let previous = previous.ok_or(failed)?;
                 self.timed(&previous, access, incoming).await
             }
             answer => answer,
@@ -286,7 +296,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stores one notice, whatever attempt it is about; only attempts of the account are reached.
+    /// Stores one notice about an attempt of the account. Notices about attempts of other accounts are only
+    /// logged.
     async fn take(
         &self,
         account: &AccountId,
@@ -311,7 +322,7 @@ impl Gateway {
                             );
                         }
                     }
-                    // Each would cost a request to the vendor.
+                    // Ignored if unverified: each would cause a request to the provider.
                     (false, false) if source != NoticeSource::Provider => {}
                     (false, false) => {
                         let told = (notice.reference, notice.report);
@@ -344,15 +355,16 @@ impl Gateway {
         Ok(())
     }
 
-    /// Takes a notice about an attempt that has our form and is not in the store, as after a backup was
-    /// restored: captured money is put before the operators. An attempt is written before its
-    /// vendor is called, so it cannot become known later.
+    /// Handles a notice about an attempt whose id has our format but which the store does not contain, as
+    /// after the restore of a backup. Captured money is booked and put on the work list. An attempt is stored
+    /// before its provider is called, so it cannot become known later.
     async fn unknown(
         &self,
         account: &AccountId,
         id: AttemptId,
         (reference, report): (Option<String>, Option<Report>),
     ) -> Result<(), NotStored> {
+        let is_told = report.is_some();
         let report = match report {
             Some(report) => Some(report),
             None => match self.ask_about_unknown(account, id, reference).await {
@@ -364,7 +376,7 @@ impl Gateway {
         let captured = report.filter(|report| {
             let taken = matches!(
                 report.status,
-                VendorStatus::Completed | VendorStatus::Overpaid | VendorStatus::Review
+                ProviderStatus::Completed | ProviderStatus::Overpaid | ProviderStatus::Review
             );
             taken && report.received > Minor(0)
         });
@@ -379,22 +391,71 @@ impl Gateway {
             provider.id = %account, attempt.id = %id,
             "money was captured for an attempt that the store does not know"
         );
-        let found = NewWork {
-            kind: WorkKind::Unknown,
-            attempt: id,
+        let settings = self.settings();
+        let Some(configured) = settings.accounts.get(account) else {
+            return Ok(());
+        };
+        let now = self.now();
+        let number = self.inner.unknown_captures.lock().count(account, now);
+        let told = &report.particulars;
+        let object = format!("capture {}", report.reference);
+        let mut references = vec![report.reference.clone()];
+        references.extend(told.captures.iter().map(|capture| capture.id.clone()));
+        references.dedup();
+        let kind = MovementKind::Captured;
+        let movement = Movement {
+            id: MovementId::derived(account, &object, kind, 0),
+            account: account.clone(),
+            environment: configured.environment,
+            merchant: None,
+            payment: None,
+            attempt: Some(id),
+            kind,
+            effect: Effect::In,
+            bucket: Some(Bucket::Late),
+            from_bucket: None,
+            amount: report.received,
+            currency: report.currency.clone(),
+            provider_references: references,
+            occurred_at: told.captured_at.unwrap_or(now),
+            booked_at: now,
+            source: if is_told {
+                Source::Notification
+            } else {
+                Source::Query
+            },
+        };
+        let mut found = NewWork {
+            key: WorkKey {
+                attempt: id,
+                kind: WorkKind::Unknown,
+                subject: report.reference.clone(),
+            },
             account: account.clone(),
             amount: report.received,
             currency: report.currency,
+            received: report.received,
             detail: format!(
                 "captured under the reference {}, and the store knows no such attempt: was a backup \
                  restored?",
                 report.reference
             ),
+            deadline: None,
         };
-        Ok(self.store().unknown_money(found, self.now()).await?)
+        if number > UNKNOWN_A_DAY {
+            found.key.attempt = unknown_line(account, now);
+            found.key.subject = String::new();
+            found.amount = Minor(0);
+            found.detail = format!(
+                "{number} captures today of attempts that the store does not know, the last under the \
+                 reference {}: another gateway uses the account",
+                report.reference
+            );
+        }
+        Ok(self.store().unknown_money(found, movement, now).await?)
     }
 
-    /// Remembers that an attempt is to be asked about once a start records its reference.
+    /// Records that an attempt must be queried once a start records its reference.
     async fn await_start(
         &self,
         account: &AccountId,
@@ -405,7 +466,7 @@ impl Gateway {
         let environment = self.environment_of(account);
         let now = self.now();
         unproved.keep((account.clone(), reference.clone()), environment, from, now);
-        // The start may have been recorded since the store was asked.
+        // The start may have been stored since the last read.
         let about = About::Reference {
             account: account.clone(),
             reference,
@@ -416,7 +477,8 @@ impl Gateway {
         }
     }
 
-    /// Has those attempts of a payment asked about whose references were told before they were known.
+    /// Schedules queries about those attempts of a payment whose references appeared in notices before they
+    /// were known.
     pub(crate) async fn ask_as_early_notices_want(
         &self,
         aggregate: &PaymentAggregate,
@@ -446,7 +508,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Keeps a notice about a reference that is not known yet.
+    /// Stores a notice about a reference that is not known yet.
     async fn store_pending_callback(
         &self,
         account: &AccountId,
@@ -464,7 +526,7 @@ impl Gateway {
         }
     }
 
-    /// Applies a report; a notice without one, or with one that cannot be used, has the vendor asked.
+    /// Applies a report. If the notice has no report, or an unusable one, schedules a query instead.
     async fn apply_notice(&self, id: AttemptId, report: Option<Report>) -> Result<(), Fault> {
         if let Some(report) = report {
             match self.apply_report(id, report, Via::Callback, None).await? {
@@ -489,7 +551,29 @@ impl Gateway {
     }
 }
 
-/// The attempt that the vendor knows by a reference.
+/// Number of captures of unknown attempts at each account, counted from midnight (UTC).
+#[derive(Debug, Default)]
+pub(crate) struct UnknownCaptures(HashMap<AccountId, (u64, u64)>);
+
+impl UnknownCaptures {
+    /// Counts another capture. Returns the number of captures today.
+    fn count(&mut self, account: &AccountId, now: Time) -> u64 {
+        let today = now.as_secs() / DAY;
+        let (day, count) = self.0.entry(account.clone()).or_default();
+        if *day != today {
+            (*day, *count) = (today, 0);
+        }
+        *count += 1;
+        *count
+    }
+}
+
+/// Id of the work item that covers all further captures of the day at an account.
+fn unknown_line(account: &AccountId, now: Time) -> AttemptId {
+    let name = format!("unknown\n{account}\n{}", now.as_secs() / DAY);
+    AttemptId::of_name(&name)
+}
+
 fn attempt_by_reference(
     aggregate: &PaymentAggregate,
     account: &AccountId,
@@ -501,4 +585,29 @@ fn attempt_by_reference(
         .iter()
         .find(|attempt| attempt.account == *account && attempt.references.iter().any(named))
         .map(|attempt| attempt.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_captures_are_counted_by_account_and_day() {
+        let mut captures = UnknownCaptures::default();
+        let account = |name| AccountId::parse(name).unwrap();
+        let (one, two) = (account("one"), account("two"));
+        let noon = Time::from_secs(20_000 * DAY + DAY / 2);
+        assert_eq!(
+            [captures.count(&one, noon), captures.count(&one, noon)],
+            [1, 2]
+        );
+        assert_eq!(captures.count(&two, noon), 1);
+        let tomorrow = Time::from_secs(20_001 * DAY);
+        assert_eq!(captures.count(&one, tomorrow), 1);
+        assert_eq!(
+            unknown_line(&one, noon),
+            unknown_line(&one, Time::from_secs(20_000 * DAY))
+        );
+        assert_ne!(unknown_line(&one, noon), unknown_line(&one, tomorrow));
+    }
 }

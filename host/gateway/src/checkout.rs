@@ -1,11 +1,12 @@
-//! The payer's side: the hosted page and the return page.
+//! Use cases of the payer: the hosted page and the return page.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::brand::Logo;
-use kassette_domain::id::{AttemptId, PaymentId};
+use kassette_domain::extras::{Description, NotesKept};
+use kassette_domain::id::{AttemptId, MerchantId, PaymentId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Step, Via};
 use kassette_domain::merchant::Merchant;
@@ -20,61 +21,59 @@ use crate::methods::Offer;
 use crate::routing::RankRequest;
 use crate::start::{StartError, StartedPayment};
 
-/// How long a returning payer waits for the vendor's word before the page shows what is known
-/// and looks again by itself.
+/// Time that a returning payer waits for the provider's answer. After it, the page shows what is known and
+/// refreshes automatically.
 const RETURN_WAIT: Duration = Duration::from_millis(1500);
-/// Longest query of a return that is kept, in bytes: short ids at most vendors, a result of up to some
-/// two thousand at Adyen.
+/// Maximum length of a stored return query, in bytes. Most providers send short ids; Adyen sends a result of
+/// up to about two thousand bytes.
 const QUERY_MOST: usize = 4096;
 
-/// What the hosted page shows.
+/// Content of the hosted page.
 #[derive(Clone, Debug)]
 pub struct CheckoutView {
     pub merchant: Arc<Merchant>,
-    /// The payment with its attempts; `aggregate.open_attempt()` is what can be continued.
+    /// The payment with its attempts. `aggregate.open_attempt()` is the attempt that can be continued.
     pub aggregate: PaymentAggregate,
-    /// What can be chosen; empty for a direct payment and for one that is over.
+    /// Methods to choose from. Empty for a direct payment and if no choice is possible.
     pub offers: Vec<Offer>,
-    /// Whether a choice is possible at all now (live approval, delegation, status, time).
+    /// Whether the payer can choose a method now (live approval, delegation, status, time).
     pub can_choose: bool,
-    /// `return_url`, where it still lies under a verified domain.
+    /// `return_url`, if it is still under a verified domain.
     pub back_to_merchant: Option<String>,
+    /// The merchant's description of what is paid for. `None` if the payment has none, or if it was erased.
+    pub description: Option<Description>,
 }
 
-/// What the return page shows.
+/// Content of the return page.
 #[derive(Clone, Debug)]
 pub struct ReturnView {
-    /// The attempt that the payer comes back from.
+    /// The attempt that the payer returns from.
     pub attempt: Attempt,
-    /// Everything else.
+    /// Content that the hosted page shows too.
     pub checkout: CheckoutView,
 }
 
 impl Gateway {
-    /// The page behind a checkout token; none for an unknown one. Changes nothing.
+    /// Returns the page for a checkout token. `None` for an unknown token. Changes nothing.
     ///
     /// # Errors
     /// The store's.
     pub async fn checkout(&self, token: &str) -> Result<Option<CheckoutView>, Fault> {
-        match self.store().by_checkout(TokenHash::of(token)).await? {
+        match self.store().by_checkout(TokenHash::hash(token)).await? {
             Some(aggregate) => self.view(aggregate).await,
             None => Ok(None),
         }
     }
 
-    /// The logo on the page behind a checkout token.
+    /// Returns the logo for a merchant's pages.
     ///
     /// # Errors
     /// The store's.
-    pub async fn logo(&self, token: &str) -> Result<Option<Logo>, Fault> {
-        let Some(aggregate) = self.store().by_checkout(TokenHash::of(token)).await? else {
-            return Ok(None);
-        };
-        let merchant = self.cached_merchant(aggregate.payment.merchant).await?;
+    pub async fn logo(&self, merchant: MerchantId) -> Result<Option<Logo>, Fault> {
+        let merchant = self.cached_merchant(merchant).await?;
         Ok(merchant.and_then(|merchant| merchant.brand.logo.clone()))
     }
 
-    /// What the pages show of a payment.
     async fn view(&self, aggregate: PaymentAggregate) -> Result<Option<CheckoutView>, Fault> {
         let payment = &aggregate.payment;
         let Some(merchant) = self.cached_merchant(payment.merchant).await? else {
@@ -98,6 +97,15 @@ impl Gateway {
         } else {
             Vec::new()
         };
+        let is_described = |notes: NotesKept| notes.description_mark.is_some() && !notes.is_erased;
+        let description = if payment.notes.is_some_and(is_described) {
+            let mut notes = self.store().notes(vec![payment.id]).await?;
+            notes
+                .remove(&payment.id)
+                .and_then(|notes| notes.description)
+        } else {
+            None
+        };
         let url = payment.return_url.as_ref();
         let loopback = self.settings().webhooks.allow_loopback;
         let back = url.filter(|url| url.lies_under(&merchant.domains, loopback));
@@ -107,11 +115,12 @@ impl Gateway {
             aggregate,
             offers,
             can_choose,
+            description,
         }))
     }
 
-    /// The payer answers what the open attempt's module asked; goes on with the start. Answers that
-    /// do not fit the questions leave the attempt asking: the page shows it again.
+    /// Continues a start with the payer's answers to the questions of the open attempt's module. If the
+    /// answers do not fit the questions, the attempt stays unchanged and the page asks again.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -120,7 +129,7 @@ impl Gateway {
         token: &str,
         answers: Vec<(String, Secret)>,
     ) -> Result<StartedPayment, StartError> {
-        let aggregate = self.store().by_checkout(TokenHash::of(token)).await?;
+        let aggregate = self.store().by_checkout(TokenHash::hash(token)).await?;
         let aggregate = aggregate.ok_or(StartError::NotFound)?;
         let gateway = self.clone();
         self.run_to_end(async move {
@@ -132,13 +141,14 @@ impl Gateway {
         .await?
     }
 
-    /// The payer wants another way: closes the open attempt at the vendor. The aggregate afterwards; the
-    /// attempt may still be open where the vendor could not be sure.
+    /// The payer wants another method: closes the open attempt at the provider. Returns the payment
+    /// afterwards; the attempt is still open if the provider gave no certain answer. `None` for an unknown
+    /// token.
     ///
     /// # Errors
     /// The store's.
     pub async fn abandon(&self, token: &str) -> Result<Option<PaymentAggregate>, Fault> {
-        let Some(aggregate) = self.store().by_checkout(TokenHash::of(token)).await? else {
+        let Some(aggregate) = self.store().by_checkout(TokenHash::hash(token)).await? else {
             return Ok(None);
         };
         let gateway = self.clone();
@@ -151,7 +161,7 @@ impl Gateway {
     async fn abandon_locked(&self, payment: PaymentId) -> Result<(), Fault> {
         let _guard = self.inner.payment_locks.lock(payment).await;
         let aggregate = self.store().aggregate(About::Payment(payment)).await?;
-        // Only an unpaid payment is left; what is paid goes its way.
+        // Only a pending payment is abandoned. A paid one continues.
         let unpaid = aggregate.filter(|aggregate| aggregate.payment.status == Status::Pending);
         if let Some(aggregate) = &unpaid
             && let Some(open) = aggregate.open_attempt()
@@ -162,18 +172,19 @@ impl Gateway {
         Ok(())
     }
 
-    /// The payer's browser came back: asks the vendor, at most once per 5 s and attempt but for what the
-    /// payer brings back, applies the report, and shows the true state. None for an unknown token.
+    /// Handles the return of the payer's browser: queries the provider, applies the report, and returns the
+    /// current state. Queries are at least 5 s apart per attempt, unless the payer brings back a new return
+    /// query. `None` for an unknown token.
     ///
     /// # Errors
     /// The store's.
     pub async fn returned(&self, token: &str, query: &str) -> Result<Option<ReturnView>, Fault> {
-        let hash = TokenHash::of(token);
+        let hash = TokenHash::hash(token);
         let Some((id, aggregate)) = self.store().by_return(hash).await? else {
             return Ok(None);
         };
         let payment = aggregate.payment.id;
-        // What the payer brought back may be what the vendor needs to tell more: it counts as a notice.
+        // The return query may contain what the provider needs for a final answer, so it counts as a notice.
         let noted = self.note_return(&aggregate, id, query).await?;
         let brings = noted.is_some();
         let aggregate = noted.unwrap_or(aggregate);
@@ -187,7 +198,7 @@ impl Gateway {
                     .await?;
                 gateway.reconcile(payment, after.map(Box::new)).await
             });
-            // What takes longer is seen when the page refreshes itself.
+            // If this takes longer, the payer sees the outcome when the page refreshes.
             match tokio::time::timeout(RETURN_WAIT, asking).await {
                 Ok(asked) => settled = asked??,
                 Err(_) => {
@@ -209,8 +220,8 @@ impl Gateway {
         Ok(view.map(|checkout| ReturnView { attempt, checkout }))
     }
 
-    /// Keeps the query that the payer came back with, a hint for the module. The payment afterwards; none where
-    /// the query is known already.
+    /// Stores the query that the payer returned with, as a hint for the module. Returns the payment
+    /// afterwards. `None` if the query is empty, too long or already stored.
     async fn note_return(
         &self,
         aggregate: &PaymentAggregate,
@@ -235,16 +246,16 @@ impl Gateway {
     }
 }
 
-/// Whether the vendor may know more about an attempt than we do.
+/// Whether the provider may know more about an attempt than the store.
 fn worth_asking(aggregate: &PaymentAggregate, id: AttemptId, now: Time) -> bool {
     let Some(attempt) = aggregate.attempt(id) else {
         return false;
     };
     let settled = aggregate.payment.settlement != Settlement::Pending;
-    match attempt.state {
+    match attempt.state() {
         AttemptState::Captured => !settled,
         AttemptState::Surplus => false,
-        // Nothing is at the vendor yet, or another task is calling it.
-        _ => !attempt.is_busy(now) && !matches!(attempt.action, Some(PayerAction::Ask(_))),
+        // The provider has nothing yet, or another task is calling it.
+        _ => !attempt.is_busy(now) && !matches!(attempt.action(), Some(PayerAction::Ask(_))),
     }
 }

@@ -1,4 +1,4 @@
-//! The injected clock: no other code asks the system for the time.
+//! The injected clock. No other code reads the system time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,16 +8,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kassette_domain::time::Time;
 use tokio::sync::Notify;
 
-/// Longest sleep before the clock is read again: the system's clock can be set while we sleep.
+/// Maximum sleep before the clock is read again, because the system clock can be set in the meantime.
 const NAP: Duration = Duration::from_secs(30);
 
-/// Tells the time and waits for it.
+/// Source of the current time.
 pub trait Clock: Send + Sync + 'static {
+    /// The current time.
     fn now(&self) -> Time;
-    /// Resolves once `now() >= time`, at once where it is; wakes when the clock is moved.
+    /// Resolves when `now() >= time`, immediately if that is already so. Wakes when the clock is moved.
     fn wait_until(&self, time: Time) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -38,7 +40,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system's clock moved forward by hand, for development and tests. It is never moved back.
+/// The system clock plus an offset that only grows. For development and tests.
 #[derive(Debug, Default)]
 pub struct AdjustableClock {
     ahead_ms: AtomicU64,
@@ -46,12 +48,12 @@ pub struct AdjustableClock {
 }
 
 impl AdjustableClock {
-    /// A clock that shows the system's time.
+    /// Creates a clock that shows the system time.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Moves the clock forward and wakes every task that waits for a time.
+    /// Moves the clock forward and wakes all tasks that wait for a time.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.ahead_ms.fetch_add(millis, Ordering::SeqCst);
@@ -68,7 +70,7 @@ impl Clock for AdjustableClock {
     fn wait_until(&self, time: Time) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             loop {
-                // Registered before the clock is read, so that no move in between is missed.
+                // Registered before the clock is read, so that no change in between is missed.
                 let moved = self.moved.notified();
                 let Some(left) = left(self.now(), time) else {
                     return;
@@ -82,7 +84,7 @@ impl Clock for AdjustableClock {
     }
 }
 
-/// How long to sleep next; none where the time has come.
+/// Duration of the next sleep. `None` if the time has come.
 fn left(now: Time, time: Time) -> Option<Duration> {
     (now < time).then(|| time.since(now).min(NAP))
 }

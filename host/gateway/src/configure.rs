@@ -1,11 +1,12 @@
-//! Taking new settings while payments flow, and the operators' switches.
+//! Changing the settings of a running gateway, and the operators' account switches.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{ProviderDescription, SecretSpec};
 use kassette_domain::setting::{self, SettingProblem, SettingSpec, Surroundings, missing, unknown};
@@ -17,15 +18,15 @@ use crate::modules::Modules;
 use crate::settings::{Account, Settings};
 use crate::{Gateway, Inner};
 
-/// Why new settings were refused; the old ones stay.
+/// Reason why new settings were refused. The old ones stay in use.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsRefused {
-    /// An account with open or unsettled attempts would vanish or change its module or environment.
+    /// An account with open or unsettled attempts would be removed, or change its module or environment.
     #[error(
         "the account {0} has attempts under way and cannot be removed or moved; disable it instead"
     )]
     InUse(String),
-    /// What modules would not take, or accounts that cannot be used.
+    /// Settings that modules reject, or accounts that cannot be used.
     #[error("{}", listed(.0))]
     Problems(Vec<SettingsProblem>),
     #[error(transparent)]
@@ -37,16 +38,16 @@ fn listed(problems: &[SettingsProblem]) -> String {
     each.join("; ")
 }
 
-/// What is wrong in the file of a method or of an account.
+/// A problem in the file of a method or an account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{of}: {why}")]
 pub struct SettingsProblem {
     pub of: SettingsFile,
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub why: String,
 }
 
-/// A file of the configuration that a module judges.
+/// A configuration file that a module checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsFile {
     Account(AccountId),
@@ -62,9 +63,9 @@ impl fmt::Display for SettingsFile {
     }
 }
 
-/// Everything that [`Gateway::configure`] would refuse of these files, without a gateway. What a module that
-/// is not there would say is not known; without modules, of no file. Takes calls of the modules:
-/// milliseconds each where one is interpreted. Settings may name the accounts `beside` these too.
+/// Returns everything that [`Gateway::configure`] would reject in these files; needs no gateway. Checks that
+/// need a module are skipped if the module, or all of `modules`, is missing. Calls modules, which takes
+/// milliseconds each if a module is interpreted. Settings may also refer to the accounts in `beside`.
 pub fn settings_problems(
     settings: &Settings,
     beside: &[AccountId],
@@ -75,7 +76,7 @@ pub fn settings_problems(
         AccountId::parse(id).is_ok_and(|id| known(&id))
     };
     let methods = settings.methods.iter().flat_map(|(method, own)| {
-        let module = modules.and_then(|modules| modules.method(*method));
+        let module = modules.and_then(|modules| modules.method(*method, Environment::Live));
         let problems = module.map(|module| {
             let specs = &module.description().settings;
             let judge = || module.check_settings(own);
@@ -89,7 +90,8 @@ pub fn settings_problems(
         })
     });
     let accounts = settings.accounts.values().flat_map(|account| {
-        let module = modules.and_then(|modules| modules.provider(&account.module));
+        let module =
+            modules.and_then(|modules| modules.provider(&account.module, account.environment));
         let problems = module.map(|module| {
             let judge = || module.check_settings(account.environment, &account.settings);
             let mut problems =
@@ -108,8 +110,8 @@ pub fn settings_problems(
     methods.chain(accounts).collect()
 }
 
-/// Why a module must not replace the one that serves: the running configuration has settings that it does not
-/// take. One that it needs and is missing is no reason: its name can be written only once the module is there.
+/// Returns why a module must not replace the active one: it rejects settings of the running configuration. A
+/// missing required setting is no reason, because operators can add it only after the module is installed.
 fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem> {
     let accounts = &settings.accounts;
     let is_account = |id: &str| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id));
@@ -141,7 +143,7 @@ fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProbl
     }
 }
 
-/// What of an account its module would not take.
+/// Settings and secrets of an account that its module rejects.
 fn account_violations(
     account: &Account,
     is_account: &dyn Fn(&str) -> bool,
@@ -183,7 +185,7 @@ fn problem_texts(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> 
     problems.into_iter().map(|problem| problem.to_string())
 }
 
-/// What a module would not take of settings: one by one and, where nothing is wrong with any, together.
+/// Settings that a module rejects: checked one by one and, if each is valid, together.
 pub(crate) fn violations(
     specs: &[SettingSpec],
     own: &[(String, String)],
@@ -206,7 +208,8 @@ pub(crate) fn violations(
     }
 }
 
-/// Judges modules that are to replace others by the configuration that runs, for as long as the gateway does.
+/// Returns the check for modules that are to replace others: they must accept the running configuration.
+/// Accepts everything after the gateway has been dropped.
 pub(crate) fn acceptance(gateway: &Arc<Inner>) -> Acceptance {
     let gateway = Arc::downgrade(gateway);
     Arc::new(move |module| {
@@ -222,10 +225,10 @@ pub(crate) fn acceptance(gateway: &Arc<Inner>) -> Acceptance {
 }
 
 impl Gateway {
-    /// Takes new settings, or keeps the old.
+    /// Replaces the settings, or keeps the old ones if the new ones are refused.
     ///
-    /// An account or method whose module is not loaded is taken: its module may arrive later. What the
-    /// module of an account needs is checked again whenever the account is used.
+    /// An account or method whose module is not loaded is accepted, because the module may arrive later.
+    /// Required settings and secrets are checked again whenever the account is used.
     ///
     /// # Errors
     /// See [`SettingsRefused`].
@@ -241,7 +244,10 @@ impl Gateway {
             return Err(SettingsRefused::Problems(problems));
         }
         for account in settings.accounts.values() {
-            if self.modules().provider(&account.module).is_none() {
+            let module = self
+                .modules()
+                .provider(&account.module, account.environment);
+            if module.is_none() {
                 tracing::warn!(
                     provider.id = %account.id, module = %account.module,
                     "the account's module is not loaded; it is not used until then"
@@ -254,7 +260,7 @@ impl Gateway {
             let same = |old: &Account, new: &Account| {
                 old.module == new.module && old.environment == new.environment
             };
-            // One that is missing already was lost before; it must not stop every other change.
+            // If the account is missing already, it was lost earlier. That must not block all other changes.
             if let Some(before) = old.accounts.get(&id)
                 && !new
                     .settings
@@ -276,30 +282,33 @@ impl Gateway {
         self.inner.measured.keep(|id| accounts.contains_key(id));
         self.store().set_schedule(new.settings.queries.clone());
         self.inner.configured.store(new.into());
-        // New accounts are stale until something is known of them.
+        // New accounts count as stale until they are probed.
         self.probe_due().await;
         Ok(())
     }
 
-    /// Which accounts operators have switched: what every node goes by once a switch was answered.
+    /// Returns the accounts that operators have switched off. After a switch was confirmed, every node sees
+    /// it.
     ///
     /// # Errors
     /// The store's.
     pub async fn switches(&self) -> Result<Arc<Switches>, Fault> {
-        // Asked first: what is read after it is at least as new.
+        // Read first: data that is read afterwards is at least as new as this version.
         let version = self.store().directory_version();
         let known = self.inner.switches.load_full();
         if version.is_some() && known.version == version {
             return Ok(known);
         }
-        let of = self.store().account_switches().await?.into_iter().collect();
-        let read = Arc::new(Switches { version, of });
+        let of = self.store().account_switches().await?;
+        let off = of.into_iter().filter(|(_, enabled)| !enabled);
+        let off = off.map(|(account, _)| account).collect();
+        let read = Arc::new(Switches { version, off });
         self.inner.switches.store(Arc::clone(&read));
         Ok(read)
     }
 
-    /// Switches an account on or off for new attempts; those under way go on. False where there is no
-    /// such account.
+    /// Switches an account off for new attempts, or removes the switch. Open attempts continue. False if the
+    /// account does not exist.
     ///
     /// # Errors
     /// The store's.
@@ -320,8 +329,8 @@ impl Gateway {
         Ok(true)
     }
 
-    /// Whether an account gets new attempts: the operator's switch as [`Gateway::switches`] last found it, else
-    /// its configuration. False for an unknown account.
+    /// Whether an account gets new attempts: it is off if its file or the operators' switch, as last read by
+    /// [`Gateway::switches`], says so. False for an unknown account.
     pub fn account_enabled(&self, account: &AccountId) -> bool {
         let settings = self.settings();
         let configured = settings.accounts.get(account);
@@ -329,23 +338,27 @@ impl Gateway {
     }
 }
 
-/// Accounts that were ever switched, with their last position.
+/// Accounts that operators have switched off.
 #[derive(Debug, Default)]
 pub struct Switches {
-    /// The directory's, under which they were read.
+    /// Version of the directory at which they were read.
     version: Option<u64>,
-    of: HashMap<AccountId, bool>,
+    off: HashSet<AccountId>,
 }
 
 impl Switches {
-    /// Whether an account gets new attempts.
+    /// Whether an account gets new attempts: it is off if its file or the switch says so.
     pub(crate) fn is_on(&self, account: &Account) -> bool {
-        let switched = self.of.get(&account.id);
-        switched.copied().unwrap_or(account.enabled)
+        account.enabled && !self.is_off(&account.id)
+    }
+
+    /// Whether operators have switched an account off, regardless of its file.
+    pub fn is_off(&self, account: &AccountId) -> bool {
+        self.off.contains(account)
     }
 }
 
-/// Whether tokens obtained with one form of an account are good for the other.
+/// Whether tokens that were obtained with one version of an account are valid for the other.
 fn same_credentials(before: &Account, after: &Account) -> bool {
     let secrets = |account: &Account| {
         let each = account.secrets.iter();

@@ -1,4 +1,4 @@
-//! Configured accounts in the form that calls need: hosts parsed, and whether each can be used.
+//! Configured accounts in the form that calls need: hosts are parsed, unusable accounts are left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use kassette_domain::provider::{self, AttemptFacts, ProviderDescription};
 use kassette_domain::setting;
 use kassette_domain::time::Time;
 use kassette_http::HostPattern;
+use kassette_runtime::Contact;
 use url::Url;
 
 use crate::modules::{Access, AccessSecret};
 use crate::settings::{Account, Settings};
 
-/// Settings with everything that is derived from them; replaced as a whole.
+/// Settings with all derived data. Replaced as a whole.
 pub(crate) struct Configured {
-    /// As they were given.
     pub(crate) settings: Arc<Settings>,
     /// The accounts whose configuration can be used.
     accounts: BTreeMap<AccountId, Prepared>,
 }
 
-/// An account with its hosts parsed.
+/// An account with parsed hosts.
 struct Prepared {
     slot: Slot,
     hosts: Vec<HostPattern>,
@@ -33,7 +33,7 @@ struct Prepared {
 }
 
 impl Configured {
-    /// Prepares settings; accounts that cannot be used are left out.
+    /// Prepares settings. Leaves out accounts that cannot be used.
     pub(crate) fn new(settings: Settings) -> Self {
         let prepared = |account: &Account| Some((account.id.clone(), prepare(account).ok()?));
         let accounts = settings.accounts.values().filter_map(prepared).collect();
@@ -41,12 +41,11 @@ impl Configured {
         Self { settings, accounts }
     }
 
-    /// The slot of an account's module.
     pub(crate) fn slot(&self, account: &AccountId) -> Option<&Slot> {
         self.accounts.get(account).map(|prepared| &prepared.slot)
     }
 
-    /// Whether an address leads to a vendor: where a module sends requests or payers.
+    /// Whether a URL belongs to a provider: whether a module may send requests or payers there.
     pub(crate) fn is_providers(&self, url: &Url) -> bool {
         let mut hosts = self
             .accounts
@@ -55,7 +54,7 @@ impl Configured {
         hosts.any(|host| host.matches(url))
     }
 
-    /// What the module of an account may use in one call; none for an unknown or unusable account.
+    /// Data and permissions of an account's module in one call. `None` for an unknown or unusable account.
     pub(crate) fn access(&self, id: &AccountId, now: Time) -> Option<Access> {
         let account = self.settings.accounts.get(id)?;
         let prepared = self.accounts.get(id)?;
@@ -73,11 +72,11 @@ impl Configured {
             plain_loopback: self.settings.plain_loopback && account.simulated,
             stranger: None,
             not_after: None,
+            contact: Contact::default(),
             recorder: None,
         })
     }
 
-    /// An attempt as its module sees it.
     pub(crate) fn facts(
         &self,
         payment: &Payment,
@@ -105,7 +104,7 @@ fn prepare(account: &Account) -> Result<Prepared, String> {
     let slot = Slot::of_provider(&account.module)
         .ok_or_else(|| format!("{:?} cannot be the name of a module", account.module))?;
     let secrets = account.secrets.iter().map(|secret| {
-        // Without hosts of its own a secret may go wherever the account's requests may.
+        // A secret without hosts may be sent to all hosts of the account.
         let hosts = if secret.hosts.is_empty() {
             &account.hosts
         } else {
@@ -130,12 +129,12 @@ fn parse_hosts(hosts: &[String]) -> Result<Vec<HostPattern>, String> {
     hosts.iter().map(parse).collect()
 }
 
-/// Why an account cannot be used whatever its module needs.
+/// Returns why an account cannot be used, regardless of its module's requirements.
 pub(crate) fn unusable(account: &Account) -> Option<String> {
     prepare(account).err()
 }
 
-/// The settings and secrets that a module needs and an account lacks, a sentence each.
+/// Settings and secrets that the module requires and the account lacks, one sentence each.
 pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Vec<String> {
     let settings = setting::missing(&module.settings, &account.settings);
     let settings = settings.into_iter().map(|problem| problem.to_string());
@@ -149,7 +148,7 @@ pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Vec<Stri
     settings.chain(secrets).collect()
 }
 
-/// Methods that an account names and its module does not take: misspelt ones among them.
+/// Methods that an account names and its module does not support, such as misspelt ones.
 pub(crate) fn unsupported_methods<'a>(
     account: &'a Account,
     module: &'a ProviderDescription,

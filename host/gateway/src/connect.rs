@@ -1,7 +1,7 @@
 //! Connecting a shop: an operator issues a one-time code, the shop's plugin exchanges it for a key.
 //!
-//! Checks stand in the decided order: code, site, proof, live approval, then the shop is asked, and one
-//! transaction redeems the code and makes everything. The loser of a race finds the code redeemed.
+//! Checks run in a fixed order: code, site, proof, live approval. Then the shop is asked for the proof,
+//! and one transaction redeems the code and creates everything. The loser of a race finds the code redeemed.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::site::BadSite;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
+    DeliveryStatus, Endpoint, EndpointCreator, EndpointSecrets, EventFilter, generate_secret,
 };
 use kassette_http::{Client, HeaderMap, Method, Request, SendError, StatusCode};
 use kassette_store::{CodeIssued, CodeUsed, ConnectExchange, Exchanged, Fault, Listed, Paging};
@@ -28,18 +28,17 @@ use crate::Gateway;
 use crate::keyed_lock::KeyedLock;
 use crate::webhooks::{NotADestination, count_ended};
 
-/// For asking the shop: name, connection, request and answer (decisions, "Connect and releases").
+/// Time limit of the request to the shop: name resolution, connection, request and response (decisions,
+/// "Connect and releases").
 const FETCH: Duration = Duration::from_secs(10);
-/// Most bytes of the shop's answer.
+/// Maximum size of the shop's response, in bytes.
 const FETCH_BYTES: usize = 4 << 10;
-/// How long the shop may take is how long another exchange of the same code may have to wait.
+/// `Retry-After` of a concurrent exchange of the same code: the time limit of the request to the shop.
 const COME_AGAIN: Duration = FETCH;
 
-/// What the gateway keeps for exchanges.
 pub(crate) struct Connecting {
-    /// The guarded client.
     client: Client,
-    /// One exchange of a code at a time: the shop is asked for one of them alone.
+    /// Allows one exchange per code at a time, so that concurrent ones do not all send requests to the shop.
     code_locks: KeyedLock<TokenHash>,
 }
 
@@ -52,38 +51,36 @@ impl Connecting {
     }
 }
 
-/// Why an address is no shop's site.
+/// Reason why an address cannot be a shop's site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotASite {
     #[error(transparent)]
     Form(#[from] BadSite),
-    /// No event could go there.
+    /// Events could not be delivered there.
     #[error(transparent)]
     Destination(#[from] NotADestination),
 }
 
-/// A code to be.
+/// Parameters of a code to be issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewConnectCode {
     pub merchant: MerchantId,
-    /// Where its payments will be.
+    /// Environment of the shop's payments.
     pub environment: Environment,
-    /// The only site that may.
     pub site: SiteUrl,
-    /// What its key will be allowed.
+    /// Scopes of the key that the shop will get.
     pub scopes: Vec<Scope>,
 }
 
-/// A new code, shown this once.
+/// A new code. Shown only here.
 #[derive(Clone, Debug)]
 pub struct IssuedConnectCode {
-    /// What is kept of it.
     pub code: ConnectCode,
     /// `kc_…`
     pub shown: Secret,
 }
 
-/// Why no code was issued.
+/// Reason why no code was issued.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectCodeError {
     #[error("merchant not found")]
@@ -96,30 +93,26 @@ pub enum ConnectCodeError {
     Store(#[from] Fault),
 }
 
-/// What a plugin claims.
+/// An exchange request from a shop's plugin.
 #[derive(Clone, Debug)]
 pub struct ConnectClaim {
-    /// The code as it was presented.
     pub code: Secret,
-    /// The site that it says it runs on.
+    /// The site that the plugin claims to run on.
     pub site: SiteUrl,
-    /// Where it takes events.
     pub webhook_path: WebhookPath,
-    /// What it drew.
+    /// Random challenge that the plugin chose.
     pub challenge: Challenge,
-    /// That it knows the code.
+    /// Proof that the plugin knows the code.
     pub proof: Proof,
 }
 
-/// A connected shop, with what is shown this once.
+/// A connected shop, with secrets that are shown only here.
 #[derive(Clone, Debug)]
 pub struct Connected {
     pub connection: ShopConnection,
     /// `kp_…`
     pub api_key: Secret,
-    /// What the key may do.
     pub scopes: Vec<Scope>,
-    /// Where events go.
     pub webhook_url: String,
     /// `whsec_…`
     pub webhook_secret: Secret,
@@ -127,17 +120,17 @@ pub struct Connected {
     pub domain: String,
 }
 
-/// Why a shop was not connected.
+/// Reason why a shop was not connected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error(
         "the code is unknown, used, expired, or burned by wrong proofs; ask the operator for a new one"
     )]
     CodeRefused,
-    /// Counted.
+    /// Counted against the code.
     #[error("site_url: is not the site that the code was issued for")]
     OtherSite,
-    /// Counted.
+    /// Counted against the code.
     #[error("proof: is not HMAC-SHA256 of challenge, newline and site origin, keyed with the code")]
     WrongProof,
     #[error("live payments are not approved for this merchant any more")]
@@ -157,12 +150,12 @@ pub enum ConnectError {
     TooManyEndpoints,
     #[error("the merchant has as many verified domains as it can; ask the operator to delete one")]
     TooManyDomains,
-    /// Answered as each that loses a race is; it may come again, should the other one fail.
+    /// All losers of a race get this. They may try again, in case the other exchange fails.
     #[error(
         "another exchange of the code is under way; if it fails, try again after the time in Retry-After"
     )]
     UnderWay {
-        /// When the other one is over.
+        /// Time after which the other exchange has ended.
         retry_after: Duration,
     },
     #[error(transparent)]
@@ -171,13 +164,12 @@ pub enum ConnectError {
     Store(#[from] Fault),
 }
 
-/// How a site failed to prove that it is the shop's. Its own operator reads this.
+/// Reason why a site did not prove that it is the shop's. The site's operator reads this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoControl {
-    /// There was no answer.
     #[error("{0}")]
     NoAnswer(#[from] SendError),
-    /// It was not 200; redirects are not followed.
+    /// The status was not 200. Redirects are not followed.
     #[error("it answered with the status {0} where 200 is needed; redirects are not followed")]
     Status(u16),
     #[error("its answer is not the proof, byte for byte")]
@@ -185,14 +177,14 @@ pub enum NoControl {
 }
 
 impl Gateway {
-    /// Reads a shop's site: events could be sent to the path.
+    /// Parses a shop's site and checks that events can be delivered to the path.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The reason why the site is not accepted.
     pub fn shop_site(&self, text: &str, webhooks: &WebhookPath) -> Result<SiteUrl, NotASite> {
         let site = SiteUrl::parse(text, self.settings().webhooks.allow_loopback)?;
-        // A shop is asked from outside, whatever its environment: none has an inner name.
-        self.judge_destination(&site.webhook_url(webhooks), Environment::Live)?;
+        // The shop is always reached from outside, even in test, so its address must be public.
+        self.judge_public_destination(&site.webhook_url(webhooks))?;
         Ok(site)
     }
 
@@ -209,7 +201,7 @@ impl Gateway {
         let shown = TokenKind::Connect.generate(getrandom::fill)?;
         let code = ConnectCode {
             id: ConnectCodeId::from_bytes(crate::random()?),
-            hash: TokenHash::of(shown.expose()),
+            hash: TokenHash::hash(shown.expose()),
             merchant: new.merchant,
             environment: new.environment,
             origin: new.site.origin().clone(),
@@ -243,7 +235,7 @@ impl Gateway {
         self.store().connect_codes(merchant, paging).await
     }
 
-    /// Exchanges a code for a key, a webhook endpoint and a verified domain: all of it or nothing.
+    /// Exchanges a code for a key, a webhook endpoint and a verified domain, in one transaction.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -275,15 +267,15 @@ impl Gateway {
         if claim.site.origin() != &code.origin {
             return Err(self.count_wrong(hash, ConnectError::OtherSite).await);
         }
-        if claim.proof != Proof::of(&claim.code, &claim.challenge, &code.origin) {
+        if claim.proof != Proof::make(&claim.code, &claim.challenge, &code.origin) {
             return Err(self.count_wrong(hash, ConnectError::WrongProof).await);
         }
         let merchant = self.cached_merchant(code.merchant).await?;
-        let approved = merchant.is_some_and(|merchant| merchant.live_approved);
-        if code.environment == Environment::Live && !approved {
+        if merchant.is_none_or(|merchant| !merchant.may_use(code.environment)) {
             return Err(ConnectError::NotLiveApproved);
         }
-        // This node's alone: each of several may ask the shop, and the store decides which of them redeems the code.
+        // Locks only this node: each of several nodes may send a request to the shop, and the store decides
+        // which of them redeems the code.
         let guard = self.inner.connecting.code_locks.try_lock(hash);
         let _guard = guard.ok_or(ConnectError::UnderWay {
             retry_after: COME_AGAIN,
@@ -309,7 +301,7 @@ impl Gateway {
             .ok_or(ConnectError::CodeRefused)
     }
 
-    /// Counts a wrong site or proof against a code; the one that finds it burned is told so.
+    /// Counts a wrong site or proof against a code. If the code is burned, returns `CodeRefused` instead.
     async fn count_wrong(&self, hash: TokenHash, wrong: ConnectError) -> ConnectError {
         let used = self
             .store()
@@ -321,10 +313,10 @@ impl Gateway {
         }
     }
 
-    /// Whether the site answers the challenge with the proof.
+    /// Checks that the site answers the challenge with the proof.
     async fn ask_shop(&self, claim: &ConnectClaim) -> Result<(), NoControl> {
         let address = claim.challenge.claim_url(claim.site.origin());
-        // An origin and a path of plain characters always read.
+        // Parsing cannot fail for an origin and a path of plain characters.
         let url = Url::parse(&address).map_err(|_| NoControl::OtherText)?;
         let request = Request {
             method: Method::GET,
@@ -345,7 +337,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Redeems a code whose shop has proved itself.
+    /// Redeems a code whose shop has proved its control of the site.
     async fn redeem(
         &self,
         code: &ConnectCode,
@@ -363,6 +355,8 @@ impl Gateway {
             event_types: EventFilter::All,
             enabled: true,
             created_at: now,
+            created_by: EndpointCreator::Key(key.id),
+            off: Vec::new(),
         };
         let audited = audited(code, &key, &endpoint, site);
         let webhook_url = endpoint.url.clone();
@@ -398,7 +392,7 @@ impl Gateway {
     }
 }
 
-/// The key of a shop, with the record that is kept of it.
+/// Generates the key of a shop, with its stored record.
 fn draw_key(code: &ConnectCode, now: Time) -> Result<(ApiKey, Secret), getrandom::Error> {
     let shown = TokenKind::Merchant(code.environment).generate(getrandom::fill)?;
     let id = KeyId::from_bytes(crate::random()?);
@@ -414,7 +408,7 @@ fn draw_key(code: &ConnectCode, now: Time) -> Result<(ApiKey, Secret), getrandom
     Ok((key, shown))
 }
 
-/// The line of the audit log; the store adds what was there before.
+/// The audit log line. The store adds the previous state.
 fn audited(code: &ConnectCode, key: &ApiKey, endpoint: &Endpoint, site: &SiteUrl) -> Audited {
     let after = json!({
         "environment": code.environment,

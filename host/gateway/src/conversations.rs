@@ -1,7 +1,7 @@
-//! Conversations with providers on their way into the routing log, where the settings have them recorded.
+//! Records conversations with providers in the routing log if the settings ask for it.
 //!
-//! A payment waits for none of it: what came of a call is encoded into a batch in memory, and a worker writes what is
-//! there. What there is no room for is lost to the log, and counted.
+//! Payments do not wait for this: the outcome of a call is encoded into a batch in memory, which a worker
+//! writes. If the memory limit is reached, the conversation is not recorded, and metrics count it.
 
 use std::time::Duration;
 
@@ -15,27 +15,28 @@ use crate::Gateway;
 use crate::modules::Access;
 use crate::routing_records::WaitingEntries;
 
-/// Most bytes that wait to be written.
+/// Maximum number of bytes that wait to be written.
 pub const WAITING_MOST: usize = 8 << 20;
-/// Most bytes of one conversation.
+/// Maximum size of one conversation, in bytes.
 pub const MOST: usize = 256 << 10;
-/// A notice that proves nothing can be written by any sender: so many bytes of one a second are recorded.
+/// Maximum size of a recorded conversation about an unverified notice, in bytes. Any sender can cause one, so
+/// at most one per second is recorded.
 pub const UNPROVED_MOST: usize = 2 << 10;
 const UNPROVED_EVERY: Duration = Duration::from_secs(1);
 
-/// The conversations that wait to be written.
+/// Conversations that wait to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations(Mutex<ConversationQueue>);
 
 #[derive(Debug, Default)]
 struct ConversationQueue {
     waiting: WaitingEntries,
-    /// From when the next notice that proves nothing is recorded.
+    /// Earliest time at which the next unverified notice is recorded.
     next_unproved: Time,
 }
 
 impl Conversations {
-    /// What became of one that is to be kept: the word for the metric where it is lost.
+    /// Queues a conversation. `Err` is the outcome label for the metric if it is not recorded.
     fn put(&self, conversation: &Conversation) -> Result<(), &'static str> {
         let bytes = size(conversation);
         let mut queue = self.0.lock();
@@ -61,7 +62,8 @@ impl Conversations {
     }
 }
 
-/// About how many bytes a conversation has: what others wrote as it is, and a kilobyte for what the gateway did.
+/// Approximate size of a conversation in bytes: the texts of others at full length, plus a kilobyte for the
+/// gateway's own data.
 fn size(conversation: &Conversation) -> usize {
     let of_headers = |headers: &[(String, String)]| -> usize {
         headers
@@ -90,7 +92,7 @@ fn size(conversation: &Conversation) -> usize {
 }
 
 impl Gateway {
-    /// Has calls with an access recorded, where the settings say so.
+    /// Enables recording of the calls with this access if the settings ask for it.
     pub(crate) fn have_recorded(&self, access: &mut Access, payment: Option<PaymentId>) {
         if !self.settings().record_conversations {
             return;
@@ -107,7 +109,8 @@ impl Gateway {
         }));
     }
 
-    /// Writes the conversations that wait. What the store does not take is lost to the log.
+    /// Writes the queued conversations. If the store does not accept them, they are lost, and metrics count
+    /// them.
     pub(crate) async fn write_conversations(&self) {
         let batches = self.inner.conversations.0.lock().waiting.take(1);
         self.append("conversations", batches, count).await;
@@ -129,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// A callback of so many bytes at a time, with what the module made of it.
+    /// A callback of this size and time, with the module's result.
     fn callback(bytes: usize, at: u64, read: Result<bool, CallbackFailure>) -> Conversation {
         Conversation {
             slot: Slot::of_provider("vendor").unwrap(),

@@ -15,18 +15,18 @@ use crate::Gateway;
 use crate::routing::RankRequest;
 use crate::routing_records::DecisionMade;
 
-/// A payment that was asked for.
+/// A created payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreateOutcome {
     Created(Payment),
-    /// It was asked for before, with the same data.
+    /// The payment of an earlier request with the same data.
     Replayed(Payment),
 }
 
-/// Why no payment was created. The edge maps each to HTTP.
+/// Reason why no payment was created. `server` maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The key was revoked meanwhile.
+    /// The key was revoked after the request was authenticated.
     #[error("the credential is missing, invalid, revoked or expired")]
     KeyRefused,
     #[error(
@@ -43,21 +43,23 @@ pub enum CreateError {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The reseller may not work for the merchant.
+    /// The reseller may not act for the merchant.
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
     #[error("currency: no usable exchange rate for {0}; ask the operator to set one")]
     NoRate(Currency),
     #[error("amount: is worth less than 0.01 USD")]
     TooSmall,
-    /// Over the merchant's limit.
+    /// Above the merchant's limit.
     #[error("amount: is over the limit for one payment")]
     OverLimit,
     #[error("return_url: must lie under a verified shop domain of the merchant")]
     UnverifiedReturnUrl,
+    #[error("expires_in: must be at most {most} seconds")]
+    LivesTooLong { most: u64 },
     #[error("payment_method: is not a payment method of this interface")]
     UnknownMethod,
-    /// A direct payment's method is not eligible now.
+    /// The method of a direct payment is not eligible now.
     #[error("payment_method: {0}")]
     NotEligible(&'static str),
     #[error(transparent)]
@@ -73,7 +75,7 @@ impl From<getrandom::Error> for CreateError {
 }
 
 impl CreateError {
-    /// For operators.
+    /// Explanation for operators.
     pub(crate) fn explanation(&self) -> String {
         match self {
             Self::NoRate(currency) => format!(
@@ -85,7 +87,7 @@ impl CreateError {
     }
 }
 
-/// Where debug lines are wanted: why no method takes a payment that was refused just now.
+/// Logs at debug level why a payment was refused before routing.
 fn tell_refused(merchant: &Merchant, environment: Environment, refused: &CreateError) {
     if matches!(
         refused,
@@ -103,8 +105,8 @@ fn tell_refused(merchant: &Merchant, environment: Environment, refused: &CreateE
 }
 
 impl Gateway {
-    /// Creates the payment, or finds the one that the same request made before. A replay re-checks
-    /// nothing that changes with time.
+    /// Creates the payment, or returns the one that the same request created earlier. A replay does not
+    /// repeat checks whose result changes with time.
     ///
     /// # Errors
     /// See [`CreateError`].
@@ -115,7 +117,7 @@ impl Gateway {
     ) -> Result<CreateOutcome, CreateError> {
         let unknown = request.method.is_some_and(|method| !self.knows(method));
         if let Some(before) = self.store().replay(request.clone()).await? {
-            // The module may be gone since; only of a new request its method has to be there.
+            // The module may have been removed since. Only a new request requires that its method exists.
             return match outcome(before) {
                 Err(CreateError::Differs { .. }) if unknown => Err(CreateError::UnknownMethod),
                 outcome => outcome,
@@ -125,7 +127,7 @@ impl Gateway {
             return Err(CreateError::UnknownMethod);
         }
         let merchant = self.cached_merchant(request.merchant).await?;
-        // The edge found the merchant a moment ago, and merchants are never removed.
+        // The merchant existed during authentication, and merchants are never removed.
         let merchant = merchant.ok_or(CreateError::KeyRefused)?;
         let (now, environment) = (self.now(), request.environment);
         let checked = self.checked(request, &merchant, now).await;
@@ -134,7 +136,7 @@ impl Gateway {
         let created = self.store().create(new, authority, now).await?;
         if let Created::New(payment) = &created {
             if let Some(decision) = decision {
-                self.record_decision(decision.of(Some(payment.id)));
+                self.record_decision(decision.for_payment(Some(payment.id)));
             }
             let environment = payment.environment.as_str();
             metrics::counter!("kassette_payments_created_total", "environment" => environment)
@@ -144,8 +146,7 @@ impl Gateway {
         outcome(created)
     }
 
-    /// Checks what can change with time, in the order that is decided: rate, domain, eligibility,
-    /// risk.
+    /// Checks that depend on time, in a fixed order: rate, smallest amount, domain, eligibility, limit.
     async fn checked(
         &self,
         request: Request,
@@ -164,6 +165,17 @@ impl Gateway {
         {
             return Err(CreateError::UnverifiedReturnUrl);
         }
+        let (life, lifetime) = (self.settings().payment_life, request.extras.lifetime);
+        if lifetime.is_asked && lifetime.duration() > life {
+            return Err(CreateError::LivesTooLong {
+                most: life.as_secs(),
+            });
+        }
+        let life = if lifetime.is_asked {
+            lifetime.duration()
+        } else {
+            life
+        };
         let ranked = self.eligible(&request, merchant, usd).await?;
         if merchant.policy.refuses(usd) {
             return Err(CreateError::OverLimit);
@@ -175,18 +187,20 @@ impl Gateway {
             rate: quote.rate,
             rate_table: quote.table(),
             token: crate::url_token()?,
-            expires_at: now.after(self.settings().payment_life),
+            expires_at: now.after(life),
             risk_review: merchant.policy.wants_review(usd),
+            fee_refundable: merchant.policy.platform_fee_refundable,
             decision,
             request,
         };
         Ok((new, made))
     }
 
-    /// An amount in US cents at the rate that a payment would be converted with now; none without an amount.
+    /// Converts an amount into US cents at the rate that a payment would use now. `None` without an amount.
     ///
     /// # Errors
-    /// [`CreateError::NoRate`], [`CreateError::TooSmall`] and [`CreateError::OverLimit`]: no method takes it.
+    /// [`CreateError::NoRate`], [`CreateError::TooSmall`] or [`CreateError::OverLimit`]: no method accepts
+    /// the payment.
     pub fn usd_now(
         &self,
         merchant: &Merchant,
@@ -205,7 +219,7 @@ impl Gateway {
         Ok(Some(usd))
     }
 
-    /// Whether a direct payment's method can be used now.
+    /// Checks whether the method of a direct payment can be used now. `None` for other payments.
     async fn eligible(
         &self,
         request: &Request,

@@ -1,9 +1,9 @@
-//! Keys, merchants, resellers, delegations and webhook endpoints as they were last read.
+//! Cache of keys, merchants, resellers, delegations and webhook endpoints.
 //!
-//! Every request shows a key, every attempt goes to an endpoint, and all of these rows change about
-//! never. So they are read once and remembered for as long as the store says that none of them has
-//! changed; with the change that is answered to an operator all of it is forgotten. A store that cannot
-//! tell is asked each time.
+//! Every request presents a key and every delivery needs an endpoint, but these rows hardly ever change. A
+//! cached row is valid while the store's directory version stays the same. Any change of these rows changes
+//! the version before the operator gets an answer, and invalidates the whole cache. If the store reports no
+//! version, every read goes to the store.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use quick_cache::sync::Cache;
 
 use crate::webhooks::Recipient;
 
-/// Most entries of each kind, at a few hundred bytes each.
+/// Maximum number of entries of each kind, at a few hundred bytes each.
 const CAPACITY: usize = 16_384;
 
 /// A key with its owner: a merchant or a reseller.
@@ -28,7 +28,7 @@ const CAPACITY: usize = 16_384;
 pub(crate) struct CachedKey<O> {
     pub(crate) key: Arc<ApiKey>,
     pub(crate) owner: Arc<O>,
-    /// When its use was last noted, milliseconds since the epoch; zero: never.
+    /// Time at which its use was last recorded, in milliseconds since the epoch. Zero means never.
     noted: AtomicU64,
 }
 
@@ -42,7 +42,8 @@ impl<O> CachedKey<O> {
         }
     }
 
-    /// Whether a use at this time is worth a note: none was made for `every` milliseconds.
+    /// Whether to record a use at this time: the last record is at least `every` milliseconds old. Returns
+    /// true to only one of several concurrent callers.
     pub(crate) fn is_worth_a_note(&self, now: Time, every: u64) -> bool {
         let now = now.as_millis();
         let noted = self.noted.load(Ordering::Relaxed);
@@ -66,14 +67,13 @@ pub(crate) struct DirectoryCache {
 }
 
 impl DirectoryCache {
-    /// A merchant's key, usable or not, with its merchant; none where there is no such key of a
-    /// merchant.
+    /// Returns a merchant's key, usable or not, with its merchant. `None` if no merchant has this key.
     pub(crate) async fn key(
         &self,
         store: &dyn Store,
         hash: TokenHash,
     ) -> Result<Option<Arc<CachedKey<Merchant>>>, Fault> {
-        // Asked first: whatever is read after it is at least as new.
+        // Read first: data that is read afterwards is at least as new as this version.
         let version = store.directory_version();
         if let Some(cached) = self.keys.get(&hash, version) {
             return Ok(Some(cached));
@@ -92,8 +92,7 @@ impl DirectoryCache {
         Ok(Some(cached))
     }
 
-    /// A reseller's key, usable or not, with its reseller; none where there is no such key of a
-    /// reseller.
+    /// Returns a reseller's key, usable or not, with its reseller. `None` if no reseller has this key.
     pub(crate) async fn reseller_key(
         &self,
         store: &dyn Store,
@@ -133,7 +132,7 @@ impl DirectoryCache {
         Ok(reseller)
     }
 
-    /// What a merchant has granted a reseller, revoked or not.
+    /// Returns a merchant's delegation to a reseller, revoked or not.
     pub(crate) async fn delegation(
         &self,
         store: &dyn Store,
@@ -152,7 +151,7 @@ impl DirectoryCache {
         Ok(delegation)
     }
 
-    /// An endpoint with its secrets, enabled or not.
+    /// Returns an endpoint with its secrets, enabled or not.
     pub(crate) async fn recipient(
         &self,
         store: &dyn Store,
@@ -187,7 +186,7 @@ impl DirectoryCache {
     }
 }
 
-/// Values by their keys, each with the version under which it was read.
+/// Values by key, each with the directory version at which it was read.
 #[derive(Debug)]
 struct VersionedCache<K, V>(Cache<K, (u64, Arc<V>)>);
 
@@ -198,14 +197,14 @@ impl<K: Hash + Eq, V> Default for VersionedCache<K, V> {
 }
 
 impl<K: Hash + Eq, V> VersionedCache<K, V> {
-    /// The value, where it was read under this version.
+    /// Returns the value if it was read at this version.
     fn get(&self, key: &K, version: Option<u64>) -> Option<Arc<V>> {
         let version = version?;
         let (read_at, value) = self.0.get(key)?;
         (read_at == version).then_some(value)
     }
 
-    /// Remembers a value that was read after the version had been asked for.
+    /// Stores a value that was read after the version.
     fn put(&self, key: K, version: Option<u64>, value: &Arc<V>) {
         if let Some(version) = version {
             self.0.insert(key, (version, Arc::clone(value)));

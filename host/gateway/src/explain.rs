@@ -1,7 +1,6 @@
-//! Why a method is offered, or is not.
+//! Explains why a method is offered or not.
 //!
-//! The same functions judge here as in a listing and in a start: what they leave out is named instead of being
-//! dropped.
+//! Uses the same functions as listings and starts. It reports what they only leave out.
 
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
@@ -23,22 +22,21 @@ pub struct MethodExplanation {
     pub is_offered: bool,
     /// A sentence for operators.
     pub reason: String,
-    /// The accounts of the environment, in order of their ids; none where the payment is refused whatever
-    /// its method.
+    /// Accounts of the environment, ordered by id. Empty if the payment is refused regardless of its method.
     pub accounts: Vec<AccountExplanation>,
 }
 
-/// Whether an account could take a payment, and why.
+/// Whether an account could process a payment, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountExplanation {
     pub id: AccountId,
     pub is_eligible: bool,
-    /// For operators: the module's own words where it was asked.
+    /// Explanation for operators: the module's own text if it was called.
     pub reason: String,
 }
 
 impl NotRoutable {
-    /// For operators.
+    /// Explanation for operators.
     fn explanation(self) -> String {
         match self {
             Self::Policy(disallowed) => disallowed.to_string(),
@@ -53,8 +51,8 @@ impl NotRoutable {
 }
 
 impl Gateway {
-    /// Says of each method whether a merchant's payment could use it now, and of each account of the
-    /// environment whether it could take the payment. Without an amount limits are not applied.
+    /// Reports for each method whether a merchant's payment could use it now, and for each account of the
+    /// environment whether it could process the payment. Limits are not applied without an amount.
     ///
     /// # Errors
     /// The store's.
@@ -98,7 +96,7 @@ impl Gateway {
         Ok(explanations)
     }
 
-    /// Where debug lines are wanted: why a method was refused just now.
+    /// Logs at debug level why a method was refused.
     pub(crate) async fn tell_why_not(&self, method: MethodId, question: &RankRequest<'_>) {
         if tracing::enabled!(tracing::Level::DEBUG)
             && let Ok(explanation) = self.explain_method(method, question).await
@@ -113,7 +111,7 @@ impl Gateway {
         }
     }
 
-    /// The amount in US cents, or why no method takes the payment.
+    /// Returns the amount in US cents, or the reason why no method accepts the payment.
     fn refused(
         &self,
         merchant: &Merchant,
@@ -121,7 +119,7 @@ impl Gateway {
         amount: Option<Minor>,
         currency: Currency,
     ) -> Result<Option<Minor>, String> {
-        if environment == Environment::Live && !merchant.live_approved {
+        if !merchant.may_use(environment) {
             return Err("the merchant is not approved for live payments".into());
         }
         let usd = self.usd_now(merchant, amount, currency);
@@ -137,7 +135,7 @@ impl Gateway {
         let eligible = self.eligible_accounts(&configured, &switches, question, None);
         let answer = match self.ranking_query(
             &eligible,
-            self.modules().method(method),
+            self.modules().method(method, question.environment),
             method,
             question,
             None,
@@ -184,7 +182,7 @@ impl Gateway {
     }
 }
 
-/// What a module's answer says of an account: why it is eligible, or why not.
+/// A module's verdict about an account: why it is eligible, or why not.
 fn verdict(answer: &RankAnswer, account: &AccountId) -> Result<String, String> {
     let Ok(verdicts) = answer else {
         return Err("it was not judged: the module refuses the method".into());

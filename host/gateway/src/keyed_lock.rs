@@ -1,6 +1,6 @@
-//! One lock per key within this process: the starts and captures of a payment wait for one another
-//! here instead of meeting each other in the store, and a second exchange of a connect code is refused.
-//! Between processes the store decides.
+//! One lock per key within this process. Starts and captures of a payment wait for each other here instead of
+//! conflicting in the store, and a second exchange of a connect code is refused. Between processes, the store
+//! decides.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,8 +10,7 @@ use kassette_domain::id::PaymentId;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-/// Locks without a holder are swept out when there are this many, and then at each
-/// doubling.
+/// Number of locks at which unused locks are removed; afterwards again at each doubling.
 const SWEEP_FROM: usize = 1024;
 
 /// The locks of all keys in use.
@@ -39,20 +38,20 @@ impl<K> Default for KeyedLock<K> {
 }
 
 impl<K: Hash + Eq> KeyedLock<K> {
-    /// Locks a key; callers get it in order of arrival.
+    /// Locks a key. Callers are served in order of arrival.
     pub(crate) async fn lock(&self, key: K) -> OwnedMutexGuard<()> {
-        let lock = self.locks.lock().of(key);
+        let lock = self.locks.lock().lock_of(key);
         lock.lock_owned().await
     }
 
-    /// Locks a key that is free; none where it is locked.
+    /// Locks a key if it is free. `None` if it is locked.
     pub(crate) fn try_lock(&self, key: K) -> Option<OwnedMutexGuard<()>> {
-        self.locks.lock().of(key).try_lock_owned().ok()
+        self.locks.lock().lock_of(key).try_lock_owned().ok()
     }
 }
 
 impl<K: Hash + Eq> Locks<K> {
-    fn of(&mut self, key: K) -> Arc<tokio::sync::Mutex<()>> {
+    fn lock_of(&mut self, key: K) -> Arc<tokio::sync::Mutex<()>> {
         if let Some(lock) = self.of.get(&key).and_then(Weak::upgrade) {
             return lock;
         }

@@ -1,31 +1,31 @@
 //! The use cases of a payment: create, list methods, start, read callbacks, capture, close, expire.
 //!
-//! The gateway sequences; it holds no rule about money (those are the domain's) and knows no HTTP
-//! server. Each use case answers with a type of its own whose errors the edge maps to HTTP.
+//! The gateway puts calls and store operations in order. It contains no rule about money (the domain does)
+//! and knows no HTTP server. Each use case has its own result and error types, which `server` maps to HTTP.
 //!
-//! | file | holds |
+//! | module | contents |
 //! |---|---|
-//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `operator_acts`, `refunds`, `connect` | a use case each |
-//! | `reseller` | what a reseller does for merchants, and how they let it |
-//! | `rates` | tables of exchange rates, whatever their source |
-//! | `routing`, `routing_records` | candidates, what a method's module says of them, and the log of that |
-//! | `conversations` | calls of provider modules, on their way into the same log |
-//! | `trials` | versions that are tried beside the active one: shadow, canary |
-//! | `replay` | another version, setting or policy, asked what the log holds |
-//! | `vendor` | calls to a provider's module, measured and bounded |
-//! | `apply` | reports: the one way from a vendor's answer into the store |
-//! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
-//! | `directory_cache` | keys, merchants, resellers, delegations and endpoints, between requests |
-//! | `nonces` | each signed request once |
-//! | `configured`, `settings`, `configure` | accounts as configured, and as calls need them |
+//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `operator_acts`, `refunds`, `connect` | one use case each |
+//! | `reseller` | requests that a reseller makes for merchants, and the merchants' consent |
+//! | `rates` | tables of exchange rates from all sources |
+//! | `routing`, `routing_records` | candidates, the verdicts of a method's module about them, and the routing log |
+//! | `conversations` | calls to provider modules, recorded in the routing log |
+//! | `trials` | versions on trial next to the active one: shadow, canary |
+//! | `replay` | repeats recorded decisions with another version, setting or policy |
+//! | `vendor` | calls to a provider module, with metrics and time limits |
+//! | `apply` | applies reports: the only path from a provider's answer into the store |
+//! | `modules`, `wasm` | the interface to the modules, and its implementation over the runtime |
+//! | `directory_cache` | cache of keys, merchants, resellers, delegations and endpoints |
+//! | `nonces` | accepts each signed request only once |
+//! | `configured`, `settings`, `configure` | accounts as configured, and in the form that calls need |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
-//! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, what is due and is done, and what runs by itself |
-//! | `permits` | how many calls to vendors run at once |
-//! | `alerts` | messages to the operators' own service |
-//! | `watch`, `review_index` | what operators see: counts, gauges and lines of the log; payments that wait for a person |
+//! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, due actions, background tasks |
+//! | `permits` | limits on concurrent calls to providers |
+//! | `alerts` | messages to the operators' alert service |
+//! | `watch`, `review_index` | metrics and log lines for operators; index of payments in review |
 //!
-//! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
-//! caller who hangs up does not end, and shutting down waits for it.
+//! Work that has started to call a provider always runs to its end: it runs in a separate task that continues
+//! when the caller hangs up, and shutdown waits for it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -44,6 +44,7 @@ mod directory_cache;
 pub mod explain;
 pub mod health;
 mod keyed_lock;
+pub mod ledger;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
@@ -69,7 +70,7 @@ mod watch;
 pub mod webhooks;
 pub mod workers;
 
-/// How much at once, as operators are told.
+/// Limits, for the documentation and messages for operators.
 pub mod limits {
     pub use crate::conversations::{
         MOST as CONVERSATION_BYTES, UNPROVED_MOST as UNPROVED_CONVERSATION_BYTES,
@@ -83,7 +84,8 @@ pub mod limits {
         MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS,
     };
 
-    /// Lines of the log a second that tell of starts, of questions and of deliveries, each.
+    /// Maximum number of log lines per second about starts, failed queries, refunds and failed deliveries,
+    /// for each of these kinds.
     pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
 }
 
@@ -106,6 +108,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::callback::UnknownCaptures;
 use crate::clock::Clock;
 use crate::configure::Switches;
 use crate::configured::Configured;
@@ -129,7 +132,7 @@ use crate::watch::LastGauges;
 use crate::webhooks::Deliverer;
 use crate::workers::Alarm;
 
-/// Everything that a use case needs; cheap to clone.
+/// Shared state of all use cases. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway {
     inner: Arc<Inner>,
@@ -138,27 +141,26 @@ pub struct Gateway {
 struct Inner {
     store: Arc<dyn Store>,
     modules: Arc<dyn Modules>,
-    /// The runtime behind `modules`; none where another port stands there.
+    /// The runtime behind `modules`. `None` if another implementation is used, as in tests.
     runtime: Option<Arc<Runtime>>,
     clock: Arc<dyn Clock>,
     configured: ArcSwap<Configured>,
-    /// Exchange rates of sources.
     rates: ArcSwap<RateTables>,
-    /// One change of settings at a time.
+    /// Held during a change of settings, so that only one runs at a time.
     configuring: tokio::sync::Mutex<()>,
-    /// Accounts that operators switched, as they were last read.
+    /// Accounts that operators have switched off, from the last read.
     switches: ArcSwap<Switches>,
-    /// Keys and their owners as they were last read.
     directory: DirectoryCache,
     /// Keys used since the last write.
     seen: auth::UsedKeys,
     measured: Measured,
+    unknown_captures: Mutex<UnknownCaptures>,
     reviews: Reviews,
     shown: LastGauges,
     payment_locks: KeyedLock,
     permits: ProviderPermits,
     unproved_notices: UnprovedNotices,
-    /// Bounded by the accounts of the configuration.
+    /// Bounded by the number of configured accounts.
     refused_callbacks: Mutex<HashMap<(AccountId, &'static str), Sampled>>,
     lines: Lines,
     query_throttle: Mutex<QueryThrottle>,
@@ -168,32 +170,32 @@ struct Inner {
     routing_records: RoutingRecords,
     conversations: Conversations,
     trials: LocalTrials,
-    /// One replay at a time.
+    /// Allows one replay at a time.
     replays: Arc<Semaphore>,
-    /// No replay goes on.
+    /// Cancelled when replays must end.
     end_replays: CancellationToken,
     deliverer: Deliverer,
     connecting: Connecting,
-    /// Work that is carried to its end.
+    /// Tasks that shutdown waits for.
     tasks: TaskTracker,
 }
 
-/// Lines of the log that callers can cause, each kind so many a second.
+/// Limits for log lines that callers can cause: a maximum per second for each kind.
 #[derive(Debug)]
 struct Lines {
-    /// Notices that the store did not take.
+    /// Notices that the store could not record.
     not_stored: Sampled,
     /// Notices about attempts of another account.
     foreign: Sampled,
-    /// What vendors answered to starts.
+    /// Providers' answers to starts.
     starts: Sampled,
     /// Starts for which no account is left.
     barred: Sampled,
-    /// Questions that a vendor did not answer.
+    /// Queries that a provider did not answer.
     queries: Sampled,
-    /// Refunds that were sent or asked about.
+    /// Refund requests and refund queries.
     refunds: Sampled,
-    /// Attempts to deliver an event that failed.
+    /// Failed attempts to deliver an event.
     deliveries: Sampled,
 }
 
@@ -212,7 +214,8 @@ impl Default for Lines {
 }
 
 impl Gateway {
-    /// A gateway over a store and the runtime's modules. [`Gateway::warm_up`] it before it serves.
+    /// Creates a gateway over a store and the runtime's modules. Call [`Gateway::warm_up`] before it serves
+    /// requests.
     pub fn new(
         store: Arc<dyn Store>,
         runtime: Arc<Runtime>,
@@ -221,10 +224,11 @@ impl Gateway {
     ) -> Self {
         let modules = Arc::new(WasmModules::new(Arc::clone(&runtime)));
         let client = Client::new(settings.webhooks.guard());
+        let client = client.through(settings.webhooks.proxy.clone());
         Self::over(store, modules, Some(runtime), clock, settings, client)
     }
 
-    /// A gateway over modules of any kind.
+    /// Creates a gateway over any implementation of [`Modules`].
     pub fn with_modules(
         store: Arc<dyn Store>,
         modules: Arc<dyn Modules>,
@@ -235,8 +239,8 @@ impl Gateway {
         Self::delivering_through(store, modules, clock, settings, client)
     }
 
-    /// A gateway over modules of any kind, whose events and questions to shops go out through a
-    /// client of its own: on another network, or with other authorities.
+    /// Creates a gateway over any implementation of [`Modules`]. Its events and its requests to shops use the
+    /// given client, for example on another network or with other certificate authorities.
     pub fn delivering_through(
         store: Arc<dyn Store>,
         modules: Arc<dyn Modules>,
@@ -271,6 +275,7 @@ impl Gateway {
             directory: DirectoryCache::default(),
             seen: auth::UsedKeys::default(),
             measured: Measured::default(),
+            unknown_captures: Mutex::default(),
             reviews: Reviews::default(),
             shown: LastGauges::default(),
             payment_locks: KeyedLock::default(),
@@ -298,38 +303,39 @@ impl Gateway {
         Self { inner }
     }
 
-    /// The store, for reads and directory changes that are no use case of their own.
+    /// The store, for reads and directory changes that have no use case.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// The WebAssembly runtime; none where the gateway stands over other modules.
+    /// The WebAssembly runtime. `None` if the gateway uses another implementation of [`Modules`].
     pub fn runtime(&self) -> Option<&Arc<Runtime>> {
         self.inner.runtime.as_ref()
     }
 
+    /// The modules of methods and providers.
     pub fn modules(&self) -> &Arc<dyn Modules> {
         &self.inner.modules
     }
 
+    /// The injected clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }
 
-    /// The settings of now; a request takes them once.
+    /// The current settings. A request reads them once, so that it sees one version.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.inner.configured.load().settings)
     }
 
-    /// Waits for everything that has begun to speak to a vendor; each call is bounded by the
-    /// provider's deadline. Nothing new must be asked of the gateway any more.
+    /// Waits for all work that has started to call a provider. The provider deadline bounds each call. The
+    /// caller must not start anything new on this gateway.
     pub async fn finish(&self) {
         self.inner.reconciler.stopping.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
 
-    /// A merchant, as every request needs it.
     async fn cached_merchant(&self, id: MerchantId) -> Result<Option<Arc<Merchant>>, Fault> {
         self.inner
             .directory
@@ -345,8 +351,8 @@ impl Gateway {
         self.inner.configured.load_full()
     }
 
-    /// Does a step of the machine, counts what it applied, and wakes the worker where something is
-    /// due sooner than it sleeps.
+    /// Executes a step of the state machine, counts the changes in metrics, and wakes the worker if something
+    /// is now due earlier.
     async fn step(
         &self,
         about: About,
@@ -372,25 +378,24 @@ impl Gateway {
         Ok(stepped)
     }
 
-    /// Carries work to its end even where the caller goes away.
+    /// Runs `work` in a separate task, which continues if the caller goes away.
     async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Fault> {
         let task = self.inner.tasks.spawn(work);
-        // It panicked, or the process is ending: what became of it stands in the store.
+        // The task panicked, or the process is ending: the store has the outcome so far.
         task.await.map_err(|_| Fault::Stopping)
     }
 }
 
-/// Random bytes from the operating system.
 fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A token for a URL: 32 bytes of the operating system's randomness, 43 characters of base64url.
+/// Returns a random token for a URL: 32 bytes from the operating system, as 43 characters of base64url.
 fn url_token() -> Result<kassette_domain::secret::Secret, getrandom::Error> {
     use base64::Engine as _;
     let bytes = random::<32>()?;

@@ -1,4 +1,4 @@
-//! Which methods are eligible now, through whom, in which order.
+//! Which methods are eligible now, with their eligible accounts in order.
 
 use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use futures_util::future::{join_all, maybe_done};
 use kassette_domain::id::{AccountId, PaymentId};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::{Purpose, Status};
 use kassette_domain::routing::MethodDescription;
@@ -18,14 +19,14 @@ use crate::routing::{RankResult, Ranking};
 use crate::routing_records::DecisionMade;
 use crate::settings::Settings;
 
-/// Payments of one page of those that are looked through.
+/// Number of payments read per page.
 const PAGE: usize = 100;
 
 /// A method with at least one eligible account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub method: MethodId,
-    /// What its module says of itself.
+    /// The module's description of itself.
     pub description: Arc<MethodDescription>,
     /// Eligible accounts, best first.
     pub providers: Vec<OfferedProvider>,
@@ -38,30 +39,31 @@ pub struct OfferedProvider {
     pub name: String,
     /// A note for the payer.
     pub verification_note: Option<String>,
-    /// A link beside it.
     pub verification_url: Option<String>,
 }
 
 impl Gateway {
-    /// Whether payments may name the method: the specification does, or there is a module for it.
+    /// Whether payments may name the method: it is in the specification, or has a module.
     pub fn knows(&self, method: MethodId) -> bool {
         method.is_specified() || self.modules().methods().contains(&method)
     }
 
-    /// What the method's module says of itself; none where none serves.
+    /// Description of the method's module, from live or else from test. `None` if no module serves the
+    /// method.
     pub fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
-        let module = self.modules().method(method)?;
+        let module = self.modules().method(method, Environment::Live);
+        let module = module.or_else(|| self.modules().method(method, Environment::Test))?;
         Some(Arc::clone(module.description()))
     }
 
-    /// A payment that waits for its payer by a method; none where there is none.
+    /// Finds a pending payment that uses the method. `None` if there is none.
     ///
     /// # Errors
     /// The store's.
     pub async fn payment_under_way(&self, method: MethodId) -> Result<Option<PaymentId>, Fault> {
         let filter = PaymentFilter {
             status: Some(Status::Pending),
-            // Those from before are over.
+            // Older payments have expired.
             since: Some(self.now().before(self.settings().payment_life)),
             ..PaymentFilter::default()
         };
@@ -81,13 +83,13 @@ impl Gateway {
                 return Ok(None);
             }
             cursor = page.next;
-            // Reading the store waits for nothing: others have their turn between two pages.
+            // The store may return without waiting, so let other tasks run between two pages.
             tokio::task::yield_now().await;
         }
     }
 
-    /// The eligible methods, each with its eligible accounts, in the order of the specification, then
-    /// those that it does not name. A method whose module is missing, fails, or is late is omitted.
+    /// Returns the eligible methods, each with its eligible accounts: first those of the specification, in
+    /// its order, then all others. Omits a method whose module is missing, fails, or misses the deadline.
     ///
     /// # Errors
     /// The store's.
@@ -113,7 +115,7 @@ impl Gateway {
         let mut offers: Vec<Option<Offer>> = methods.iter().map(|_| None).collect();
         let mut slow = Vec::new();
         for (method, place) in methods.into_iter().zip(&mut offers) {
-            let module = self.modules().method(method);
+            let module = self.modules().method(method, question.environment);
             let Ok(query) = self.ranking_query(&eligible, module, method, &question, None) else {
                 continue;
             };
@@ -125,7 +127,7 @@ impl Gateway {
                 Err(query) => query,
             };
             let mut ranking = Box::pin(maybe_done(timeout_at(deadline, query.wait())));
-            // It begins now, beside the methods that follow.
+            // Starts now, concurrently with the methods that follow.
             poll_fn(|context| Poll::Ready(ranking.as_mut().poll(context).is_ready())).await;
             slow.push((method, place, ranking));
         }

@@ -1,6 +1,6 @@
-//! The port to the modules: what the use cases need of them, and no word of WebAssembly.
+//! Interface between the use cases and the modules, independent of WebAssembly.
 //!
-//! [`crate::wasm`] puts the runtime behind it; tests put scripted modules there.
+//! [`crate::wasm`] implements it with the runtime; tests implement it with scripted modules.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -14,33 +14,38 @@ use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
     AccountFacts, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given,
     PaidFacts, ProviderDescription, QueryFailure, QueryPurpose, RefundFailure, RefundOrder,
-    RefundTerms, Report, StartFailure, Started,
+    RefundQuery, RefundTerms, Report, StartFailure, Started,
 };
 use kassette_domain::routing::{Context, MethodDescription, RankAnswer};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
-use kassette_runtime::{CallError, Recorder};
+use kassette_runtime::{CallError, Contact, Recorder};
 use tokio::time::Instant;
 
-/// A call to a module under way. Dropping it ends it; what it has sent stays sent.
+/// A running call to a module. Dropping it ends the call; requests already sent stay sent.
 pub type Calling<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Every module that serves.
+/// All modules of the gateway.
 pub trait Modules: Send + Sync + 'static {
-    /// The active version of a method's module; none where none serves.
-    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>>;
-    /// Methods for which there is a module, whether it serves or not, in the order of lists.
+    /// Active version of a method's module in an environment. `None` if no version serves there.
+    fn method(&self, method: MethodId, environment: Environment) -> Option<Arc<dyn Method>>;
+    /// Methods with a module, whether it serves or not, in the order of listings.
     fn methods(&self) -> Vec<MethodId>;
-    /// The active version of a provider's module.
-    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>>;
-    /// A certain version of a provider's module, as long as it is kept.
+    /// Active version of a provider module in an environment. `None` if no version serves there.
+    fn provider(&self, module: &str, environment: Environment) -> Option<Arc<dyn Provider>>;
+    /// A specific version of a provider module. `None` if it is no longer stored.
     fn provider_version(&self, slot: &Slot, digest: &Digest) -> Option<Arc<dyn Provider>>;
-    /// The version that served well before the active one, as long as it is kept.
-    fn previous_provider(&self, module: &str) -> Option<Arc<dyn Provider>>;
-    /// Whether an operator has switched a slot off: its modules go on for what is under way, and nothing new
-    /// is routed to it.
+    /// The version that served well before the active one. `None` if there is none, or it is no longer
+    /// stored.
+    fn previous_provider(
+        &self,
+        module: &str,
+        environment: Environment,
+    ) -> Option<Arc<dyn Provider>>;
+    /// Whether an operator has disabled a slot. Its modules still serve existing attempts, but nothing new is
+    /// routed to them.
     fn is_disabled(&self, slot: &Slot) -> bool;
-    /// Whether any version is on trial: most gateways have none, and each request asks.
+    /// Whether any version is on trial. Every request calls this, and most gateways have no trials.
     fn has_trials(&self) -> bool {
         false
     }
@@ -48,45 +53,46 @@ pub trait Modules: Send + Sync + 'static {
     fn method_on_trial(&self, _: MethodId) -> Option<OnTrial<dyn Method>> {
         None
     }
-    /// The same of a provider's.
+    /// The version of a provider module that is on trial.
     fn provider_on_trial(&self, _: &Slot) -> Option<OnTrial<dyn Provider>> {
         None
     }
-    /// An account's credentials changed: forget what was obtained with them.
+    /// Removes the tokens obtained with an account's credentials, because these have changed.
     fn forget_tokens(&self, account: &AccountId);
 }
 
 /// A version on trial.
 pub struct OnTrial<M: ?Sized> {
-    /// How it is tried.
+    /// Parameters of the trial.
     pub candidate: Arc<Candidate>,
     pub module: Arc<M>,
 }
 
 /// A version of a method's module.
 pub trait Method: Send + Sync {
+    /// The slot that it is installed in.
     fn slot(&self) -> &Slot;
-    /// Its file.
+    /// Digest of its file.
     fn digest(&self) -> Digest;
-    /// What it says it is.
+    /// The module's description of itself.
     fn description(&self) -> &Arc<MethodDescription>;
-    /// Has it judge the operator's settings together; the inner error is its sentence for the operator.
+    /// Checks the operator's settings together. The inner error is the module's sentence for the operator.
     fn check_settings(
         &self,
         settings: &[(String, String)],
     ) -> Result<Result<(), String>, CallError>;
-    /// What the module answers, where no caller has to wait for that: it is remembered, or the
-    /// module's class is one that is called on the caller's thread.
+    /// Returns the module's answer if that takes no waiting: it is cached, or the module's class runs on the
+    /// caller's thread. `None` otherwise.
     fn at_once(&self, context: &Context) -> Option<Result<Arc<RankAnswer>, CallError>>;
-    /// Judges the candidates, where [`Method::at_once`] has no answer; the host's hard rules have been
-    /// checked.
+    /// Judges the candidates when [`Method::at_once`] has no answer. The host has already applied its own
+    /// hard rules.
     fn rank<'a>(
         self: Arc<Self>,
         context: &'a Context,
     ) -> Calling<'a, Result<Arc<RankAnswer>, CallError>>;
 }
 
-/// What a method's module says, whether at once or not.
+/// Returns the answer of a method's module, immediately if possible.
 ///
 /// # Errors
 /// As [`Method::rank`].
@@ -100,103 +106,107 @@ pub async fn answer(
     }
 }
 
-/// A version of a provider's module.
+/// A version of a provider module.
 pub trait Provider: Send + Sync {
+    /// The slot that it is installed in.
     fn slot(&self) -> &Slot;
-    /// Its file.
+    /// Digest of its file.
     fn digest(&self) -> Digest;
-    /// What it says it is.
+    /// The module's description of itself.
     fn description(&self) -> &ProviderDescription;
-    /// Has it judge an account's settings together; the inner error is its sentence for the operator.
+    /// Checks an account's settings together. The inner error is the module's sentence for the operator.
     fn check_settings(
         &self,
         environment: Environment,
         settings: &[(String, String)],
     ) -> Result<Result<(), String>, CallError>;
-    /// Creates the payment at the vendor; repeatable with the same attempt. A module that failed is
-    /// `Unavailable` where nothing that could change anything left this host, else `Uncertain`.
+    /// Creates the payment at the provider; may be repeated with the same attempt. A failed module is
+    /// `Unavailable` if no request that could change anything left this host, otherwise `Uncertain`.
     fn start<'a>(
         &'a self,
         access: &'a Access,
         attempt: &'a AttemptFacts,
     ) -> Calling<'a, Result<Started, StartFailure>>;
-    /// Verifies and reads what arrived at the account's callback address.
+    /// Verifies and reads a request to the account's callback address.
     fn callback<'a>(
         &'a self,
         access: &'a Access,
         incoming: &'a CallbackRequest,
     ) -> Calling<'a, Result<Result<CallbackReply, CallbackFailure>, CallError>>;
-    /// Asks the vendor where a payment stands.
+    /// Queries the provider about an attempt.
     fn query<'a>(
         &'a self,
         access: &'a Access,
-        question: &'a VendorQuery,
+        question: &'a ProviderQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>>;
-    /// What can be given back at the account; a method that is not named cannot. Empty for a module without
-    /// the interface `refunds`.
+    /// Returns what can be refunded at the account. A method without terms cannot be refunded. Empty for a
+    /// module without the interface `refunds`.
     fn refund_terms<'a>(
         &'a self,
         access: &'a Access,
     ) -> Calling<'a, Result<Vec<RefundTerms>, CallError>>;
-    /// Gives money back; repeatable with the same order. A module that failed is `Unavailable` where nothing
-    /// that could change anything left this host, else `Uncertain`.
+    /// Refunds money; may be repeated with the same order. A failed module is `Unavailable` if no request
+    /// that could change anything left this host, otherwise `Uncertain`.
     fn refund<'a>(
         &'a self,
         access: &'a Access,
         paid: &'a PaidFacts,
         order: &'a RefundOrder,
     ) -> Calling<'a, Result<Given, RefundFailure>>;
-    /// Asks the vendor what became of a refund.
+    /// Queries the provider about a refund, after the action that `purpose` names.
     fn query_refund<'a>(
         &'a self,
         access: &'a Access,
         paid: &'a PaidFacts,
         order: &'a RefundOrder,
+        purpose: RefundQuery,
     ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>>;
-    /// Whether the vendor can be reached with the account.
+    /// Checks whether the provider can be reached with the account.
     fn health<'a>(&'a self, access: &'a Access) -> Calling<'a, Result<Condition, CallError>>;
 }
 
-/// A question about an attempt.
+/// A query about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VendorQuery {
+pub struct ProviderQuery {
     pub attempt: AttemptFacts,
-    /// The vendor's id for it, where one is known.
+    /// The provider's id of the attempt, if known.
     pub reference: Option<String>,
-    /// What the query is for.
     pub purpose: QueryPurpose,
-    /// The raw query with which the payer last came back. A hint, which proves nothing.
+    /// The raw URL query with which the payer last returned. A hint that proves nothing.
     pub returned: Option<Secret>,
 }
 
-/// What a provider's module may use in one call.
+/// Data and permissions of a provider module in one call.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// What the module is told of the account.
+    /// Facts about the account that the module receives.
     pub account: AccountFacts,
-    /// Hosts that its requests may go to.
+    /// Hosts that the module may send requests to.
     pub hosts: Vec<HostPattern>,
     /// Hosts that a payer may be sent to.
     pub redirect_hosts: Vec<HostPattern>,
-    /// Secrets that it may name.
+    /// Secrets that the module may use.
     pub secrets: Vec<AccessSecret>,
-    /// A simulated account of `dev`: loopback over plain http is allowed.
+    /// A simulated account of `dev`: loopback over plain HTTP is allowed.
     pub plain_loopback: bool,
-    /// Where the call reads a callback from an address that has proved none lately: that address.
+    /// Address of the sender if the call reads a callback from an address without a recent verified callback.
     pub stranger: Option<IpAddr>,
-    /// After this moment nothing is sent, because another task may have the attempt; none: no limit.
+    /// No request is sent after this time, because another task may then hold the attempt. `None` means no
+    /// limit.
     pub not_after: Option<Instant>,
-    /// Who is told of the call, where it is recorded.
+    /// Observations of the host about the provider during the call.
+    pub contact: Contact,
+    /// Receiver of the call's record, if it is recorded.
     pub recorder: Option<Recorder>,
 }
 
 /// A secret of an account, ready for use.
 #[derive(Clone, Debug)]
 pub struct AccessSecret {
-    /// Name under which the module knows it.
+    /// Name by which the module refers to it.
     pub name: String,
-    /// The value, and before it was rotated the old one.
+    /// The value, followed by the previous one during a rotation.
     pub values: Vec<Secret>,
-    /// Hosts that may see it.
+    /// Hosts that the secret may be sent to.
     pub hosts: Vec<HostPattern>,
 }

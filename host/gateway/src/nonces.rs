@@ -9,29 +9,28 @@ use kassette_store::{Fault, Reservation, Reserved};
 
 use crate::Gateway;
 
-/// Keys whose full rate a reseller's nonces have room for: two, and their successors while they are
-/// rotated.
+/// Number of keys whose full rate fits into a reseller's nonces: two, and their successors during a rotation.
 const KEYS: usize = 4;
 
-/// Why a nonce is not this request's.
+/// Reason why a nonce was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum NonceError {
-    /// Another request has it.
+    /// Another request has used it.
     #[error("the nonce was used before: send a new one, and keep the client_ref")]
     Used,
-    /// The reseller has as many taken as it may.
+    /// The reseller has the maximum number of nonces in use.
     #[error("too many signed requests within ten minutes; try again later")]
     TooMany {
-        /// When the next becomes free, at the soonest.
+        /// Earliest time at which a nonce becomes free.
         retry_after: Duration,
     },
     #[error(transparent)]
     Store(#[from] Fault),
 }
 
-/// Most nonces that a reseller may have taken at once: as many as [`KEYS`] keys can use within a
-/// nonce's life at their limit. With the default of 50 a second and bursts of 100 that is 120,600, some
-/// 3 MB of rows and 7 MB of memory. Keys beyond that share it.
+/// Maximum number of nonces that a reseller may have in use: as many as [`KEYS`] keys can use within a
+/// nonce's life at their rate limit. With the default of 50 per second and bursts of 100 this is 120,600,
+/// about 3 MB of rows and 7 MB of memory. Further keys share this number.
 fn at_most(limit: RateLimit) -> usize {
     let life = usize::try_from(NONCE_LIFE.as_secs()).unwrap_or(usize::MAX);
     let of_a_key = (limit.per_second as usize)
@@ -41,8 +40,8 @@ fn at_most(limit: RateLimit) -> usize {
 }
 
 impl Gateway {
-    /// Takes a nonce for one request, whose signature has proved right. It is taken even where the
-    /// request fails afterwards, and across restarts.
+    /// Reserves a nonce for one request whose signature was verified. It stays reserved if the request fails
+    /// afterwards, and across restarts.
     ///
     /// # Errors
     /// See [`NonceError`].

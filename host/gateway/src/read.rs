@@ -1,4 +1,4 @@
-//! Reading a payment: only as its own merchant, in its own environment.
+//! Reading a payment: only for its own merchant, in its own environment.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use kassette_store::{Fault, History};
 use crate::Gateway;
 
 impl Gateway {
-    /// A payment of a merchant in an environment; none where it is another merchant's.
+    /// Returns a payment of a merchant in an environment. `None` if it does not exist or belongs to another
+    /// merchant or environment.
     ///
     /// # Errors
     /// The store's.
@@ -24,7 +25,7 @@ impl Gateway {
         Ok(payment.filter(|found| found.merchant == merchant && found.environment == environment))
     }
 
-    /// The same with everything that happened to it.
+    /// Returns the same payment with its full history.
     ///
     /// # Errors
     /// The store's.

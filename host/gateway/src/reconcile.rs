@@ -1,9 +1,9 @@
-//! The reconciler: payments whose due actions run now, each once at a time; what each action does; and how
-//! often attempts are asked about.
+//! The reconciler: runs the due actions of payments, one task per payment at a time, and limits how often
+//! attempts are queried.
 
 use std::collections::HashMap;
 
-use kassette_domain::attempt::AttemptState;
+use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{Act, ClaimPurpose, NextAction, PaymentAggregate, Step, Via};
@@ -17,47 +17,52 @@ use tokio_util::sync::CancellationToken;
 use crate::Gateway;
 use crate::apply::{AttemptClaim, QUERY_EVERY};
 
-/// Live payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
+/// Maximum number of live payments reconciled at the same time. Each may wait seconds for a provider and
+/// holds a few kilobytes.
 pub const RECONCILED_AT_ONCE: usize = 64;
-/// Test payments reconciled at once, beside the live ones.
+/// Maximum number of test payments reconciled at the same time, in addition to the live ones.
 pub const IN_TEST_AT_ONCE: usize = 16;
-/// Live payments that wait to be reconciled; beyond it the worker finds them in the store.
+/// Maximum number of payments in the reconciler, waiting ones included. The worker finds further ones in the
+/// store.
 pub const WAITING_MOST: usize = 10_000;
-/// Test payments that are reconciled or wait to be: all that fall due at once after an outage, in most shops.
+/// Maximum number of test payments that are reconciled or wait for it. Enough for all that fall due together
+/// after an outage, in most shops.
 pub const IN_TEST_MOST: usize = 4_096;
-/// Looks that notices cause one right after the other: a vendor sends a handful of them for a payment.
+/// Number of queries in a row that notices may cause, because a provider sends a handful of notices per
+/// payment.
 const LOOKS_IN_A_ROW: u8 = 5;
-/// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and
-/// room for callbacks in between. What is left stays due.
+/// Maximum number of actions in one run for one payment: a capture, closing the remaining attempts, a last
+/// query, expiry, and some for callbacks in between. Remaining actions stay due.
 const ACTIONS_MOST: usize = 8;
-/// Attempts remembered before those whose time has passed are swept out.
+/// Number of attempts in memory at which those without a recent query are removed.
 const SWEEP_FROM: usize = 4096;
 
-/// Payments that are being reconciled.
 #[derive(Debug)]
 pub(crate) struct Reconciler {
     running: Mutex<Running>,
     live: Semaphore,
     test: Semaphore,
     ended: Notify,
-    /// From then on what waits is left to the store, which has it due: another node or the next start finds it.
+    /// Once cancelled, waiting payments are left to the store, where they are due: another node or the next
+    /// start finds them.
     pub(crate) stopping: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct Running {
     of: HashMap<PaymentId, Run>,
-    /// Those of them that are known to be test payments.
+    /// Number of payments in `of` that are known to be test payments.
     in_test: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    /// It counts among the test payments.
+    /// Whether it counts among the test payments.
     in_test: bool,
-    /// Something happened meanwhile: look once more.
+    /// Something changed during the run, so run again.
     again: bool,
-    /// Until when the worker has claimed it in the store, where it has: it is released at the end.
+    /// End of the worker's claim in the store. `None` without one. The claim is released at the end of the
+    /// run.
     claimed_until: Option<Time>,
 }
 
@@ -74,14 +79,14 @@ impl Default for Reconciler {
 }
 
 impl Reconciler {
-    /// How many more the worker may claim. Test payments take none of it: their number is bounded apart.
+    /// Number of payments that the worker may claim now. Test payments do not reduce it, because they have
+    /// their own limit.
     pub(crate) fn room(&self) -> usize {
         let running = self.running.lock();
         let others = running.of.len().saturating_sub(running.in_test);
         RECONCILED_AT_ONCE.saturating_sub(others)
     }
 
-    /// Resolves when nothing is being reconciled.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -92,7 +97,6 @@ impl Reconciler {
         }
     }
 
-    /// Resolves when there is room for more.
     pub(crate) async fn has_room(&self) {
         loop {
             let ended = self.ended.notified();
@@ -103,7 +107,8 @@ impl Reconciler {
         }
     }
 
-    /// False where it is being reconciled already, which then looks once more, or where too many wait.
+    /// Adds a payment. False if it is already being reconciled, in which case that run repeats, or if too
+    /// many payments wait.
     fn begin(&self, payment: PaymentId, claimed_until: Option<Time>) -> bool {
         let mut running = self.running.lock();
         if let Some(run) = running.of.get_mut(&payment) {
@@ -129,9 +134,9 @@ impl Reconciler {
         }
     }
 
-    /// Waits until the payment may be reconciled; none where too many test payments are or wait to be, or the gateway
-    /// stops.
-    /// The store finds it again when its claim has run out, so that live ones behind it are claimed.
+    /// Waits until the payment may be reconciled. `None` if too many test payments are reconciled or waiting,
+    /// or if the gateway is stopping. The payment is then due again when its claim ends, so that live payments
+    /// behind it are claimed.
     async fn permit(
         &self,
         payment: PaymentId,
@@ -156,7 +161,7 @@ impl Reconciler {
         }
     }
 
-    /// Whether to look once more; otherwise whether to release the claim in the store.
+    /// What a task does after a run: repeat it, release the claim in the store, or end.
     fn next_step(&self, payment: PaymentId) -> Next {
         let mut running = self.running.lock();
         if let Some(run) = running.of.get_mut(&payment) {
@@ -180,15 +185,14 @@ impl Running {
     }
 }
 
-/// What follows on a run.
 enum Next {
     Again,
-    /// The claim in the store that holds until then.
+    /// Release the claim in the store that lasts until this time.
     Release(Time),
     Over,
 }
 
-/// Takes the payment off the list even where its task fails.
+/// Removes the payment from the reconciler even if its task panics.
 struct RunGuard {
     gateway: Gateway,
     payment: PaymentId,
@@ -196,7 +200,8 @@ struct RunGuard {
 }
 
 impl RunGuard {
-    /// The payment is off the list already, and may be on it again for another caller.
+    /// Ends the guard without removing the payment: it was removed already, and another task may have added
+    /// it again.
     fn leave(mut self) {
         self.over = true;
     }
@@ -213,17 +218,17 @@ impl Drop for RunGuard {
 }
 
 impl Gateway {
-    /// Reconciles a payment in a task of its own, which shutting down waits for.
+    /// Reconciles a payment in a separate task, which shutdown waits for.
     pub(crate) fn reconcile_soon(&self, payment: PaymentId) {
         self.spawn_reconciliation(payment, None, None);
     }
 
-    /// The same for one that the worker has claimed until then.
+    /// Like [`Self::reconcile_soon`], for a payment that the worker has claimed until the given time.
     pub(crate) fn reconcile_claimed(&self, payment: PaymentId, until: Time) {
         self.spawn_reconciliation(payment, Some(until), None);
     }
 
-    /// The same for a payment that has just been read or changed.
+    /// Like [`Self::reconcile_soon`], for a payment that was just read or changed.
     pub(crate) fn reconcile_known(&self, aggregate: PaymentAggregate) {
         self.spawn_reconciliation(aggregate.payment.id, None, Some(Box::new(aggregate)));
     }
@@ -245,7 +250,7 @@ impl Gateway {
         self.inner.tasks.spawn(async move {
             let gateway = guard.gateway.clone();
             let reconciler = &gateway.inner.reconciler;
-            // Where it fails its row in the store stays due; the claim's lease is the pause.
+            // On failure, its row in the store stays due. The remaining time of the claim is the pause.
             let failed = |fault| {
                 tracing::error!(payment.id = %payment, error = %fault, "a payment was not reconciled");
             };
@@ -257,7 +262,7 @@ impl Gateway {
                     Err(fault) => return failed(fault),
                 },
             };
-            // Those that wait are not to hold it.
+            // Waiting tasks must not keep the payment in memory.
             if reconciler.permits(environment).available_permits() == 0 {
                 known = None;
             }
@@ -265,7 +270,7 @@ impl Gateway {
                 return;
             };
             loop {
-                // In a box: those that wait take little memory.
+                // Boxed, so that waiting tasks need little memory.
                 if let Err(fault) = Box::pin(gateway.reconcile(payment, known.take())).await {
                     return failed(fault);
                 }
@@ -278,8 +283,8 @@ impl Gateway {
         });
     }
 
-    /// Does what is due about a payment, one action after the other; `known` is the payment as the caller has just
-    /// seen it. The payment afterwards, where nothing is due any more.
+    /// Performs the due actions of a payment one after the other. `known` is the payment as the caller has
+    /// just read it. Returns the payment when nothing is due any longer.
     pub(crate) async fn reconcile(
         &self,
         payment: PaymentId,
@@ -288,14 +293,14 @@ impl Gateway {
         let locks = &self.inner.payment_locks;
         let (_guard, known) = match locks.try_lock(payment) {
             Some(guard) => (guard, known),
-            // Another task may change it until then.
+            // Another task may change the payment during the wait.
             None => (locks.lock(payment).await, None),
         };
         self.reconcile_locked(payment, known.map(|known| *known))
             .await
     }
 
-    /// The same where the caller holds the lock of the payment.
+    /// Like [`Self::reconcile`], if the caller holds the lock of the payment.
     pub(crate) async fn reconcile_locked(
         &self,
         payment: PaymentId,
@@ -318,7 +323,7 @@ impl Gateway {
         Ok(None)
     }
 
-    /// Does one action. The payment afterwards; none where another task does it.
+    /// Performs one action. Returns the payment afterwards. `None` if another task performs it.
     async fn perform(
         &self,
         aggregate: &PaymentAggregate,
@@ -332,13 +337,13 @@ impl Gateway {
             | NextAction::Query(id)
             | NextAction::Start(id) => aggregate.attempt(id),
             NextAction::Refund(id) => aggregate.refund(id).map(|(attempt, _)| attempt),
-            NextAction::Expire => None,
+            NextAction::Expire | NextAction::CarryOut | NextAction::Authorization(_) => None,
         };
         if let Some(attempt) = attempt
             && self.module_and_access(attempt).is_none()
             && self.others_differ().await?
         {
-            // A node that has the account finds it due.
+            // A node that has the account will find it due.
             return Ok(None);
         }
         let done = match next_action {
@@ -347,18 +352,16 @@ impl Gateway {
             NextAction::Query(id) => {
                 let after = self.query_now(aggregate, id, Via::Query, false).await?;
                 if after.is_none() {
-                    // A query is under way: its answer may be older than what made this due.
+                    // A query is running; its answer may be older than the event that made this action due.
                     self.inner.query_throttle.lock().next(id, self.now());
                 }
                 return Ok(after);
             }
             NextAction::Start(id) => self.repeat_start(id).await?,
             NextAction::Refund(id) => self.call_about_refund(id).await?,
-            NextAction::Expire => {
-                let expire = Step::Act(Act::Expire);
-                self.step(about.clone(), expire, None).await?;
-                true
-            }
+            NextAction::Expire => self.act_due(&about, Act::Expire).await?,
+            NextAction::CarryOut => self.act_due(&about, Act::CarryOut).await?,
+            NextAction::Authorization(id) => self.act_due(&about, Act::Authorization(id)).await?,
         };
         match done {
             true => self.store().aggregate(about).await,
@@ -366,8 +369,14 @@ impl Gateway {
         }
     }
 
-    /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
-    /// because another task captures it or it is wanted no longer.
+    /// Performs an action that is due only because time has passed.
+    async fn act_due(&self, about: &About, act: Act) -> Result<bool, Fault> {
+        self.step(about.clone(), Step::Act(act), None).await?;
+        Ok(true)
+    }
+
+    /// Captures an attempt that the payer approved. Returns the payment afterwards. `None` if the claim was
+    /// refused, because another task captures it or a capture is no longer wanted.
     async fn capture(&self, id: AttemptId) -> Result<Option<PaymentAggregate>, Fault> {
         let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Capture).await? else {
             return Ok(None);
@@ -377,7 +386,7 @@ impl Gateway {
             .ask(&aggregate, id, QueryPurpose::Capture, Via::Query, limit)
             .await?;
         let state = after.as_ref().and_then(|after| after.attempt(id));
-        let outcome = match state.map(|attempt| attempt.state) {
+        let outcome = match state.map(Attempt::state) {
             Some(AttemptState::Captured) => "captured",
             Some(state) if state.is_open() => "open",
             _ => "over",
@@ -391,8 +400,8 @@ impl Gateway {
         Ok(after)
     }
 
-    /// Gives a payment back that the worker claimed; one that is still due keeps its lease, which is
-    /// the pause before it is tried again.
+    /// Releases the worker's claim on a payment. If the payment is still due, the claim stays: its remaining
+    /// time is the pause before the next try.
     async fn release(&self, payment: PaymentId, claimed_until: Time) {
         let about = About::Payment(payment);
         let released = async {
@@ -410,7 +419,7 @@ impl Gateway {
     }
 }
 
-/// When attempts were last asked about, which spaces the next queries.
+/// Times of the last queries about attempts, which determine when the next ones may run.
 #[derive(Debug, Default)]
 pub(crate) struct QueryThrottle {
     of: HashMap<AttemptId, QueryState>,
@@ -420,18 +429,27 @@ pub(crate) struct QueryThrottle {
 struct QueryState {
     began: Time,
     running: bool,
-    /// Queries that began within [`QUERY_EVERY`] of the one before.
+    /// Number of queries in a row when this one started. Decreases by one for each [`QUERY_EVERY`] that has
+    /// passed since.
     in_a_row: u8,
-    /// A notice arrived while the question was under way: its answer may be older than the notice.
+    /// A notice arrived while the query ran. Its answer may be older than the notice.
     again: bool,
 }
 
+impl QueryState {
+    fn in_a_row_at(&self, now: Time) -> u8 {
+        let passed = now.since(self.began).as_secs() / QUERY_EVERY.as_secs();
+        let passed = u8::try_from(passed).unwrap_or(u8::MAX);
+        self.in_a_row.min(LOOKS_IN_A_ROW).saturating_sub(passed)
+    }
+}
+
 impl QueryThrottle {
-    /// Begins a query where none is under way; where `spaced`, nor has begun within [`QUERY_EVERY`].
+    /// Starts a query. False if one is running or, if `spaced`, one has started within [`QUERY_EVERY`].
     pub(crate) fn begin(&mut self, attempt: AttemptId, spaced: bool, now: Time) -> bool {
         if self.of.len() >= SWEEP_FROM {
             self.of
-                .retain(|_, ask| ask.running || now.since(ask.began) < QUERY_EVERY);
+                .retain(|_, ask| ask.running || ask.in_a_row_at(now) > 0);
         }
         let last = self.of.get(&attempt);
         let recent =
@@ -439,18 +457,19 @@ impl QueryThrottle {
         if last.is_some_and(recent) {
             return false;
         }
-        let row = last.filter(|last| now.since(last.began) < QUERY_EVERY);
         let ask = QueryState {
             began: now,
             running: true,
-            in_a_row: row.map_or(1, |last| last.in_a_row.saturating_add(1)),
+            in_a_row: last
+                .map_or(0, |last| last.in_a_row_at(now))
+                .saturating_add(1),
             again: false,
         };
         self.of.insert(attempt, ask);
         true
     }
 
-    /// Ends a query; whether a notice arrived meanwhile.
+    /// Ends a query. Returns whether a notice arrived while it ran.
     pub(crate) fn end(&mut self, attempt: AttemptId) -> bool {
         self.of.get_mut(&attempt).is_some_and(|ask| {
             ask.running = false;
@@ -458,11 +477,11 @@ impl QueryThrottle {
         })
     }
 
-    /// When an attempt can be looked at because of a notice that arrived now.
+    /// Time at which an attempt can be queried because of a notice that arrived now.
     pub(crate) fn next(&mut self, attempt: AttemptId, now: Time) -> Time {
         self.of.get_mut(&attempt).map_or(now, |ask| {
             ask.again |= ask.running;
-            if ask.in_a_row < LOOKS_IN_A_ROW {
+            if ask.in_a_row_at(now) < LOOKS_IN_A_ROW {
                 now
             } else {
                 ask.began.after(QUERY_EVERY).max(now)
@@ -517,7 +536,7 @@ mod tests {
         reconciler.stopping.cancel();
         assert!(reconciler.permit(waits, Environment::Live).await.is_none());
         drop(busy);
-        // What need not wait is done all the same.
+        // A payment that need not wait still gets a permit.
         assert!(reconciler.permit(waits, Environment::Live).await.is_some());
     }
 
@@ -557,6 +576,13 @@ mod tests {
         assert_eq!(throttle.next(id, at(5)), at(4 + 5_000));
         assert!(throttle.begin(id, false, at(5_004)));
         throttle.end(id);
-        assert_eq!(throttle.next(id, at(5_005)), at(5_005), "a new row");
+        assert_eq!(throttle.next(id, at(5_005)), at(5_004 + 5_000));
+        // Unused queries are available again.
+        assert_eq!(throttle.next(id, at(10_004)), at(10_004));
+        for look in 0..4 {
+            assert!(throttle.begin(id, false, at(30_004 + look)));
+            throttle.end(id);
+            assert_eq!(throttle.next(id, at(30_005 + look)), at(30_005 + look));
+        }
     }
 }

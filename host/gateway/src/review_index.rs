@@ -1,5 +1,5 @@
-//! Payments that wait for a person. No row of the store is in the order of their status, so they are looked
-//! for once after a start and kept in memory from then on.
+//! Index of payments in review. The store has no rows ordered by status, so these payments are searched once
+//! after a start and then stored in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,22 +15,23 @@ use tokio::time::Instant;
 use crate::Gateway;
 use crate::workers::FAULT_PAUSE;
 
-/// The pause after a page, as a multiple of what it took: looking takes a twentieth of a core at most.
+/// Pause after a page, as a multiple of the time that the page took. The search uses at most a twentieth of a
+/// core.
 const PAUSES: u32 = 19;
-/// How often it is looked what other nodes have done.
+/// How often changes by other nodes are read.
 const HEARD_EVERY: Duration = Duration::from_secs(10);
-/// Payments of one page; some thousands are looked at for it.
+/// Number of payments per page. The store reads some thousands for it.
 const PAGE: usize = 100;
 
-/// Those that are known.
+/// Payments known to be in review.
 #[derive(Debug, Default)]
 pub(crate) struct Reviews(tokio::sync::Mutex<ReviewIndex>);
 
 #[derive(Debug, Default)]
 struct ReviewIndex {
-    /// Each with where it is and when it was made.
+    /// Environment and creation time of each payment.
     waiting: HashMap<PaymentId, (Environment, Time)>,
-    /// All payments of before the start were looked at.
+    /// All payments from before the start have been searched.
     whole: bool,
 }
 
@@ -47,9 +48,9 @@ impl ReviewIndex {
 }
 
 impl Gateway {
-    /// A payment went into review, or out of it.
+    /// Updates the index after a payment has entered or left review.
     pub(crate) async fn note_review(&self, payment: &Payment) {
-        // Steps may arrive out of order. Each reads the current state, so the last to arrive is right.
+        // Steps may arrive out of order. Each call reads the current state, so the last one is right.
         let mut known = self.inner.reviews.0.lock().await;
         match self.store().payment(payment.id).await {
             Ok(Some(now)) => known.note(&now),
@@ -57,8 +58,8 @@ impl Gateway {
         }
     }
 
-    /// Looks for those of before the start, newest first, beside everything else; then for what other nodes have put
-    /// into review, or out of it.
+    /// Searches payments from before the start, newest first, in the background. Then reads regularly which
+    /// payments other nodes have moved into or out of review.
     pub(crate) async fn find_reviews(&self) {
         self.find_all().await;
         loop {
@@ -73,7 +74,7 @@ impl Gateway {
         }
     }
 
-    /// Takes in what other nodes have put into review, or out of it; false where there can be none.
+    /// Applies the changes of other nodes. False if there are no other nodes.
     async fn hear_of_others(&self) -> Result<bool, Fault> {
         let Some(told) = self.store().reviewed().await? else {
             return Ok(false);
@@ -109,14 +110,14 @@ impl Gateway {
         }
     }
 
-    /// Notes those of one page; where the next one begins.
+    /// Adds the payments of one page. Returns the cursor of the next page.
     async fn find_some(&self, cursor: Option<String>) -> Result<Option<String>, Fault> {
         let filter = PaymentFilter {
             status: Some(Status::Review),
             ..PaymentFilter::default()
         };
         let limit = PAGE;
-        // Held while the page is read: what changes meanwhile is noted after it.
+        // Held while the page is read, so that changes in the meantime are applied after it.
         let mut known = self.inner.reviews.0.lock().await;
         let next = match self
             .store()
@@ -127,15 +128,15 @@ impl Gateway {
                 page.items.iter().for_each(|payment| known.note(payment));
                 page.next
             }
-            // The store's own cursor is one of its own.
+            // Cannot occur, because the store created the cursor.
             Listed::BadCursor => None,
         };
         known.whole |= next.is_none();
         Ok(next)
     }
 
-    /// How many payments wait for a person in each environment; none while those of before the start are
-    /// looked for.
+    /// Number of payments in review in each environment. `None` until the payments from before the start have
+    /// been searched.
     pub(crate) async fn reviews(&self) -> Option<[(Environment, usize); 2]> {
         let known = self.inner.reviews.0.lock().await;
         let count = |environment| {
@@ -147,8 +148,22 @@ impl Gateway {
             .then(|| [Environment::Live, Environment::Test].map(count))
     }
 
-    /// The newest payments that wait for a person, and how many do in all; none while those of before the
-    /// start are looked for.
+    /// Number of live and of test payments in review, and the creation time of the oldest live one. `None`
+    /// until the payments from before the start have been searched.
+    pub async fn reviews_by_age(&self) -> Option<(usize, usize, Option<Time>)> {
+        let known = self.inner.reviews.0.lock().await;
+        let of = |environment| {
+            let waiting = known.waiting.values();
+            waiting.filter(move |(of, _)| *of == environment)
+        };
+        let live = || of(Environment::Live);
+        let counts = (live().count(), of(Environment::Test).count());
+        let oldest = live().map(|(_, made)| *made).min();
+        known.whole.then_some((counts.0, counts.1, oldest))
+    }
+
+    /// The newest payments in review, up to `at_most`, and the total number. `None` until the payments from
+    /// before the start have been searched.
     ///
     /// # Errors
     /// The store's.

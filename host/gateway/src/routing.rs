@@ -1,4 +1,4 @@
-//! Candidates for a method, and what its module says of them.
+//! Candidate accounts for a method, and the ranking by the method's module.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Judgement, Payment, Purpose, RoutingDecision};
 use kassette_domain::policy::Disallowed;
+use kassette_domain::provider::Service;
 use kassette_domain::routing::{
     AccountCandidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, RankAnswer,
     Verdict,
@@ -24,48 +25,47 @@ use crate::modules::{Method, Provider, answer};
 use crate::routing_records::{DecisionMade, ModuleAnswer};
 use crate::settings::{Account, Merchants, Terms};
 
-/// What a method's module is asked to route.
+/// Data for the ranking by a method's module.
 #[derive(Clone, Debug)]
 pub struct RankRequest<'a> {
     pub merchant: &'a Merchant,
     pub environment: Environment,
-    /// How much; none: limits are not applied.
+    /// Amount in minor units. `None` means that limits are not applied.
     pub amount: Option<Minor>,
     pub currency: Currency,
-    /// `amount` in US cents, where there is one.
+    /// `amount` in US cents. `None` without an amount.
     pub usd: Option<Minor>,
-    /// Whether the payer's address is known.
+    /// Whether the payer's email address is known.
     pub email_known: bool,
 }
 
-/// A method that can be used now, and through whom: verdicts, of which one at least is a yes.
+/// A usable method: the module's verdicts, at least one of them positive.
 pub(crate) struct Ranking(ModuleAnswer);
 
-/// A method that its own module keeps from being used.
+/// A method that its own module rejects.
 pub(crate) struct Rejected {
     pub(crate) barred: NotRoutable,
     pub(crate) asked: ModuleAnswer,
 }
 
-/// What a module's answer comes to.
 pub(crate) type RankResult = Result<Ranking, Rejected>;
 
-/// Why a method cannot be used now.
+/// Reason why a method cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotRoutable {
     Policy(Disallowed),
-    /// No account takes it for this merchant, environment and currency.
+    /// No account serves the method for this merchant, environment and currency.
     NoAccount,
     NoModule,
-    /// An operator has switched its module off.
+    /// An operator has disabled its module.
     ModuleOff,
     ModuleFailed,
-    /// Its module said no, or said no to every account.
+    /// Its module rejected the payment or every account.
     Refused(Ground),
 }
 
 impl NotRoutable {
-    /// For the merchant, after `payment_method: `.
+    /// Text for the merchant, after `payment_method: `.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Policy(_) => "is not enabled for this merchant and amount",
@@ -83,7 +83,7 @@ impl NotRoutable {
     }
 }
 
-/// Why an account takes no part in a method's ranking; for operators.
+/// Reason why an account is not a candidate for a method, for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LeftOut {
     #[error("it is an account of the {0} environment")]
@@ -106,20 +106,22 @@ pub(crate) enum LeftOut {
     Method,
     #[error("its module does not take the method in {0}")]
     Currency(Currency),
+    #[error("its provider has refused the method in {0} three times: see the work list")]
+    Refuses(Currency),
 }
 
 impl Ranking {
-    /// The question and its answer.
+    /// The question to the module and its answer.
     pub(crate) const fn asked(&self) -> &ModuleAnswer {
         &self.0
     }
 
-    /// What the method's module says of itself.
+    /// The module's description of itself.
     pub(crate) fn description(&self) -> &Arc<MethodDescription> {
         self.0.module.description()
     }
 
-    /// Eligible accounts, best first; at least one.
+    /// Eligible accounts, best first. At least one.
     pub(crate) fn eligible(&self) -> impl Iterator<Item = &AccountId> {
         self.0.answer.iter().flat_map(|answer| eligible(answer))
     }
@@ -131,7 +133,7 @@ impl Ranking {
         }
     }
 
-    /// The decision as it is kept: this account, and why.
+    /// The decision in its stored form: the chosen account, and the reason.
     pub(crate) fn decision(
         &self,
         chosen: &AccountId,
@@ -165,32 +167,34 @@ impl Ranking {
     }
 }
 
-/// The accounts that could take a payment of one kind at all, each looked at once for every method
-/// that is asked about: a listing asks ten.
+/// Accounts that can serve a payment regardless of the method. Checked once per request, because a listing
+/// needs them for about ten methods.
 pub(crate) struct EligibleAccounts<'a> {
     configured: &'a Configured,
     accounts: Vec<EligibleAccount<'a>>,
-    /// When they were looked at, which is when the question is asked.
+    /// Time of the check, which is also the time of the question.
     pub(crate) at: Time,
 }
 
-/// An account that serves the payment, with its module and its health.
+/// An account that can serve the payment, with its module and its health.
 pub(crate) struct EligibleAccount<'a> {
     account: &'a Account,
     module: Arc<dyn Provider>,
     health: Health,
+    /// Methods and currencies that the account has recently refused.
+    omitted: Vec<(MethodId, Currency)>,
 }
 
 impl EligibleAccount<'_> {
-    /// Whether the account's module takes the method in this currency.
-    fn takes(&self, method: MethodId, currency: Currency) -> bool {
-        self.module.description().services.iter().any(|service| {
+    /// The module's description of its service for the method, if it supports this currency.
+    fn service(&self, method: MethodId, currency: Currency) -> Option<&Service> {
+        self.module.description().services.iter().find(|service| {
             let any = service.currencies.is_empty();
             service.method == method && (any || service.currencies.contains(&currency))
         })
     }
 
-    /// The account as the method's module sees it.
+    /// The account in the form that the method's module receives.
     pub(crate) fn candidate(
         &self,
         method: MethodId,
@@ -202,11 +206,17 @@ impl EligibleAccount<'_> {
         }
         let terms = self.account.methods.get(&method);
         let terms = terms.ok_or(LeftOut::Method)?;
-        if !self.takes(method, question.currency) {
-            return Err(LeftOut::Currency(question.currency));
+        let service = self.service(method, question.currency);
+        let service = service.ok_or(LeftOut::Currency(question.currency))?;
+        if self.omitted.contains(&(method, question.currency)) {
+            return Err(LeftOut::Refuses(question.currency));
         }
         let limits = terms.limits.get(&question.currency);
         let (minimum, maximum) = limits.copied().unwrap_or_default();
+        // The larger of the operator's and the provider's minimum.
+        let mut documented = service.minimums.iter();
+        let documented = documented.find(|(currency, _)| *currency == question.currency);
+        let minimum = minimum.max(documented.map(|(_, least)| *least));
         Ok(AccountCandidate {
             id: self.account.id.clone(),
             minimum,
@@ -221,8 +231,8 @@ impl EligibleAccount<'_> {
 }
 
 impl EligibleAccounts<'_> {
-    /// Accounts that could take a payment by this method, the operator's favourites first where
-    /// there are too many.
+    /// Candidate accounts for this method, at most [`MAX_CANDIDATES`]. If there are more, those with the
+    /// highest priority are selected.
     fn candidates(&self, method: MethodId, question: &RankRequest<'_>) -> Vec<AccountCandidate> {
         let accounts = self.accounts.iter();
         let mut candidates: Vec<AccountCandidate> = accounts
@@ -237,8 +247,8 @@ impl EligibleAccounts<'_> {
 }
 
 impl Gateway {
-    /// Asks a method's module about a payment; a no of its own goes into the routing log. `only` leaves every
-    /// other account out.
+    /// Calls a method's module to rank the accounts for a payment. A rejection by the module is recorded in
+    /// the routing log. With `only`, all other accounts are left out.
     pub(crate) async fn rank(
         &self,
         method: MethodId,
@@ -251,7 +261,7 @@ impl Gateway {
         let eligible = self.eligible_accounts(&configured, &switches, question, only);
         let (purpose, payment) = what_for;
         let query = |module: Option<Arc<dyn Method>>| {
-            let module = module.or_else(|| self.modules().method(method));
+            let module = module.or_else(|| self.modules().method(method, question.environment));
             self.ranking_query(&eligible, module, method, question, country.clone())
         };
         let by_candidate = match payment {
@@ -275,13 +285,13 @@ impl Gateway {
         Ok(judged.map_err(|Rejected { barred, asked }| {
             let merchant = question.merchant.id;
             let payment = payment.map(|payment| payment.id);
-            self.record_decision(DecisionMade::new(asked, merchant, purpose).of(payment));
+            self.record_decision(DecisionMade::new(asked, merchant, purpose).for_payment(payment));
             barred
         }))
     }
 
-    /// The accounts that serve the payment's merchant and environment, are switched on, and have what it
-    /// needs and a module that is not switched off. `only` leaves every other account out.
+    /// Accounts that serve the payment's merchant and environment, are switched on, have all required
+    /// settings and have a module that is not disabled. With `only`, all other accounts are left out.
     pub(crate) fn eligible_accounts<'a>(
         &self,
         configured: &'a Configured,
@@ -305,7 +315,7 @@ impl Gateway {
         }
     }
 
-    /// An account as it stands for the payment, whatever the method.
+    /// Checks an account for the payment, regardless of the method.
     pub(crate) fn eligible_account<'a>(
         &self,
         configured: &Configured,
@@ -327,7 +337,7 @@ impl Gateway {
         if self.modules().is_disabled(slot) {
             return Err(LeftOut::ModuleOff(slot.clone()));
         }
-        let module = self.modules().provider(slot.name());
+        let module = self.modules().provider(slot.name(), account.environment);
         let module = module.ok_or_else(|| LeftOut::NoModule(slot.clone()))?;
         let lacks = lacks(account, module.description());
         if !lacks.is_empty() {
@@ -338,11 +348,12 @@ impl Gateway {
             account,
             module,
             health: self.measured_health(&account.id, health_max_age, now),
+            omitted: self.inner.measured.omitted(&account.id, now),
         })
     }
 
-    /// The question to a method's module about a payment that these accounts may take; none
-    /// where the host knows the answer: no.
+    /// Prepares the question to a method's module about a payment. An error if the host already knows that
+    /// the method cannot be used.
     pub(crate) fn ranking_query(
         &self,
         eligible: &EligibleAccounts<'_>,
@@ -380,7 +391,7 @@ impl Gateway {
             environment: question.environment,
             email_known: question.email_known,
             country,
-            // Not finer, so that a question may be asked twice: what was answered is remembered.
+            // Whole seconds, so that equal questions can be answered from the cache.
             now: eligible.at.whole_second(),
             settings: settings.methods.get(&method).cloned().unwrap_or_default(),
             candidates,
@@ -394,17 +405,17 @@ impl Gateway {
     }
 }
 
-/// A question that a method's module is to answer.
+/// A prepared question to a method's module.
 pub(crate) struct PendingRanking {
     module: Arc<dyn Method>,
     context: Arc<Context>,
     at: Time,
-    /// Whether the module is on trial.
     is_on_trial: bool,
 }
 
 impl PendingRanking {
-    /// The ranking if the module answers at once, otherwise the query itself, which has to wait.
+    /// Returns the ranking if the module answers immediately. Otherwise returns the question, which has to
+    /// wait.
     pub(crate) fn at_once(self) -> Result<RankResult, Self> {
         match self.module.at_once(&self.context) {
             Some(answer) => Ok(self.judge(answer)),
@@ -412,7 +423,7 @@ impl PendingRanking {
         }
     }
 
-    /// The same question, put to a version on trial.
+    /// The same question to a version on trial.
     pub(crate) fn on_trial(self) -> Self {
         Self {
             is_on_trial: true,
@@ -420,19 +431,19 @@ impl PendingRanking {
         }
     }
 
-    /// What the module says, whatever it is.
+    /// Returns the module's answer without a judgement.
     pub(crate) async fn answer(&self) -> Result<Arc<RankAnswer>, CallError> {
         answer(&self.module, &self.context).await
     }
 
-    /// The ranking.
+    /// Calls the module and returns the ranking.
     pub(crate) async fn wait(self) -> RankResult {
         let answer = Arc::clone(&self.module).rank(&self.context).await;
         self.judge(answer)
     }
 
     pub(crate) fn judge(self, answer: Result<Arc<RankAnswer>, CallError>) -> RankResult {
-        // The runtime has logged a failure, with slot, digest and function.
+        // The runtime has already logged a failure, with slot, digest and function.
         let asked = ModuleAnswer {
             module: self.module,
             context: self.context,
@@ -451,14 +462,14 @@ impl PendingRanking {
     }
 }
 
-/// Accounts that an answer calls eligible, best first.
+/// Eligible accounts of an answer, best first.
 pub(crate) fn eligible(answer: &RankAnswer) -> impl Iterator<Item = &AccountId> {
     let verdicts = answer.as_deref().unwrap_or_default().iter();
     let yes = verdicts.filter(|verdict| verdict.outcome.is_ok());
     yes.map(|verdict| &verdict.id)
 }
 
-/// Why an answer without eligible accounts is a no.
+/// Reason why an answer has no eligible accounts.
 pub(crate) fn ground(answer: &RankAnswer) -> Ground {
     match answer {
         Err(refusal) => refusal.ground,
@@ -466,7 +477,7 @@ pub(crate) fn ground(answer: &RankAnswer) -> Ground {
     }
 }
 
-/// Whether an account takes a merchant's payments.
+/// Whether an account serves a merchant's payments.
 fn serves(account: &Account, merchant: MerchantId) -> bool {
     match &account.merchants {
         Merchants::All => true,
@@ -474,8 +485,8 @@ fn serves(account: &Account, merchant: MerchantId) -> bool {
     }
 }
 
-/// What an account would charge: the share half-up, plus the fixed part; none where nothing is known
-/// or the figure does not fit.
+/// Fee of an account in minor units: the percentage, rounded half up, plus the fixed part. `None` if no fee
+/// is configured or the result does not fit.
 fn fee(terms: &Terms, amount: Minor, currency: Currency) -> Option<Minor> {
     let fixed = terms.fee_fixed.get(&currency);
     if terms.fee_basis_points.is_none() && fixed.is_none() {
@@ -487,7 +498,7 @@ fn fee(terms: &Terms, amount: Minor, currency: Currency) -> Option<Minor> {
     u64::try_from(fee).ok().map(Minor)
 }
 
-/// The ground that all refusals share; where they differ none is worth telling.
+/// The ground that all refusals share. `Ground::Other` if they differ.
 fn common_ground(verdicts: &[Verdict]) -> Ground {
     let mut grounds = verdicts
         .iter()

@@ -1,7 +1,7 @@
-//! Routing decisions on their way into the routing log, which replays read.
+//! Records routing decisions in the routing log, which replays read.
 //!
-//! A payment waits for none of it: a decision is encoded into a batch in memory, and a worker writes what is there.
-//! What there is no room for is lost to the log, and counted.
+//! Payments do not wait for this: a decision is encoded into a batch in memory, which a worker writes. If the
+//! limit is reached, the decision is not recorded, and metrics count it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,21 +19,20 @@ use tokio_util::sync::CancellationToken;
 use crate::Gateway;
 use crate::modules::Method;
 
-/// Most decisions that wait to be written: some megabytes with a few candidates each.
+/// Maximum number of decisions that wait to be written: some megabytes with a few candidates each.
 pub const WAITING_MOST: usize = 32 * ROUTING_BATCH;
-/// How long one waits at most where fewer than a batch came.
+/// Maximum time that a decision waits if its batch does not fill up.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
-/// A question that was put to a method's module, and what it said.
+/// A question to a method's module, and its answer.
 #[derive(Clone)]
 pub(crate) struct ModuleAnswer {
     pub(crate) module: Arc<dyn Method>,
-    /// What it saw.
+    /// Input of the module.
     pub(crate) context: Arc<Context>,
-    /// What it said; none where it failed.
+    /// Answer of the module. `None` if it failed.
     pub(crate) answer: Option<Arc<RankAnswer>>,
     pub(crate) at: Time,
-    /// Whether the module is on trial.
     pub(crate) is_on_trial: bool,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct DecisionMade {
 }
 
 impl DecisionMade {
-    /// Of no payment, and without a choice.
+    /// A decision without a payment and without a chosen account.
     pub(crate) const fn new(asked: ModuleAnswer, merchant: MerchantId, purpose: Purpose) -> Self {
         Self {
             asked,
@@ -60,12 +59,12 @@ impl DecisionMade {
         }
     }
 
-    /// The same of a payment, where there is one.
-    pub(crate) fn of(self, payment: Option<PaymentId>) -> Self {
+    /// Adds the payment, if there is one.
+    pub(crate) fn for_payment(self, payment: Option<PaymentId>) -> Self {
         Self { payment, ..self }
     }
 
-    /// As it is kept, with what the module saw and said, or borrows of it.
+    /// The stored record. Input and answer may be owned or borrowed.
     pub(crate) fn record<C, A>(&self, context: C, answer: Option<A>) -> RoutingRecord<C, A> {
         let asked = &self.asked;
         RoutingRecord {
@@ -86,7 +85,7 @@ impl DecisionMade {
 /// Entries of the routing log that wait to be written.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingEntries {
-    /// One of each slot, so there are few.
+    /// One batch per slot, so there are few.
     batches: Vec<RoutingBatch>,
 }
 
@@ -99,10 +98,10 @@ impl WaitingEntries {
         self.batches.iter().map(RoutingBatch::bytes).sum()
     }
 
-    /// Appends an entry; the length of its batch now.
+    /// Appends an entry. Returns the length of its batch.
     ///
     /// # Errors
-    /// Where it cannot be encoded.
+    /// If the entry cannot be encoded.
     pub(crate) fn push<E: RoutingEntry>(&mut self, entry: &E) -> Result<usize, Fault> {
         let slot = entry.slot();
         let mut batches = self.batches.iter();
@@ -114,25 +113,24 @@ impl WaitingEntries {
         Ok(batch.len())
     }
 
-    /// Takes the batches of so many entries or more.
+    /// Removes and returns the batches with at least this many entries.
     pub(crate) fn take(&mut self, least: usize) -> Vec<RoutingBatch> {
         let is_taken = |batch: &mut RoutingBatch| batch.len() >= least;
         self.batches.extract_if(.., is_taken).collect()
     }
 }
 
-/// The decisions that wait to be written.
 #[derive(Default)]
 pub(crate) struct RoutingRecords {
     waiting: Mutex<WaitingEntries>,
-    /// A batch is full.
+    /// Notified when a batch is full.
     filled: Notify,
-    /// Listings that were asked for, while a share of them is recorded.
+    /// Number of listings, counted while a share of them is recorded.
     listings: AtomicU64,
 }
 
 impl RoutingRecords {
-    /// Whether it was taken: there is room for so many.
+    /// Queues a decision. False if the limit is reached or it cannot be encoded.
     fn put(&self, made: &DecisionMade) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.entries() >= WAITING_MOST {
@@ -147,7 +145,7 @@ impl RoutingRecords {
         put.is_ok()
     }
 
-    /// Whether the next listing is one of the share that is recorded: they are spread evenly.
+    /// Whether the next listing is recorded. The recorded listings are spread evenly.
     fn takes_listing(&self, percent: u8) -> bool {
         let percent = u64::from(percent);
         if percent == 0 {
@@ -159,25 +157,26 @@ impl RoutingRecords {
 }
 
 impl Gateway {
-    /// Has a decision written into the routing log, and a candidate asked the same, soon and without waiting for it.
+    /// Records a decision in the routing log and sends the same question to a version on trial, both in the
+    /// background.
     pub(crate) fn record_decision(&self, made: DecisionMade) {
         self.shadow(&made.asked, made.purpose, || made.clone());
         self.keep_decision(&made);
     }
 
-    /// Has a decision written into the routing log.
+    /// Queues a decision for the routing log.
     pub(crate) fn keep_decision(&self, made: &DecisionMade) {
         if !self.inner.routing_records.put(made) {
             count("dropped", 1);
         }
     }
 
-    /// Whether a listing that begins now is recorded.
+    /// Whether a listing that starts now is recorded.
     pub(crate) fn takes_listing(&self, percent: u8) -> bool {
         self.inner.routing_records.takes_listing(percent)
     }
 
-    /// Writes decisions as they come. A batch under way is written whole before the stop.
+    /// Writes decisions continuously. On stop, all waiting entries are written before it returns.
     pub(crate) async fn keep_recording(&self, stop: &CancellationToken) {
         let mut next = self.now().after(WRITE_EVERY);
         while !stop.is_cancelled() {
@@ -186,26 +185,28 @@ impl Gateway {
                     self.write_records().await;
                     next = self.now().after(WRITE_EVERY);
                 }
-                // What fills no batch waits for others: each batch is a row and a sync.
+                // Only full batches are written before the interval ends, because each batch costs a row and
+                // a sync.
                 () = self.inner.routing_records.filled.notified() => self.write_decisions(ROUTING_BATCH).await,
                 () = stop.cancelled() => self.write_records().await,
             }
         }
     }
 
-    /// Writes the decisions and the conversations that wait. What the store does not take is lost to the log.
+    /// Writes all waiting decisions and conversations. If the store does not accept them, they are lost, and
+    /// metrics count them.
     pub(crate) async fn write_records(&self) {
         self.write_decisions(1).await;
         self.write_conversations().await;
     }
 
-    /// Writes the batches of so many decisions or more.
+    /// Writes the batches with at least this many decisions.
     async fn write_decisions(&self, least: usize) {
         let batches = self.inner.routing_records.waiting.lock().take(least);
         self.append("decisions", batches, count).await;
     }
 
-    /// Writes batches, and counts what became of their entries.
+    /// Writes batches, and counts the outcome for all their entries.
     pub(crate) async fn append(
         &self,
         what: &'static str,

@@ -1,11 +1,11 @@
-//! What operators configure, in checked form. The server reads it from files.
+//! The operators' configuration after all checks. The server reads it from files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kassette_domain::candidate::CanaryLimits;
 use kassette_domain::id::{AccountId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
@@ -13,62 +13,63 @@ use kassette_domain::policy::RateLimit;
 use kassette_domain::release::Release;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::RetrySchedule;
-use kassette_http::{CertificateDer, Guard, HostPattern};
+use kassette_http::{CertificateDer, Guard, HostPattern, Proxy};
 use kassette_store::Retention;
 use url::Url;
 
-/// The gateway's settings; replaced as a whole when a file changes.
+/// The gateway's settings. Replaced as a whole when a file changes.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Origin of every URL that is given out; no slash at the end.
+    /// Origin of all URLs that the gateway issues, without a trailing slash.
     pub public_url: String,
     /// How long a payment can be paid after creation. Default 24 h.
     pub payment_life: Duration,
     /// How long an attempt can be paid. Default 60 min.
     pub attempt_life: Duration,
-    /// How long a start may take with all its fallbacks. Default 15 s.
+    /// Time limit of a start with all its fallbacks. Default 15 s.
     pub start_deadline: Duration,
-    /// How long one call to a provider's module may take, waits included. Default 8 s, so that a
-    /// fallback fits into the start's deadline.
+    /// Time limit of one call to a provider module, waits included. Default 8 s, so that a fallback fits into
+    /// the start's time limit.
     pub provider_deadline: Duration,
-    /// How long a methods listing may take. Default 100 ms.
+    /// Time limit of a methods listing. Default 100 ms.
     pub listing_deadline: Duration,
-    /// What a method that a merchant's policy does not name means in live: false but under `dev`.
+    /// Whether a method that a merchant's policy does not name is allowed in live. False, except under `dev`.
     pub live_default: bool,
-    /// Whether loopback and plain http are allowed for simulated accounts (dev).
+    /// Whether loopback and plain HTTP are allowed for simulated accounts (dev).
     pub plain_loopback: bool,
-    /// Requests per key, where the merchant's policy says nothing.
+    /// Rate limit per key, unless the merchant's policy sets another.
     pub rate_limit: RateLimit,
-    /// Health older than this makes an account stale. Default 15 min.
+    /// Age from which health data is stale. Default 15 min.
     pub health_max_age: Duration,
-    /// How often an account that no payment has told anything about is probed. Default 1 min.
+    /// How often an account is probed while no payment provides health data about it. Default 1 min.
     pub health_probe_every: Duration,
-    /// When vendors are asked where payments stand.
+    /// Times at which providers are queried about attempts.
     pub queries: QuerySchedule,
     pub webhooks: Webhooks,
-    /// How long is kept what need not be kept for ever.
+    /// How long data that may be deleted is stored.
     pub retention: Retention,
-    /// Of a hundred listings so many are written into the routing log, 0 to 100. Default 0.
+    /// Percentage of listings that are written to the routing log, 0 to 100. Default 0.
     pub listing_sample_percent: u8,
-    /// Whether calls of provider modules are written into the routing log, with all that is said. Default: no.
+    /// Whether calls to provider modules are written to the routing log, with their full content. Default
+    /// false.
     pub record_conversations: bool,
-    /// Whether a module that is uploaded is put on trial before it may serve. Default: no.
+    /// Whether an uploaded module must be on trial before it may serve. Default false.
     pub is_staging_required: bool,
-    /// Where operators are told of what needs them at once; none: nowhere.
+    /// Address of the operators' alert service. `None` means that no alerts are sent.
     pub alerts_url: Option<Url>,
-    /// What a canary is allowed.
+    /// Limits of canaries.
     pub trial_limits: CanaryLimits,
-    /// The shop plugin's release that shops are told of; none while none is published.
+    /// The shop plugin release that shops are offered. `None` while none is published.
     pub release: Option<Release>,
-    /// The operator's settings per method, given to its module.
+    /// The operator's settings per method, for its module.
     pub methods: BTreeMap<MethodId, Vec<(String, String)>>,
     /// The provider accounts.
     pub accounts: BTreeMap<AccountId, Account>,
 }
 
 impl Settings {
-    /// The defaults, without any account, for an origin without a slash at the end.
-    pub fn of(public_url: impl Into<String>) -> Self {
+    /// Default settings without accounts, for an origin without a trailing slash.
+    pub fn new(public_url: impl Into<String>) -> Self {
         Self {
             public_url: public_url.into(),
             payment_life: Duration::from_secs(24 * 3600),
@@ -96,33 +97,58 @@ impl Settings {
     }
 }
 
-/// How events are delivered.
+/// Settings for the delivery of events.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
-    /// The pauses between a delivery's attempts.
+    /// Pauses between the attempts of a delivery.
     pub schedule: RetrySchedule,
-    /// For one attempt: name, connection, request and answer. Default 10 s.
+    /// Time limit of one attempt: name resolution, connection, request and response. Default 10 s.
     pub timeout: Duration,
-    /// How long beyond its time the circuit of an endpoint that keeps failing may hold an attempt
-    /// back. Default 60 s, which is the most.
+    /// Maximum additional delay of an attempt by the circuit of an endpoint that keeps failing. Default 60 s,
+    /// which is also the maximum.
     pub circuit_hold: Duration,
-    /// How long a delivery that is over stays in the log, from when it was queued; none: for ever.
+    /// How long an ended delivery stays in the log, counted from when it was queued. `None` means
+    /// permanently.
     pub keep: Option<Duration>,
-    /// Whether loopback is a destination, over plain http too (dev).
+    /// Whether loopback addresses are allowed, also over plain HTTP (dev).
     pub allow_loopback: bool,
-    /// Hosts that test events may go to though their names are inner ones or lead to private networks.
-    pub test_hosts: Vec<HostPattern>,
-    /// Authorities whose certificates are believed there, beside the public ones.
+    /// Hosts that events of test payments may be sent to although their names are internal or resolve to
+    /// private networks.
+    pub test_hosts: Vec<TestHost>,
+    /// Certificate authorities that are trusted for these hosts, in addition to the public ones.
     pub test_authorities: Vec<CertificateDer<'static>>,
-    /// Whether a quarter of the attempts alone are under way at once, because the process may open few
+    /// Whether to run only a quarter of the attempts at the same time, because the process may open few
     /// files.
     pub few_files: bool,
-    /// Our own public and admin origins: never a destination.
+    /// The gateway's own public and admin origins, which are never destinations.
     pub own_origins: Vec<String>,
+    /// Proxy for events and for requests to shops. Read only at the start.
+    pub proxy: Option<Proxy>,
+}
+
+/// An internal host that events of test payments may be sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestHost {
+    pub host: HostPattern,
+    /// Owners whose endpoints may be on this host.
+    pub owners: Vec<KeyOwner>,
 }
 
 impl Webhooks {
-    /// Judges destinations, and filters what their names resolve to.
+    /// Internal hosts that events of an owner may be sent to. Empty for live payments.
+    pub(crate) fn inner_hosts(
+        &self,
+        owner: KeyOwner,
+        environment: Environment,
+    ) -> Vec<HostPattern> {
+        let allowed = self
+            .test_hosts
+            .iter()
+            .filter(|host| environment == Environment::Test && host.owners.contains(&owner));
+        allowed.map(|host| host.host.clone()).collect()
+    }
+
+    /// The check of destinations, which also filters the addresses that their names resolve to.
     pub const fn guard(&self) -> Guard {
         Guard {
             allow_loopback: self.allow_loopback,
@@ -142,11 +168,12 @@ impl Default for Webhooks {
             test_authorities: Vec::new(),
             few_files: false,
             own_origins: Vec::new(),
+            proxy: None,
         }
     }
 }
 
-/// Whose payments an account takes.
+/// Merchants whose payments an account serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merchants {
     All,
@@ -156,55 +183,54 @@ pub enum Merchants {
 /// A configured provider account.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The wire's `provider_id`.
+    /// `provider_id` in the API.
     pub id: AccountId,
-    /// The module that speaks to it: `sandbox`.
+    /// Name of its provider module, such as `sandbox`.
     pub module: String,
-    /// Shown to payers and merchants.
+    /// Name for payers and merchants.
     pub name: String,
     pub environment: Environment,
-    /// Whether it is a simulator (refused in live under `serve`).
+    /// Whether it is a simulator. `serve` refuses simulators in live.
     pub simulated: bool,
-    /// Whether the configuration has it on; an operator's switch in the store overrides.
+    /// Whether the configuration enables it. An operator's switch in the store can still disable it.
     pub enabled: bool,
-    /// Whose payments it takes.
+    /// Merchants whose payments it serves.
     pub merchants: Merchants,
-    /// Methods it is used for; others that its module could take are not offered.
+    /// Methods it is used for. Other methods of its module are not offered.
     pub methods: BTreeMap<MethodId, Terms>,
-    /// Shown beside the account's name.
+    /// Note that is shown next to the account's name.
     pub verification_note: Option<String>,
-    /// A link beside the note.
     pub verification_url: Option<String>,
     /// `[settings]` of the file, for the module.
     pub settings: Vec<(String, String)>,
     /// `[secrets]` of the file.
     pub secrets: Vec<AccountSecret>,
-    /// Hosts that the module may send requests to: `api.example.com`, `*.example.com`, with a port
-    /// where it is not 443.
+    /// Hosts that the module may send requests to: `api.example.com` or `*.example.com`, with a port if it is
+    /// not 443.
     pub hosts: Vec<String>,
     /// Hosts that payers may be sent to.
     pub redirect_hosts: Vec<String>,
 }
 
+/// A secret of an account, with the hosts that it may be sent to.
 #[derive(Clone, Debug)]
 pub struct AccountSecret {
-    /// Name under which the module knows it.
+    /// Name by which the module refers to it.
     pub name: String,
-    /// The value, and before it was rotated the old one.
+    /// The value, followed by the previous one during a rotation.
     pub values: Vec<Secret>,
-    /// Hosts that may see it; empty: all of the account's.
+    /// Hosts that it may be sent to. Empty means all hosts of the account.
     pub hosts: Vec<String>,
 }
 
-/// On what terms an account takes a method.
+/// Terms of an account for a method.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// Smallest and largest amount per currency.
+    /// Minimum and maximum amount per currency, in minor units.
     pub limits: BTreeMap<Currency, (Option<Minor>, Option<Minor>)>,
-    /// What it charges: hundredths of a percent, plus a fixed part per currency.
+    /// Variable part of the fee, in hundredths of a percent.
     pub fee_basis_points: Option<u32>,
-    /// The fixed part of the fee.
     pub fee_fixed: BTreeMap<Currency, Minor>,
-    /// The operator's priority, higher first.
+    /// The operator's priority. Higher values come first.
     pub priority: i32,
 }

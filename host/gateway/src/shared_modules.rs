@@ -1,8 +1,8 @@
-//! Modules that all nodes serve alike.
+//! Modules that all nodes serve in the same version.
 //!
-//! The node to which a version is given checks it and proposes it. Every other node checks it too and says whether it
-//! could serve it. The version is settled once all living nodes have said yes: then each activates it, and the node that
-//! proposed it answers. Where one says no, it serves on none.
+//! The node that receives a version checks it and proposes it. Every other node checks it too and announces
+//! whether it can serve it. When all live nodes have agreed, the proposing node settles the version, every
+//! node activates it, and the proposing node answers. If one node refuses, no node serves the version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,73 +23,71 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
 
-/// Between two looks at the number that tells of changes, which stands in memory.
+/// Interval at which the version number of changes, which is in memory, is read.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two looks at the changes themselves, however still it is: what failed is tried again.
+/// Interval at which the changes are read even if the number stays the same, so that failed changes are tried
+/// again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Between two looks at what the other nodes say; each tells it twice a second.
+/// Interval at which the announcements of other nodes are read. Each announces twice a second.
 const ASK: Duration = Duration::from_millis(100);
-/// How long nodes have to check a version: one compiles for some seconds, and starts with all others.
+/// Time limit for nodes to check a version. Compiling takes some seconds, and all nodes start it together.
 const CHECKING: Duration = Duration::from_secs(120);
-/// How long a change waits for nodes that are to follow it.
+/// Maximum time that a change waits for the other nodes to follow it.
 const FOLLOWING: Duration = Duration::from_secs(2);
-/// How often it is tried to take a proposal back: for an hour.
+/// Maximum number of tries to withdraw a proposal: one hour.
 const WITHDRAWALS: u32 = 720;
-/// How long a proposal waits for its turn.
+/// Maximum time that a proposal waits for its turn.
 const TURN: Duration = Duration::from_secs(60);
 
-/// Why a version serves on no node.
+/// Reason why a version serves on no node.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
-    /// One of the nodes cannot serve it.
+    /// A node cannot serve it.
     #[error("node {node} refuses it: {why}")]
     Refused { node: String, why: String },
-    /// One of the nodes has not said whether it can serve it.
+    /// A node has not announced in time whether it can serve it.
     #[error("node {0} has not checked it in time; nothing was changed")]
     Late(String),
-    /// Others are being proposed, or the nodes took this one for dead meanwhile.
+    /// Another version is being proposed, or this proposal lapsed because the nodes took this node for dead.
     #[error("another version was proposed meanwhile; nothing was changed, try again")]
     Busy,
     #[error(transparent)]
     Store(#[from] Fault),
 }
 
-/// Where a version comes from.
 #[derive(Clone, Copy, PartialEq)]
 enum VersionOrigin {
-    /// An operator's call.
     Call,
-    /// The plugin folder, in which it stands as long as it is wanted.
+    /// The plugin folder. The version is wanted while its file is there.
     Folder,
-    /// The plugin folder as the start found it.
+    /// The plugin folder at the start.
     Start,
 }
 
-/// This node's side of modules that all nodes serve alike.
+/// This node's state of the modules that all nodes share.
 #[derive(Default)]
 pub(crate) struct SharedModulesState {
-    /// One version of this node's is proposed at a time.
+    /// Allows this node one proposal at a time.
     turn: tokio::sync::Mutex<()>,
     following: tokio::sync::Mutex<Following>,
-    /// What is put into this node's plugin folder.
+    /// Versions that are installed through this node's plugin folder.
     folder_installs: Mutex<Option<mpsc::UnboundedReceiver<Prepared>>>,
-    /// Versions of its plugin folder that were newer, at the start, than what all nodes serve.
+    /// Versions in its plugin folder that were, at the start, newer than those that all nodes serve.
     newer: Mutex<Vec<(Slot, Digest)>>,
-    /// Since when not all changes are followed.
+    /// Time since which this node has been behind with changes.
     behind_since: Mutex<Option<Instant>>,
 }
 
-/// How far this node is.
 #[derive(Default)]
 struct Following {
     announced: ModulesInfo,
-    /// Versions of proposals that were found good, by their digests.
+    /// Proposed versions that passed the check, by digest.
     checked: BTreeMap<Digest, Prepared>,
 }
 
 impl Gateway {
-    /// Takes over what the nodes serve, before this one serves too. What is newer in its own plugin folder is proposed
-    /// by [`Gateway::follow_modules`].
+    /// Installs the versions that all nodes serve, before this node serves too. [`Gateway::follow_modules`]
+    /// proposes newer versions in its own plugin folder.
     ///
     /// # Errors
     /// The store's.
@@ -121,7 +119,7 @@ impl Gateway {
         self.follow(&runtime).await.map(drop)
     }
 
-    /// For how long this node has not followed all changes of modules; none where it has.
+    /// How long this node has been behind with changes of modules. `None` if it has followed all.
     pub fn modules_behind(&self) -> Option<Duration> {
         let since = *self.inner.shared_modules.behind_since.lock();
         since.map(|since| since.elapsed())
@@ -135,7 +133,8 @@ impl Gateway {
         };
     }
 
-    /// Follows changes of modules, and proposes what is put into this node's plugin folder, until told to end.
+    /// Follows changes of modules and proposes modules put into this node's plugin folder, until `ending` is
+    /// cancelled.
     pub async fn follow_modules(&self, ending: CancellationToken) {
         let Some(runtime) = self.shared_runtime() else {
             return;
@@ -160,7 +159,7 @@ impl Gateway {
                 let version = self.store().directory_version();
                 match self.follow(&runtime).await {
                     Ok(followed) => self.note_followed(followed),
-                    // Where the store cannot be read, the store's own readiness says so.
+                    // If the store cannot be read, its own readiness check reports that.
                     Err(fault) => {
                         tracing::warn!(error = %fault, "changes of modules are not followed yet");
                     }
@@ -177,8 +176,8 @@ impl Gateway {
         }
     }
 
-    /// Has a version serve on all nodes or on none, even where the caller goes away: no other node proposes
-    /// meanwhile. Its audit line is written where it does.
+    /// Makes a version serve on all nodes or on none. Continues if the caller goes away; no other node can
+    /// propose in the meantime. The audit line is written if the version serves.
     ///
     /// # Errors
     /// See [`ShareError`].
@@ -194,7 +193,8 @@ impl Gateway {
         shared.await?
     }
 
-    /// Proposes a version as soon as it is this node's turn; its number, or none where it is not wanted any more.
+    /// Proposes a version when it is this node's turn. Returns the number of the proposal, or `None` if it is
+    /// no longer wanted.
     async fn propose(
         &self,
         prepared: Prepared,
@@ -203,7 +203,7 @@ impl Gateway {
         let turn = self.inner.shared_modules.turn.lock().await;
         let until = Instant::now() + TURN;
         while self.is_wanted(&prepared, origin).await? {
-            // Held, so that this node's own check of the proposal finds the version checked.
+            // Held, so that this node's own check of the proposal finds the version in `checked`.
             let mut following = self.inner.shared_modules.following.lock().await;
             let proposal = Proposal {
                 slot: prepared.slot().clone(),
@@ -215,7 +215,8 @@ impl Gateway {
                 let (slot, digest) = (prepared.slot().clone(), prepared.digest());
                 following.checked.insert(digest, prepared);
                 drop(following);
-                // Another node may have settled the same since this one looked. While this proposal stands none can.
+                // Another node may have settled the same version since the check above. While this proposal
+                // exists, none can.
                 let is_served = self.is_served(&slot, digest, origin).await;
                 if matches!(is_served, Ok(false)) {
                     return Ok(Some((number, turn)));
@@ -233,7 +234,7 @@ impl Gateway {
         Ok(None)
     }
 
-    /// Settles a proposal of this node's once all others agree, or takes it back.
+    /// Settles a proposal of this node when all other nodes agree. Otherwise withdraws it.
     async fn settled(&self, number: u64, line: Audited) -> Result<(), ShareError> {
         let settled = async {
             self.agreed(number).await?;
@@ -249,8 +250,8 @@ impl Gateway {
         }
     }
 
-    /// Takes a proposal back that is not settled. While it stands no other node can propose one, so where the store
-    /// does not answer it is tried again behind the caller's back.
+    /// Withdraws a proposal that is not settled. No other node can propose while it exists, so if the store
+    /// fails, the withdrawal is repeated in the background.
     async fn withdraw(&self, number: u64) {
         let Err(fault) = self.store().withdraw_version(number).await else {
             return;
@@ -267,10 +268,10 @@ impl Gateway {
         });
     }
 
-    /// The version that all nodes served before the one that they serve, checked.
+    /// Returns the version that all nodes served before the current one, after a check.
     ///
     /// # Errors
-    /// The store's; inside, why there is none or it is refused.
+    /// The store's. The inner error says why there is none or why it was refused.
     pub async fn version_before(&self, slot: &Slot) -> Result<Result<Prepared, String>, Fault> {
         let nothing = || Ok(Err("there is no version to go back to".to_owned()));
         let Some(runtime) = self.shared_runtime() else {
@@ -281,7 +282,7 @@ impl Gateway {
         let mut versions = of_slot.filter_map(settled_version);
         let active = runtime.active(slot);
         let Some(before) = versions.rfind(|digest| Some(*digest) != active) else {
-            // What stood in the folders before anything was said to all nodes.
+            // The version in the folders from before the first shared change.
             let (checking, slot) = (Arc::clone(&runtime), slot.clone());
             let prepared = tokio::task::spawn_blocking(move || checking.prepare_rollback(&slot));
             let prepared = prepared.await.map_err(|_| Fault::Stopping)?;
@@ -291,7 +292,7 @@ impl Gateway {
         self.fetched(&runtime, slot, before, cause).await
     }
 
-    /// Switches a slot on all nodes, or takes it away.
+    /// Switches a slot on or off on all nodes, or removes it.
     ///
     /// # Errors
     /// The store's.
@@ -306,13 +307,12 @@ impl Gateway {
         self.followed_by_all(number).await
     }
 
-    /// The runtime, where its modules are shared.
     fn shared_runtime(&self) -> Option<Arc<Runtime>> {
         let runtime = self.runtime().cloned();
         runtime.filter(|_| self.store().shares_modules())
     }
 
-    /// Waits until every other node has found a proposal good, or has ended.
+    /// Waits until every other live node has accepted a proposal.
     async fn agreed(&self, number: u64) -> Result<(), ShareError> {
         let until = Instant::now() + CHECKING;
         loop {
@@ -336,8 +336,8 @@ impl Gateway {
         }
     }
 
-    /// Follows a change here, and waits until the other nodes have followed it. One that is too slow follows it later:
-    /// it is settled.
+    /// Follows a change on this node and waits for the other nodes. A node that is too slow follows later,
+    /// because the change is settled.
     async fn followed_by_all(&self, number: u64) -> Result<(), Fault> {
         if let Some(runtime) = self.shared_runtime() {
             self.follow(&runtime).await?;
@@ -361,8 +361,8 @@ impl Gateway {
         }
     }
 
-    /// Checks what is proposed and follows what is settled, as far as this node has not; false where it could not
-    /// follow all of it.
+    /// Checks proposals and follows settled changes that this node has not processed yet. False if it could
+    /// not follow all of them.
     async fn follow(&self, runtime: &Arc<Runtime>) -> Result<bool, Fault> {
         let mut following = self.inner.shared_modules.following.lock().await;
         let since = following.announced.followed;
@@ -372,8 +372,8 @@ impl Gateway {
             self.check(runtime, &mut following, change).await?;
         }
         let settled = || changes.iter().filter(|change| !proposed(change));
-        // Another version followed it already: it is only kept. Of trials the last one counts, and none that began
-        // before the version that serves.
+        // Versions that a later one replaced are only stored. Of trials, the last one counts, unless a
+        // version was settled after it.
         let is_over = |change: &&SlotChange| {
             let later = settled().filter(|later| later.number > change.number);
             let mut later = later.filter(|later| later.slot == change.slot);
@@ -396,7 +396,7 @@ impl Gateway {
         }
         let over: Vec<_> = settled().filter(is_over).collect();
         for change in over.into_iter().rev() {
-            // Most are kept already: a node that starts again has them.
+            // A node that restarts has most of them already.
             let digest =
                 settled_version(change).filter(|digest| !runtime.is_kept(&change.slot, digest));
             let Some(digest) = digest else { continue };
@@ -418,7 +418,7 @@ impl Gateway {
         Ok(true)
     }
 
-    /// Says whether this node could serve what is proposed.
+    /// Announces whether this node can serve a proposed version.
     async fn check(
         &self,
         runtime: &Arc<Runtime>,
@@ -446,15 +446,16 @@ impl Gateway {
         Ok(())
     }
 
-    /// Does what all nodes do.
+    /// Applies a settled change on this node.
     async fn apply(
         &self,
         runtime: &Arc<Runtime>,
         following: &mut Following,
         change: &SlotChange,
     ) -> Result<Result<(), String>, Fault> {
-        // The time is the change's: each node tells the same.
+        // The time comes from the change, so that it is the same on every node.
         let (changing, slot, at) = (Arc::clone(runtime), change.slot.clone(), change.at);
+        self.note_figures(&slot).await;
         match &change.content {
             SlotContent::Disabled(disabled) => {
                 let disabled = *disabled;
@@ -484,7 +485,7 @@ impl Gateway {
                 if is_staged.is_some_and(|staged| staged.candidate.digest == candidate.digest) {
                     return blocking(move || changing.restage(&slot, candidate, at)).await;
                 }
-                // This node was not there when it was put on trial.
+                // This node was not running when the version was put on trial.
                 let cause = Cause::Candidate.as_str();
                 match self
                     .fetched(runtime, &slot, candidate.digest, cause)
@@ -525,7 +526,7 @@ impl Gateway {
         }
     }
 
-    /// A version that the store has, checked here; or why it is refused.
+    /// Returns a version from the store after a check on this node, or the reason why it is refused.
     async fn fetched(
         &self,
         runtime: &Arc<Runtime>,
@@ -536,14 +537,19 @@ impl Gateway {
         let Some(bytes) = self.store().module_bytes(digest).await? else {
             return Ok(Err(format!("the store has no module {digest}")));
         };
-        let cause = Cause::parse(cause).unwrap_or(Cause::Upload);
+        let Some(cause) = Cause::of_shared(cause) else {
+            return Ok(Err(format!(
+                "the store gives it the cause {cause:?}, which no node shares"
+            )));
+        };
         let (checking, slot) = (Arc::clone(runtime), slot.clone());
         let prepared = tokio::task::spawn_blocking(move || checking.prepare(&slot, bytes, cause));
         let prepared = prepared.await.map_err(|_| Fault::Stopping)?;
         Ok(prepared.map_err(|refused| refused.to_string()))
     }
 
-    /// A version that this node has kept, checked again.
+    /// Returns a version that this node has stored, after a new check. `None` if it is missing or fails the
+    /// check.
     async fn kept(&self, runtime: &Arc<Runtime>, slot: Slot, digest: Digest) -> Option<Prepared> {
         let checking = Arc::clone(runtime);
         let prepared = tokio::task::spawn_blocking(move || {
@@ -552,8 +558,8 @@ impl Gateway {
         prepared.await.ok()?.ok()
     }
 
-    /// Whether a version is still to be proposed. Nodes may share a plugin folder: what another node has written there
-    /// while it followed a change, or has proposed itself, is not proposed again.
+    /// Whether a version must still be proposed. Nodes may share a plugin folder: versions that another node
+    /// wrote there while following a change, or proposed itself, are not proposed again.
     async fn is_wanted(&self, prepared: &Prepared, origin: VersionOrigin) -> Result<bool, Fault> {
         let (slot, digest) = (prepared.slot(), prepared.digest());
         let is_served = self.is_served(slot, digest, origin).await?;
@@ -562,7 +568,8 @@ impl Gateway {
         Ok(!is_served && !is_gone)
     }
 
-    /// Whether all nodes serve a version already, as far as this node can know. What a call asks for is done anew.
+    /// Whether all nodes already serve a version, as far as this node knows. Always false for an operator's
+    /// request, which is performed again.
     async fn is_served(
         &self,
         slot: &Slot,
@@ -579,7 +586,7 @@ impl Gateway {
         Ok(runtime.active(slot) == Some(digest))
     }
 
-    /// Proposes what was put into this node's plugin folder.
+    /// Proposes a version from this node's plugin folder.
     async fn propose_folder_install(
         &self,
         runtime: &Arc<Runtime>,
@@ -611,7 +618,7 @@ impl Gateway {
     }
 }
 
-/// The version that a change has all nodes serve; none of a switch, and while it is proposed.
+/// The version that all nodes serve because of a change. `None` for other changes, and for proposals.
 fn settled_version(change: &SlotChange) -> Option<Digest> {
     match (change.stage, &change.content) {
         (SlotStage::Settled, SlotContent::Version { digest, cause }) if !is_trial(cause) => {
@@ -621,12 +628,12 @@ fn settled_version(change: &SlotChange) -> Option<Digest> {
     }
 }
 
-/// Whether a version is proposed to be tried.
+/// Whether a version is proposed for a trial.
 fn is_trial(cause: &str) -> bool {
     cause == Cause::Candidate.as_str()
 }
 
-/// Whether a change says what is on trial.
+/// Whether a change concerns a trial.
 fn is_of_trial(change: &SlotChange) -> bool {
     match &change.content {
         SlotContent::Candidate(_) => true,
@@ -635,7 +642,7 @@ fn is_of_trial(change: &SlotChange) -> bool {
     }
 }
 
-/// Compiles or writes files off the threads that serve.
+/// Runs work that compiles or writes files on the blocking thread pool.
 async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<Result<(), String>, Fault> {

@@ -1,4 +1,4 @@
-//! Starting: from a chosen method to a vendor's page, with fallback and without a second charge.
+//! Starting a payment: from a chosen method to a provider's page, with fallback and without a second charge.
 
 mod answer;
 mod choose;
@@ -23,7 +23,7 @@ use crate::Gateway;
 use crate::apply::AttemptClaim;
 use crate::permits::{Holder, Kind};
 
-/// Who starts: decides what is refused.
+/// The caller of a start, which decides what is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
     /// The API, for a payment created `direct`.
@@ -32,33 +32,34 @@ pub enum Starter {
     Page,
 }
 
+/// A start request.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Which payment; the caller has checked whose it is.
+    /// The payment. The caller has checked whose it is.
     pub payment: PaymentId,
     pub method: MethodId,
-    /// Through this account and no other, where policy allows it.
+    /// Use only this account, if policy allows it.
     pub provider: Option<AccountId>,
-    /// By whom.
     pub starter: Starter,
-    /// On the page: the account whose name and note the payer saw. Another note is shown first.
+    /// On the page: the account whose name and note the payer saw. If another account with a different note
+    /// is chosen, the payer sees that first.
     pub seen: Option<AccountId>,
-    /// What is known of the payer.
     pub payer: Payer,
 }
 
+/// A started payment, with the next step for the payer.
 #[derive(Clone, Debug)]
 pub struct StartedPayment {
-    /// As it is now.
+    /// The payment as it is now.
     pub aggregate: PaymentAggregate,
-    /// The open attempt, with what the payer does next.
+    /// The open attempt, with the payer's next action.
     pub attempt: Attempt,
-    /// Where the payer's browser goes: the vendor's address, or our own page where the payer must
-    /// answer, post a form or follow instructions.
+    /// Address for the payer's browser: the provider's page, or the gateway's own page if the payer must
+    /// answer questions, post a form or follow instructions.
     pub redirect_url: String,
 }
 
-/// Why nothing was started. The edge maps each to HTTP.
+/// Reason why nothing was started. `server` maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("payment not found")]
@@ -70,7 +71,7 @@ pub enum StartError {
     /// A start is in flight, or its outcome is unknown.
     #[error("the outcome of a start is not known yet; call again")]
     Unsettled {
-        /// When to call again.
+        /// Time after which to call again.
         retry_after: Duration,
     },
     /// The API refuses; the page offers to continue the open attempt.
@@ -78,17 +79,17 @@ pub enum StartError {
     StillOpen(Box<StartedPayment>),
     #[error("live processing is not approved for this merchant")]
     NotLiveApproved,
-    /// The reseller whose payment it is may not work for the merchant any more.
+    /// The reseller of the payment may no longer act for the merchant.
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
     #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
     ProviderChoice,
     #[error(transparent)]
     NotAvailable(#[from] NotAvailable),
-    /// The vendor or the payer's bank said no; the payment is `created` again.
+    /// The provider or the payer's bank declined. The payment is `created` again.
     #[error("the provider declined the payment")]
     Declined,
-    /// The page: the first in rank changed to an account with another note; show it and ask again.
+    /// Only on the page: the best account changed to one with another note. Show it and ask again.
     #[error("the provider changed")]
     AskAgain(AccountId),
     #[error(transparent)]
@@ -97,10 +98,10 @@ pub enum StartError {
     Random,
 }
 
-/// What about a payment keeps it from being started, now or for ever.
+/// Reason why a payment cannot be started, now or at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStartable {
-    /// A merchant's or reseller's call for a hosted payment.
+    /// A merchant's or reseller's request for a hosted payment.
     #[error("a hosted payment is started by the payer on its checkout page")]
     Hosted,
     /// The page of a direct payment.
@@ -111,33 +112,33 @@ pub enum NotStartable {
     Status,
     #[error("the payment has expired")]
     Expired,
-    /// As many attempts were made as a payment can have, or each account failed.
+    /// The payment has the maximum number of attempts, or every account failed.
     #[error("no attempt is left")]
     NoAttemptLeft,
-    /// The attempt ended while it was started.
+    /// The attempt ended during the start.
     #[error("the attempt is over")]
     AttemptOver,
-    /// Answers came for an attempt that waits for none.
+    /// Answers arrived for an attempt that does not ask for any.
     #[error("no attempt is open")]
     NoAttemptOpen,
 }
 
-/// What a start asked for that is not to be had.
+/// A requested method, account or amount that is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAvailable {
-    /// There is no such method.
+    /// The method does not exist.
     #[error("payment_method: is not a payment method of this interface")]
     UnknownMethod,
-    /// No account takes the payment by this method, by what is configured and what modules say.
+    /// No account serves the payment by this method, according to the configuration and the modules.
     #[error("payment_method: is not available for this payment now")]
     Method,
-    /// The account that the start names does not.
+    /// The account that the start names is not eligible.
     #[error("provider_id: is unknown or not available for this payment")]
     Account,
-    /// The merchant's limit, lowered since the payment was made.
+    /// Above the merchant's limit, which was lowered after the payment was created.
     #[error("amount: is over the limit for one payment")]
     OverLimit,
-    /// Every account that could was tried and could not be reached.
+    /// Every eligible account was tried and was unavailable.
     #[error("no provider can take the payment now")]
     NoProvider,
 }
@@ -148,11 +149,11 @@ impl From<getrandom::Error> for StartError {
     }
 }
 
-/// When to call again after an outcome that is not known (decisions, "start").
+/// Time after which to call again if the outcome is unknown (decisions, "start").
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 impl StartError {
-    /// The outcome is not known yet.
+    /// The outcome of a start is not known yet.
     pub(crate) const fn unsettled() -> Self {
         Self::Unsettled {
             retry_after: RETRY_AFTER,
@@ -160,7 +161,7 @@ impl StartError {
     }
 }
 
-/// A start under way; this process holds the lock of the payment.
+/// A running start. This process holds the lock of the payment.
 struct Run<'a> {
     gateway: &'a Gateway,
     start: Start,
@@ -188,8 +189,8 @@ impl<'a> Run<'a> {
 }
 
 impl Gateway {
-    /// Refuses a start by a method that there is not, unless it is the one of the payment: that one's
-    /// module may be gone since.
+    /// Rejects a method that does not exist, unless it is the payment's own method, whose module may have
+    /// been removed since.
     ///
     /// # Errors
     /// [`StartError::NotAvailable`].
@@ -229,7 +230,7 @@ impl Gateway {
                 return Err(StartError::unsettled());
             };
             let started = Run::new(&gateway, start, deadline).go().await;
-            // Attempts that failed on the way may have to be closed.
+            // Attempts that failed during the start may have to be closed.
             let is_settled = started.as_ref().is_ok_and(|started| {
                 let next_action = started.aggregate.next_action(gateway.now());
                 next_action.is_none()
@@ -242,9 +243,9 @@ impl Gateway {
         .await?
     }
 
-    /// Where the payer goes next: the vendor's address, or our own page.
+    /// Adds the payer's next address: the provider's page, or the gateway's own page.
     pub(crate) fn started(&self, aggregate: PaymentAggregate, attempt: Attempt) -> StartedPayment {
-        let redirect_url = match &attempt.action {
+        let redirect_url = match attempt.action() {
             Some(PayerAction::Redirect(url)) => url.clone(),
             _ => self.checkout_url(&aggregate.payment),
         };
@@ -255,18 +256,18 @@ impl Gateway {
         }
     }
 
-    /// Leaves an open attempt so that another way can be chosen: the vendor makes sure that it cannot
-    /// be paid any more. The payment afterwards; the attempt is still open where the vendor is not sure.
+    /// Abandons an open attempt so that the payer can choose another method: it is cancelled at the provider.
+    /// Returns the payment afterwards; the attempt is still open if the provider gave no certain answer.
     pub(crate) async fn leave(
         &self,
         aggregate: &PaymentAggregate,
         attempt: &Attempt,
         limit: Duration,
     ) -> Result<PaymentAggregate, Fault> {
-        let asks = matches!(attempt.action, Some(PayerAction::Ask(_)));
-        if asks && !attempt.uncertain && attempt.references.is_empty() {
-            // The module asked before it created anything (the contract's word): there is nothing
-            // at the vendor that could be closed.
+        let asks = matches!(attempt.action(), Some(PayerAction::Ask(_)));
+        if asks && !attempt.stage.is_uncertain() && attempt.references.is_empty() {
+            // By the module contract, questions come before anything is created at the provider, so there is
+            // nothing to close.
             return self.record_abandoned(aggregate, attempt).await;
         }
         let after = self.close(attempt.id, limit).await?;

@@ -1,6 +1,6 @@
-//! Unproved notices that are faster than the start's answer. They lie in memory and apart from those of
-//! the vendor, so that a stranger pushes out nothing but what strangers wrote. What is lost is replaced
-//! by the questions that follow every start.
+//! Unverified notices that arrive before the start has recorded their reference. They are stored in memory,
+//! apart from verified ones, which strangers therefore cannot displace. A lost notice is replaced by the
+//! queries that follow every start.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 
 /// How long a notice waits for its reference (decisions, "Provider callbacks").
 const KEPT_FOR: Duration = Duration::from_secs(3600);
-/// Most notices in all.
+/// Maximum number of notices.
 pub const MOST: usize = 4096;
-/// Most notices from one address.
+/// Maximum number of notices from one address.
 pub const PER_ADDRESS: usize = 64;
 
-/// Notices that wait for a start to record their reference; each has that attempt asked about.
+/// Notices that wait for a start to record their reference. Each causes a query about that attempt.
 #[derive(Debug, Default)]
 pub(crate) struct UnprovedNotices {
-    /// How many there are, so that steps need not take the lock while there is none.
+    /// Number of notices, so that steps need no lock while there are none.
     count: AtomicUsize,
     kept: Mutex<Kept>,
 }
@@ -30,13 +30,13 @@ pub(crate) struct UnprovedNotices {
 #[derive(Debug, Default)]
 struct Kept {
     of: HashMap<(AccountId, String), UnprovedNotice>,
-    /// Notices kept so far: orders those of one moment.
+    /// Number of notices stored so far. Orders notices with the same time.
     last_number: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct UnprovedNotice {
-    /// The account's, as a label.
+    /// Environment of the account, as a label.
     environment: &'static str,
     from: IpAddr,
     number: u64,
@@ -48,7 +48,8 @@ impl UnprovedNotices {
         self.count.load(Ordering::SeqCst) == 0
     }
 
-    /// Keeps a notice. The oldest goes where there are too many: of its address, or else of all.
+    /// Stores a notice. At a limit, the oldest one is dropped: of this address if it has reached its limit,
+    /// otherwise of all.
     pub(crate) fn keep(
         &self,
         key: (AccountId, String),
@@ -78,7 +79,7 @@ impl UnprovedNotices {
         self.count.store(kept.of.len(), Ordering::SeqCst);
     }
 
-    /// Takes the notice about a reference; whether there is one.
+    /// Removes the notice about a reference. Returns whether there was one that has not expired.
     pub(crate) fn take(&self, account: &AccountId, reference: &str, now: Time) -> bool {
         let mut kept = self.kept.lock();
         let taken = kept.of.remove(&(account.clone(), reference.to_owned()));

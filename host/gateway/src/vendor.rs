@@ -1,65 +1,77 @@
-//! Calls to a provider's module: the right version, bounded in time, measured.
+//! Calls to provider modules: selects the version, limits the time and records metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::lifecycle::{PaymentAggregate, StartResult};
+use kassette_domain::key::Environment;
+use kassette_domain::lifecycle::{NewWork, PaymentAggregate, StartResult};
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::payment::Payment;
 use kassette_domain::provider::{
-    AttemptFacts, Payer, PayerAction, QueryFailure, QueryPurpose, Report, StartFailure, Started,
+    AttemptFacts, Payer, PayerAction, ProviderStatus, QueryFailure, QueryPurpose, Report,
+    StartFailure, Started,
 };
 use kassette_domain::time::Time;
+use kassette_domain::work::{WorkKey, WorkKind};
+use kassette_runtime::{CallError, Contact};
 use kassette_store::Fault;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
-use crate::health::CallSample;
-use crate::modules::{Access, Provider, VendorQuery};
+use crate::health::{CallSample, Refused};
+use crate::modules::{Access, Provider, ProviderQuery};
 use crate::permits::{Holder, Kind, Permit};
 
-/// What a call may take beyond the module's own time before another task may claim the attempt:
-/// storing what came of it.
+/// Time, beyond the provider deadline, until another task may claim the attempt: for storing the outcome of
+/// the call.
 const LEASE_MARGIN: Duration = Duration::from_secs(4);
 
-/// What the vendor said about an attempt.
+/// Maximum `Retry-After` of a provider for which a start is repeated (decisions, "start").
+const RETRY_AFTER_MOST: Duration = Duration::from_secs(5);
+/// Minimum remaining time for another call to a provider.
+const CALL_LEAST: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueryAnswer {
     Report(Box<Report>),
-    /// It knows no such payment.
+    /// The provider does not know the payment.
     Absent,
     /// No certain answer.
     Uncertain,
-    /// It was not asked: too many calls are under way, or another node may be able to.
+    /// The provider was not called: too many calls are running, or only another node may be able to call it.
     Unasked,
 }
 
 impl Gateway {
-    /// Until when an attempt is held by a call that begins now.
+    /// Time until which a call that starts now holds an attempt.
     pub(crate) fn lease(&self) -> Time {
         let deadline = self.configured().settings.provider_deadline;
         self.now().after(deadline + LEASE_MARGIN)
     }
 
-    /// Until when a call may send that holds an attempt until a time. A process that stood still meanwhile sends
-    /// nothing late; the margin is for clocks of other nodes that are ahead.
+    /// Time after which a call must not send requests, if it holds the attempt until `held`. A process that
+    /// was suspended sends nothing too late. The margin covers clocks of other nodes that are ahead.
     pub(crate) fn not_after(&self, held: Time) -> Instant {
-        // The monotonic time first: what stands still in between makes it earlier.
+        // The monotonic time is read first: a suspension between the two reads makes the limit earlier.
         let now = Instant::now();
         now + held.before(LEASE_MARGIN).since(self.now())
     }
 
-    /// The module that started an attempt while it is kept, else the active one; later versions read
-    /// earlier references.
+    /// The version that started an attempt while it is stored, otherwise the active one. Later versions can
+    /// read earlier references.
     fn module_of(&self, attempt: &Attempt) -> Option<Arc<dyn Provider>> {
         self.modules()
             .provider_version(&attempt.slot, &attempt.digest)
-            .or_else(|| self.modules().provider(attempt.slot.name()))
+            .or_else(|| {
+                let account = self.settings().accounts.get(&attempt.account).cloned();
+                let environment = account.map_or(Environment::Live, |account| account.environment);
+                self.modules().provider(attempt.slot.name(), environment)
+            })
     }
 
-    /// Who speaks to the vendor of an attempt, and with what.
+    /// The module for an attempt, with its access. `None` if no module or no usable account exists.
     pub(crate) fn module_and_access(
         &self,
         attempt: &Attempt,
@@ -69,8 +81,8 @@ impl Gateway {
         Some((module, access))
     }
 
-    /// Whether another node runs something else than this one, and so may have an account or a module that this one has
-    /// not. A new configuration reaches the nodes one after the other.
+    /// Whether another node runs a different configuration or different modules, and so may have an account
+    /// or a module that this node lacks. A new configuration reaches the nodes one after the other.
     ///
     /// # Errors
     /// The store's.
@@ -96,7 +108,7 @@ impl Gateway {
             .unwrap_or_default())
     }
 
-    /// A permit to start a payment at an account, or none after a short wait.
+    /// Waits briefly for a permit to start a payment at an account. `None` if there is none.
     pub(crate) async fn start_permit(
         &self,
         payment: &Payment,
@@ -111,8 +123,8 @@ impl Gateway {
         permit.await
     }
 
-    /// Starts, or repeats the start of, an attempt that is held. Without a permit it waits for one. `limit` bounds
-    /// the call beside the provider's own deadline.
+    /// Starts a claimed attempt, or repeats its start. Waits for a permit if none is given. `limit` bounds
+    /// the call in addition to the provider deadline.
     pub(crate) async fn call_start(
         &self,
         aggregate: &PaymentAggregate,
@@ -125,7 +137,7 @@ impl Gateway {
                 "no module serves the account".into(),
             ));
         };
-        access.not_after = attempt.busy_until.map(|held| self.not_after(held));
+        access.not_after = attempt.claim.busy_until().map(|held| self.not_after(held));
         let payment = &aggregate.payment;
         self.have_recorded(&mut access, Some(payment.id));
         let permit = match permit {
@@ -142,19 +154,73 @@ impl Gateway {
         let facts = configured.facts(&aggregate.payment, attempt, name);
         let limit = limit.min(configured.settings.provider_deadline);
         let since = Instant::now();
-        let answer = tokio::time::timeout(limit, module.start(&access, &facts)).await;
+        let ends = since + limit;
+        let start = start_at_most_twice(&*module, &access, &facts, ends);
+        let answer = timeout_at(ends, start).await.ok();
+        let worked = start_worked(answer.as_ref(), &access.contact);
+        if let Some(worked) = worked {
+            self.measure(attempt, true, worked, since.elapsed());
+        }
+        if let Some(answer) = &answer {
+            self.note_terms(attempt, answer).await?;
+        }
         let result = match answer {
-            // What it has sent stays sent.
-            Err(_) => StartResult::Uncertain("no answer in time".into()),
-            Ok(answer) => judged(answer),
+            // Requests already sent stay sent.
+            None => StartResult::Uncertain("no answer in time".into()),
+            Some(Err(StartFailure::PageRefused { reference, page })) => {
+                let question = ProviderQuery {
+                    attempt: facts,
+                    reference: Some(reference),
+                    purpose: QueryPurpose::Cancel,
+                    returned: None,
+                };
+                close_refused(&*module, &access, &question, &page, ends).await
+            }
+            Some(answer) => judged(answer),
         };
-        let worked = matches!(result, StartResult::Open { .. } | StartResult::Declined(_));
-        self.measure(attempt, true, worked, since.elapsed());
         self.tell_start(attempt, &result);
         Ok(result)
     }
 
-    /// Asks the vendor about an attempt.
+    /// Records what the result of a start shows about the account: whether the method is activated there, and
+    /// whether its pages are allowed.
+    async fn note_terms(
+        &self,
+        attempt: &Attempt,
+        answer: &Result<Started, StartFailure>,
+    ) -> Result<(), Fault> {
+        let measured = &self.inner.measured;
+        let what = Refused {
+            account: attempt.account.clone(),
+            method: attempt.method,
+            currency: attempt.due.currency,
+        };
+        let now = self.now();
+        match answer {
+            Ok(Started::Open(_)) => {
+                measured.note_page(&attempt.account, None);
+                if measured.method_taken(&what) {
+                    self.store().close_work(refused_key(&what), now).await?;
+                }
+            }
+            Err(StartFailure::PageRefused { page, .. }) => {
+                measured.note_page(&attempt.account, Some(page));
+            }
+            Err(StartFailure::NotActivated(why)) if measured.method_refused(what.clone(), now) => {
+                let settings = self.settings();
+                let Some(account) = settings.accounts.get(&attempt.account) else {
+                    return Ok(());
+                };
+                let line = refused_line(&what, why);
+                self.store()
+                    .open_work(line, account.environment, now)
+                    .await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     pub(crate) async fn call_query(
         &self,
         aggregate: &PaymentAggregate,
@@ -173,7 +239,7 @@ impl Gateway {
             });
         };
         if purpose != QueryPurpose::Sync {
-            access.not_after = attempt.busy_until.map(|held| self.not_after(held));
+            access.not_after = attempt.claim.busy_until().map(|held| self.not_after(held));
         }
         self.have_recorded(&mut access, Some(aggregate.payment.id));
         let permits = &self.inner.permits;
@@ -184,7 +250,7 @@ impl Gateway {
         };
         let name = self.merchant_name(aggregate).await?;
         let configured = self.configured();
-        let question = VendorQuery {
+        let question = ProviderQuery {
             attempt: configured.facts(&aggregate.payment, attempt, name),
             reference: attempt.reference().map(str::to_owned),
             purpose,
@@ -193,6 +259,7 @@ impl Gateway {
         let limit = limit.min(configured.settings.provider_deadline);
         let since = Instant::now();
         let answer = tokio::time::timeout(limit, module.query(&access, &question)).await;
+        let is_late = matches!(answer, Err(_) | Ok(Err(CallError::Timeout)));
         let (word, why) = match answer {
             Ok(Ok(Ok(report))) => (QueryAnswer::Report(Box::new(report)), None),
             Ok(Ok(Err(QueryFailure::Absent))) => (QueryAnswer::Absent, None),
@@ -201,7 +268,11 @@ impl Gateway {
             Err(_) => (QueryAnswer::Uncertain, Some("no answer in time".to_owned())),
         };
         let took = since.elapsed();
-        self.measure(attempt, false, why.is_none(), took);
+        if why.is_none() {
+            self.measure(attempt, false, true, took);
+        } else if is_late || access.contact.failure().is_some() {
+            self.measure(attempt, false, false, took);
+        }
         if let Some(why) = why
             && let Some(left_out) = self.inner.lines.queries.line()
         {
@@ -214,8 +285,8 @@ impl Gateway {
         Ok(word)
     }
 
-    /// Asks the vendor about an attempt of ours that the store does not know: no more than its id is
-    /// certain. As often as a notice about one that is known has it asked.
+    /// Queries the provider about an attempt that the store does not contain, of which only the id is
+    /// certain. Limited in the same way as queries that notices about known attempts cause.
     pub(crate) async fn ask_about_unknown(
         &self,
         account: &AccountId,
@@ -243,15 +314,16 @@ impl Gateway {
     ) -> Option<QueryAnswer> {
         let configured = self.configured();
         let access = configured.access(account, self.now())?;
-        let module = self.modules().provider(configured.slot(account)?.name())?;
+        let slot = configured.slot(account)?;
+        let environment = access.account.environment;
+        let module = self.modules().provider(slot.name(), environment)?;
         let service = module.description().services.first()?;
         let permits = &self.inner.permits;
-        let environment = access.account.environment;
         let permit = permits.acquire(Kind::Query, environment, account.into());
         let _permit = permit.await?;
         let currency = service.currencies.first().copied().unwrap_or(Currency::USD);
         let public_url = &configured.settings.public_url;
-        let question = VendorQuery {
+        let question = ProviderQuery {
             attempt: AttemptFacts {
                 id,
                 method: service.method,
@@ -317,7 +389,102 @@ impl Gateway {
     }
 }
 
-/// What a start means for the payment.
+/// Starts an attempt, and repeats the start one time if the provider asked for a short wait.
+async fn start_at_most_twice(
+    module: &dyn Provider,
+    access: &Access,
+    facts: &AttemptFacts,
+    ends: Instant,
+) -> Result<Started, StartFailure> {
+    let first = module.start(access, facts).await;
+    let is_over = !matches!(
+        first,
+        Err(StartFailure::Unavailable(_) | StartFailure::Uncertain(_))
+    );
+    let wait = access.contact.take_retry_after();
+    let in_time = |wait: &Duration| Instant::now() + *wait + CALL_LEAST < ends;
+    let wait = wait.filter(|wait| *wait <= RETRY_AFTER_MOST && in_time(wait));
+    let Some(wait) = wait.filter(|_| !is_over) else {
+        return first;
+    };
+    tokio::time::sleep(wait).await;
+    let second = module.start(access, facts).await;
+    match (first, second) {
+        // That the account cannot be used now is no information about the first start.
+        (
+            Err(StartFailure::Uncertain(why)),
+            Err(StartFailure::Unavailable(_) | StartFailure::NotActivated(_)),
+        ) => Err(StartFailure::Uncertain(why)),
+        (_, second) => second,
+    }
+}
+
+/// Whether a start counts for or against the account. `None` if it says nothing about it. `answer` is `None`
+/// after a timeout.
+fn start_worked(answer: Option<&Result<Started, StartFailure>>, contact: &Contact) -> Option<bool> {
+    match answer {
+        Some(Ok(Started::Open(_)) | Err(StartFailure::Declined(_))) => Some(true),
+        Some(Ok(Started::Ask(_))) => contact.is_answered().then_some(true),
+        None => Some(false),
+        Some(Err(_)) => contact.failure().is_some().then_some(false),
+    }
+}
+
+/// Cancels a payment at the provider whose page the account does not allow.
+async fn close_refused(
+    module: &dyn Provider,
+    access: &Access,
+    question: &ProviderQuery,
+    page: &str,
+    ends: Instant,
+) -> StartResult {
+    let answer = timeout_at(ends, module.query(access, question)).await;
+    let is_closed = matches!(
+        answer,
+        Ok(Ok(Ok(Report {
+            status: ProviderStatus::Declined
+                | ProviderStatus::Cancelled
+                | ProviderStatus::Expired
+                | ProviderStatus::Failed,
+            ..
+        })))
+    );
+    match is_closed {
+        true => StartResult::Unavailable(page_refused(page)),
+        false => StartResult::Uncertain(page_refused(page)),
+    }
+}
+
+fn page_refused(page: &str) -> String {
+    format!("the page for the payer leads to {page}, which the account does not allow")
+}
+
+fn refused_key(what: &Refused) -> WorkKey {
+    WorkKey {
+        attempt: what.line(),
+        kind: WorkKind::MethodRefused,
+        subject: String::new(),
+    }
+}
+
+/// The work item about a method that an account refuses.
+fn refused_line(what: &Refused, why: &str) -> NewWork {
+    NewWork {
+        key: refused_key(what),
+        account: what.account.clone(),
+        amount: Minor::ZERO,
+        received: Minor::ZERO,
+        deadline: None,
+        currency: what.currency.code().to_owned(),
+        detail: format!(
+            "{} in {} is refused at {}: {why}",
+            what.method,
+            what.currency.code(),
+            what.account
+        ),
+    }
+}
+
 fn judged(result: Result<Started, StartFailure>) -> StartResult {
     match result {
         Ok(Started::Open(open)) => StartResult::Open {
@@ -331,7 +498,10 @@ fn judged(result: Result<Started, StartFailure>) -> StartResult {
             until: None,
         },
         Err(StartFailure::Declined(why)) => StartResult::Declined(why),
-        Err(StartFailure::Unavailable(why)) => StartResult::Unavailable(why),
+        Err(StartFailure::Unavailable(why) | StartFailure::NotActivated(why)) => {
+            StartResult::Unavailable(why)
+        }
+        Err(StartFailure::PageRefused { page, .. }) => StartResult::Uncertain(page_refused(&page)),
         Err(StartFailure::Uncertain(why)) => StartResult::Uncertain(why),
     }
 }

@@ -1,4 +1,4 @@
-//! The runtime behind the port to the modules.
+//! Implements the interface to the modules with the runtime.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Encoding, Given,
-    PaidFacts, ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundTerms, Report,
-    StartFailure, Started,
+    PaidFacts, ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundQuery,
+    RefundTerms, Report, StartFailure, Started,
 };
 use kassette_domain::routing::{Context, MethodDescription, RankAnswer};
 use kassette_domain::secret::Secret;
@@ -20,13 +20,13 @@ use kassette_runtime::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::modules::{Access, Calling, Method, Modules, OnTrial, Provider, VendorQuery};
+use crate::modules::{Access, Calling, Method, Modules, OnTrial, Provider, ProviderQuery};
 
-/// Interpreted modules that rank at the same time: each takes a thread of the blocking pool for up
-/// to 50 ms.
+/// Limits concurrent rankings by interpreted modules: each takes a thread of the blocking pool for up to 50
+/// ms.
 static INTERPRETED: Semaphore = Semaphore::const_new(8);
 
-/// The tokens that modules obtained, per account, for the account's whole life.
+/// Tokens that modules obtained, per account.
 type Tokens = Arc<Mutex<HashMap<AccountId, Arc<TokenStore>>>>;
 
 /// Modules in WebAssembly.
@@ -53,8 +53,8 @@ impl WasmModules {
 }
 
 impl Modules for WasmModules {
-    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
-        let module = self.runtime.method(method)?;
+    fn method(&self, method: MethodId, environment: Environment) -> Option<Arc<dyn Method>> {
+        let module = self.runtime.method_in(method, environment)?;
         Some(module)
     }
 
@@ -62,9 +62,9 @@ impl Modules for WasmModules {
         self.runtime.methods()
     }
 
-    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+    fn provider(&self, module: &str, environment: Environment) -> Option<Arc<dyn Provider>> {
         self.runtime
-            .provider(module)
+            .provider_in(module, environment)
             .map(|module| self.wrap(module))
     }
 
@@ -73,8 +73,12 @@ impl Modules for WasmModules {
         Some(self.wrap(module))
     }
 
-    fn previous_provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
-        let module = self.runtime.provider_before(module)?;
+    fn previous_provider(
+        &self,
+        module: &str,
+        environment: Environment,
+    ) -> Option<Arc<dyn Provider>> {
+        let module = self.runtime.provider_before(module, environment)?;
         Some(self.wrap(module))
     }
 
@@ -164,7 +168,7 @@ struct WasmProvider {
 }
 
 impl WasmProvider {
-    /// What the runtime needs: the same, with how this version writes keys down, and its tokens.
+    /// Converts to the runtime's form: adds the key encodings of this version, and the tokens.
     fn access(&self, access: &Access) -> AccountAccess {
         let described = &self.module.description().secrets;
         let encoding = |name: &str| {
@@ -188,6 +192,7 @@ impl WasmProvider {
             tokens: Arc::clone(tokens),
             stranger: access.stranger,
             not_after: access.not_after,
+            contact: access.contact.clone(),
             recording: match &access.recorder {
                 Some(recorder) => Recording::On(recorder.clone()),
                 None => Recording::Off,
@@ -241,7 +246,7 @@ impl Provider for WasmProvider {
     fn query<'a>(
         &'a self,
         access: &'a Access,
-        question: &'a VendorQuery,
+        question: &'a ProviderQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         Box::pin(async move {
             let access = self.access(access);
@@ -280,10 +285,13 @@ impl Provider for WasmProvider {
         access: &'a Access,
         paid: &'a PaidFacts,
         order: &'a RefundOrder,
+        purpose: RefundQuery,
     ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
         Box::pin(async move {
             let access = self.access(access);
-            self.module.query_refund(&access, paid, order).await
+            self.module
+                .query_refund(&access, paid, order, purpose)
+                .await
         })
     }
 

@@ -1,9 +1,8 @@
-//! What operators see of payments, accounts and the work list: counters, gauges, lines of the log.
+//! Metrics and log lines about payments, accounts and the work list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::event::EventType;
 use kassette_domain::id::AccountId;
 use kassette_domain::lifecycle::{Change, NewEvent, PaymentAggregate, Transition};
@@ -19,23 +18,23 @@ use crate::configure::Switches;
 use crate::health::UnhealthyReason;
 use crate::settings::Account;
 
-/// The word in place of `live` and `test` where it is not known which.
+/// Value of the label `environment` if the environment is not known.
 pub(crate) const NO_ENVIRONMENT: &str = "unknown";
-/// The work list is counted at most so often, however often a caller asks.
+/// Minimum time between two counts of the work list, regardless of how often it is requested.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
-/// Lines of the work list that are counted; where more are open, the others are not.
+/// Maximum number of work items that are counted.
 const COUNTED_MOST: usize = 10_000;
-/// Lines that are read at once.
+/// Number of work items read per page.
 const PAGE: usize = 100;
 
-/// What was shown last, so that what is gone is shown as gone.
+/// Last values of the gauges, so that gauges of removed objects are reset.
 #[derive(Debug, Default)]
 pub(crate) struct LastGauges {
     accounts: Mutex<HashMap<AccountId, &'static str>>,
     work: tokio::sync::Mutex<Work>,
 }
 
-/// Open lines of the work list by kind and environment.
+/// Open work items by kind and environment.
 #[derive(Debug, Default)]
 struct Work {
     counted: Option<Instant>,
@@ -43,7 +42,7 @@ struct Work {
 }
 
 impl Gateway {
-    /// Counts what a step has changed, and tells the log of a payment's end.
+    /// Counts the changes of a step, and logs the end of a payment.
     pub(crate) async fn tell_of(&self, aggregate: &PaymentAggregate, change: &Change) {
         let payment = &aggregate.payment;
         let environment = payment.environment.as_str();
@@ -69,17 +68,17 @@ impl Gateway {
         }
     }
 
-    /// `live` or `test`, as a label; another word for an account that is not configured.
+    /// `live` or `test` as a label. `unknown` for an account that is not configured.
     pub fn environment_of(&self, account: &AccountId) -> &'static str {
         let settings = self.settings();
         let account = settings.accounts.get(account);
         account.map_or(NO_ENVIRONMENT, |account| account.environment.as_str())
     }
 
-    /// Sets all gauges that are not kept up to date by themselves; call it before they are read.
+    /// Sets all gauges that are not updated continuously. Called before they are read.
     ///
     /// # Errors
-    /// The store's; then what it was to tell is as it was.
+    /// The store's. The gauges that could not be read keep their values.
     pub async fn set_gauges(&self) -> Result<(), Fault> {
         let known = self.switches().await;
         let switches = known.unwrap_or_else(|_| self.inner.switches.load_full());
@@ -89,7 +88,7 @@ impl Gateway {
         self.measure_work().await
     }
 
-    /// Whether each account is well, why not, and whether it is switched on.
+    /// Sets the gauges of accounts: whether each is healthy, why not, and whether it is switched on.
     fn measure_accounts(&self, switches: &Switches) {
         let settings = self.settings();
         let mut shown = self.inner.shown.accounts.lock();
@@ -118,7 +117,7 @@ impl Gateway {
         }
     }
 
-    /// Open lines of the work list, as far as [`COUNTED_MOST`].
+    /// Counts open work items, up to [`COUNTED_MOST`].
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     async fn measure_work(&self) -> Result<(), Fault> {
         let mut work = self.inner.shown.work.lock().await;
@@ -126,7 +125,7 @@ impl Gateway {
             return Ok(());
         }
         let lines = self.count_work().await?;
-        // What is gone is none.
+        // Kinds without items are set to zero.
         let before = std::mem::take(&mut work.lines).into_keys();
         let gone = before
             .map(|key| (key, 0))
@@ -141,10 +140,12 @@ impl Gateway {
         Ok(())
     }
 
-    async fn count_work(&self) -> Result<HashMap<(WorkKind, &'static str), usize>, Fault> {
+    pub(crate) async fn count_work(
+        &self,
+    ) -> Result<HashMap<(WorkKind, &'static str), usize>, Fault> {
         let none = |kind| ["live", "test"].map(|environment| ((kind, environment), 0));
         let mut lines: HashMap<_, _> = WorkKind::ALL.into_iter().flat_map(none).collect();
-        let (mut counted, mut cursor) = (0, None);
+        let (mut counted, mut cursor, mut refused) = (0, None, HashSet::new());
         while counted < COUNTED_MOST {
             let paging = Paging {
                 limit: PAGE,
@@ -154,8 +155,11 @@ impl Gateway {
                 break;
             };
             for line in &page.items {
-                let key = (line.kind, self.environment_of(&line.account));
+                let key = (line.key.kind, line.environment.as_str());
                 *lines.entry(key).or_default() += 1;
+                if line.key.kind == WorkKind::MethodRefused {
+                    refused.insert(line.key.attempt);
+                }
             }
             counted += page.items.len();
             cursor = page.next;
@@ -163,11 +167,12 @@ impl Gateway {
                 break;
             }
         }
+        self.inner.measured.set_refusals_listed(refused);
         Ok(lines)
     }
 }
 
-/// Sets what is shown of an account; none for one that is gone.
+/// Sets the gauges of an account. `None` resets those of a removed one.
 fn show_account(
     account: &AccountId,
     environment: &'static str,
@@ -194,11 +199,11 @@ fn show_account(
     set("kassette_provider_enabled", None, is_on);
 }
 
-/// One line about where a payment stands now: nothing of its payer, and no token.
+/// Logs the current state of a payment, without data of its payer and without tokens.
 fn tell(aggregate: &PaymentAggregate, what: &'static str) {
     let PaymentAggregate { payment, attempts } = aggregate;
-    let is_captured = |attempt: &&Attempt| attempt.state == AttemptState::Captured;
-    let attempt = attempts.iter().find(is_captured).or(attempts.last());
+    let captured = attempts.iter().find(|attempt| attempt.is_captured());
+    let attempt = captured.or(attempts.last());
     tracing::info!(
         payment.id = %payment.id,
         merchant.id = payment.merchant.0,

@@ -1,4 +1,4 @@
-//! What runs by itself: due payments, deliveries, health probes, last-used times, retention.
+//! Background tasks: due payments, deliveries, health probes, last-used times, retention.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,40 +14,42 @@ use crate::Gateway;
 use crate::auth::SEEN_EVERY;
 pub use crate::configure::{SettingsFile, SettingsProblem, SettingsRefused, settings_problems};
 
-/// How long a payment is held for the worker that claimed it: several calls to its vendors.
+/// Lease of a payment that the worker claims: enough for several calls to its providers.
 const LEASE: Duration = Duration::from_secs(60);
-/// How long what is due is left to the request that made it due, which does it at once. The worker does what such
-/// a request left behind.
+/// Time during which a due action is left to the request that made it due, which performs it immediately. The
+/// worker performs what such a request leaves behind.
 const CALLERS_TURN: Duration = Duration::from_secs(1);
-/// The least pause between two looks for due payments, so that a row that stays due cannot spin.
+/// Minimum pause between two searches for due payments, so that a row that stays due does not cause a busy
+/// loop.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
-/// The pause after the store failed.
+/// Pause after a failure of the store.
 pub(crate) const FAULT_PAUSE: Duration = Duration::from_secs(1);
-/// Without anything due the store is read this often all the same.
+/// Maximum pause between two searches if nothing is due.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// So often where other nodes serve it too, which may have written.
+/// The same with several nodes, because another node may have written.
 const LONGEST_PAUSE_AMONG_NODES: Duration = Duration::from_secs(5);
-/// Rounds of [`Gateway::do_what_is_due`]: years of daily questions fit.
+/// Maximum number of rounds of [`Gateway::do_what_is_due`]. Enough for years of daily queries.
 const ROUNDS_MOST: usize = 1_000;
-/// How often it is looked whether something need not be kept any longer.
+/// Maximum pause between two deletions of expired data.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
-/// The least pause between two such looks.
+/// Minimum pause between two deletions of expired data.
 const FORGET_PAUSE: Duration = Duration::from_secs(60);
-/// How long one node does it for all: until its next look, and a while.
+/// How long one node is responsible for deletion: until its next round, plus a margin.
 const FORGET_LEASE: Duration = Duration::from_secs(3900);
-/// The pause between two groups, a millisecond of the writing thread each: payments come first.
+/// Pause between two groups, each of which takes a millisecond of the writing thread, so that payments are
+/// not delayed.
 const FORGET_GAP: Duration = Duration::from_millis(20);
-/// Deliveries that are looked at at once: some five rows each.
+/// Number of deliveries per group, with about five rows each.
 const FORGET_DELIVERIES: usize = 32;
-/// How long it waits for vendors and receivers, which may be silent: less than its callers wait for it.
+/// Time limit for waiting for providers and receivers. Shorter than the time that its callers wait.
 const IDLE_WAIT: Duration = Duration::from_secs(30);
 
-/// Wakes the worker when something is due sooner than it sleeps.
+/// Wakes the worker when something becomes due earlier than it planned.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     wakes_at: AtomicU64,
     ring: Notify,
-    /// Held from a claim until its payments are on the list of those being reconciled.
+    /// Held from a claim until its payments are in the reconciler.
     claiming: tokio::sync::Mutex<()>,
 }
 
@@ -62,7 +64,7 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Something is due then.
+    /// Wakes the worker if it would sleep beyond this time plus [`CALLERS_TURN`].
     pub(crate) fn due(&self, at: Time) {
         let at = at.after(CALLERS_TURN);
         if at.as_millis() < self.wakes_at.load(Ordering::SeqCst) {
@@ -70,19 +72,19 @@ impl Alarm {
         }
     }
 
-    /// From now on everything that becomes due rings; called before the store is read.
+    /// From now on every due time wakes the worker. Called before the store is read.
     fn listen(&self) {
         self.wakes_at.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// Only what is due sooner rings.
+    /// From now on only due times before `at` wake the worker.
     fn sleep_until(&self, at: Time) {
         self.wakes_at.store(at.as_millis(), Ordering::SeqCst);
     }
 }
 
 impl Gateway {
-    /// Runs until `shutdown` resolves; what is under way is finished first.
+    /// Runs all background tasks until `shutdown` resolves. Running work is finished first.
     pub async fn run_workers(&self, shutdown: impl Future<Output = ()> + Send) {
         let stop = CancellationToken::new();
         let stopping = async {
@@ -99,6 +101,7 @@ impl Gateway {
             stop.run_until_cancelled(self.keep_forgetting()),
             stop.run_until_cancelled(self.find_reviews()),
             stop.run_until_cancelled(self.judge_trials()),
+            stop.run_until_cancelled(self.keep_ledger()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
@@ -108,7 +111,7 @@ impl Gateway {
         self.keep_counts().await;
     }
 
-    /// Reconciles payments as they fall due.
+    /// Reconciles payments when they become due.
     async fn work_off(&self) {
         loop {
             let wake = match self.claim_some().await {
@@ -128,7 +131,7 @@ impl Gateway {
         }
     }
 
-    /// Claims as many due payments as there is room for; says when to look again.
+    /// Claims as many due payments as the reconciler can take. Returns the time of the next search.
     async fn claim_some(&self) -> Result<Time, Fault> {
         self.inner.alarm.listen();
         let due_before = self.now().before(CALLERS_TURN);
@@ -147,7 +150,7 @@ impl Gateway {
         Ok(next.clamp(now.after(LEAST_PAUSE), now.after(longest)))
     }
 
-    /// Claims payments that were due then and reconciles them; how many there were.
+    /// Claims payments that were due at `due_before` and reconciles them. Returns their number.
     async fn claim_and_reconcile(&self, due_before: Time) -> Result<usize, Fault> {
         let _claiming = self.inner.alarm.claiming.lock().await;
         let room = self.inner.reconciler.room();
@@ -181,7 +184,7 @@ impl Gateway {
         }
     }
 
-    /// Forgets what need not be kept for ever as its time passes.
+    /// Deletes expired data continuously.
     async fn keep_forgetting(&self) {
         loop {
             let again = self.now().after(FORGET_EVERY);
@@ -192,13 +195,13 @@ impl Gateway {
                     again
                 }
             };
-            // New settings may shorten a time at any moment.
+            // New settings may shorten a retention time at any moment.
             let soonest = self.now().after(FORGET_PAUSE);
             self.clock().wait_until(next.max(soonest)).await;
         }
     }
 
-    /// Forgets where no other node does it; says when there is more.
+    /// Deletes expired data unless another node does so. Returns the time at which more expires.
     async fn forget_in_turn(&self) -> Result<Option<Time>, Fault> {
         if self.store().take_task(Task::Forget, FORGET_LEASE).await? {
             return self.forget_due().await;
@@ -206,7 +209,7 @@ impl Gateway {
         Ok(None)
     }
 
-    /// Forgets all that need not be kept any longer, a small group at a time; says when there is more.
+    /// Deletes all expired data in small groups. Returns the time at which more expires.
     async fn forget_due(&self) -> Result<Option<Time>, Fault> {
         let (mut decisions, mut redacted, mut routing_records) = (0, 0, 0);
         let done = loop {
@@ -237,11 +240,11 @@ impl Gateway {
         pruned.and(done)
     }
 
-    /// Removes deliveries that are over from the log when their time has passed; how many, and whether
-    /// the store failed on the way. What is pending stays, however old it is.
+    /// Removes expired ended deliveries from the log. Returns their number, and the failure of the store, if
+    /// any. Pending deliveries stay, regardless of their age.
     async fn prune_deliveries(&self) -> (u64, Result<(), Fault>) {
         let (mut deliveries, mut after) = (0, None);
-        // Again for each group: the setting may change meanwhile.
+        // Read again for each group, because the setting may change in between.
         while let Some(keep) = self.settings().webhooks.keep {
             let before = self.now().before(keep);
             let pruned = self
@@ -284,8 +287,8 @@ impl Gateway {
         self.store().audit(audited, self.now()).await.map(drop)
     }
 
-    /// Does everything that is due now, and says when nothing is any more: after the clock of `dev`
-    /// was moved.
+    /// Performs everything that is due now, and returns when nothing is due any longer: used after the clock
+    /// of `dev` was moved.
     ///
     /// # Errors
     /// The store's.
@@ -303,7 +306,7 @@ impl Gateway {
             self.write_records().await;
             Ok(())
         };
-        // A vendor that stays silent is no reason to wait for ever; the worker goes on.
+        // A silent provider must not block this call. The worker continues.
         tokio::time::timeout(IDLE_WAIT, work)
             .await
             .unwrap_or(Ok(()))?;

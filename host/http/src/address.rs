@@ -1,11 +1,11 @@
-//! Which addresses on the network are public.
+//! Classifies network addresses as public, private or neither.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks of IPv4 that are not the public internet, as (first address, prefix length).
+/// IPv4 networks that are not the public internet, as (first address, prefix length).
 ///
-/// Source: the IANA special-purpose registry (RFC 6890 and its updates), everything that is not
-/// globally reachable, and the anycast relays that reach other networks.
+/// From the IANA special-purpose registry (RFC 6890 and its updates): all networks that are not globally
+/// reachable, and the anycast relays to other networks.
 const CLOSED_V4: [(Ipv4Addr, u32); 18] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),       // this network, unspecified
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
@@ -27,12 +27,12 @@ const CLOSED_V4: [(Ipv4Addr, u32); 18] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
 ];
 
-/// The only part of IPv6 that is handed out as global unicast; everything else is closed: loopback,
-/// unspecified, mapped and compatible IPv4, NAT64 (`64:ff9b::/96` and `/48`), discard-only, unique
-/// local, link-local, site-local, multicast.
+/// The only range of IPv6 that is allocated as global unicast. All others are closed: loopback, unspecified,
+/// mapped and compatible IPv4, NAT64 (`64:ff9b::/96` and `/48`), discard-only, unique local, link-local,
+/// site-local, multicast.
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Networks within [`GLOBAL_V6`] that lead elsewhere or nowhere.
+/// Networks within [`GLOBAL_V6`] that are not the public internet.
 const CLOSED_V6: [(Ipv6Addr, u32); 5] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, Teredo, ORCHID
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
@@ -43,9 +43,9 @@ const CLOSED_V6: [(Ipv6Addr, u32); 5] = [
 
 /// Whether an address belongs to the public internet.
 ///
-/// Private, loopback, link-local, unique-local, carrier-grade NAT, multicast, documentation,
-/// reserved and unspecified addresses do not; nor does any IPv6 form that wraps an IPv4 address
-/// (mapped, compatible, 6to4, NAT64, Teredo), whatever it wraps.
+/// False for private, loopback, link-local, unique-local, carrier-grade NAT, multicast, documentation, reserved
+/// and unspecified addresses, and for every IPv6 form that contains an IPv4 address (mapped, compatible, 6to4,
+/// NAT64, Teredo), even if that address is public.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !CLOSED_V4.iter().any(|&(net, length)| {
@@ -60,13 +60,12 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Where the clouds answer to machines of their own, within the private networks of IPv6.
+/// Range of a cloud metadata service (`fd00:ec2::254`) within the private networks of IPv6.
 const METADATA_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32);
 
 /// Whether an address belongs to a private network (RFC 1918, RFC 4193).
 ///
-/// Neither loopback does nor link-local, nor where clouds hand out credentials: what stands there trusts
-/// every caller.
+/// False for loopback, link-local and cloud metadata addresses: their services trust every caller.
 pub(crate) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private(),
@@ -78,8 +77,8 @@ pub(crate) fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// The address by which limits count a client: an IPv6 address counts with its /64, which is what one
-/// subscriber has.
+/// The address that rate limits count a client by. An IPv6 address is reduced to its /64, the network of one
+/// subscriber.
 pub fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -90,7 +89,7 @@ pub fn subscriber(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether two addresses are equal but for their last `host_bits` bits.
+/// Whether two addresses differ only in their last `host_bits` bits.
 fn within(net: u128, address: u128, host_bits: u32) -> bool {
     (net ^ address) >> host_bits == 0
 }

@@ -1,4 +1,4 @@
-//! The client: judge, connect or reuse, send once, read within limits.
+//! The client: checks the destination, connects or reuses a connection, sends once, and reads within limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::hosts::HostPattern;
 use crate::message::message;
 use crate::network::{Network, System};
 use crate::pool::{Origin, Pool};
+use crate::proxy::Proxy;
 use crate::tls::Trust;
 use crate::unprocessed::unprocessed;
 
-/// Headers that steer the connection: only the client sets them.
+/// Headers that control the connection. Only the client sets them.
 const OURS: [HeaderName; 8] = [
     HOST,
     CONTENT_LENGTH,
@@ -35,7 +36,7 @@ const OURS: [HeaderName; 8] = [
     EXPECT,
 ];
 
-/// The guarded client. Clones share guard and connections and cost nothing.
+/// The guarded client. Clones are cheap and share the guard and the connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -46,6 +47,7 @@ struct Inner {
     /// Hosts that may have inner names and private addresses.
     inner_hosts: Vec<HostPattern>,
     network: Arc<dyn Network>,
+    proxy: Option<Proxy>,
     trust: Trust,
     tls: Option<TlsConnector>,
     pool: Arc<Pool>,
@@ -60,18 +62,19 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client behind a guard, on the system's network, that trusts the public authorities.
+    /// A client that uses the system's network and trusts the public authorities.
     pub fn new(guard: Guard) -> Self {
         Self::over(guard, Arc::new(System::default()), Trust::Public)
     }
 
-    /// A client on another network, or with other authorities.
+    /// A client that uses the given network and authorities.
     pub fn over(guard: Guard, network: Arc<dyn Network>, trust: Trust) -> Self {
         Self {
             inner: Arc::new(Inner {
                 guard,
                 inner_hosts: Vec::new(),
                 network,
+                proxy: None,
                 tls: crate::tls::connector(&trust, &[]),
                 trust,
                 pool: Arc::default(),
@@ -79,8 +82,8 @@ impl Client {
         }
     }
 
-    /// A client on the same network that reaches these hosts too, under inner names and on private
-    /// networks, and believes these authorities beside its own. It shares no connections.
+    /// A client for the same network that may also reach `inner_hosts`, with inner names and private addresses,
+    /// and also trusts `authorities`. Does not share connections with `self`.
     pub fn reaching(
         &self,
         inner_hosts: Vec<HostPattern>,
@@ -92,6 +95,7 @@ impl Client {
                 guard: self.inner.guard,
                 inner_hosts,
                 network: Arc::clone(&self.inner.network),
+                proxy: self.inner.proxy.clone(),
                 tls: crate::tls::connector(&trust, authorities),
                 trust,
                 pool: Arc::default(),
@@ -99,29 +103,44 @@ impl Client {
         }
     }
 
-    /// The guard that destinations are judged by.
+    /// The same client with connections through this proxy, or direct ones for `None`. Does not share connections
+    /// with `self`.
+    #[must_use]
+    pub fn through(&self, proxy: Option<Proxy>) -> Self {
+        let inner = &self.inner;
+        Self {
+            inner: Arc::new(Inner {
+                guard: inner.guard,
+                inner_hosts: inner.inner_hosts.clone(),
+                network: Arc::clone(&inner.network),
+                proxy,
+                trust: inner.trust.clone(),
+                tls: inner.tls.clone(),
+                pool: Arc::default(),
+            }),
+        }
+    }
+
+    /// The guard that checks destinations.
     pub fn guard(&self) -> Guard {
         self.inner.guard
     }
 
-    /// Whether a URL may be a destination, before any name is resolved.
+    /// Checks whether a URL may be a destination, before any name is resolved.
     ///
-    /// # Errors
-    /// The first rule it breaks.
+    /// # Errors The first rule that the URL violates.
     pub fn judge_url(&self, url: &Url) -> Result<(), Refused> {
         let inner = &self.inner;
         inner.guard.judge_url_beside(url, &inner.inner_hosts)
     }
 
-    /// Sends one request and reads the whole answer. Needs a Tokio runtime with time and I/O.
+    /// Sends one request and reads the complete response. Needs a Tokio runtime with time and I/O.
     ///
-    /// A GET whose kept connection turns out to be closed is sent once more on a new one; anything
-    /// that could change something goes out at most once, unless the peer said that it did not process
-    /// it.
+    /// If a kept connection breaks, a GET or HEAD is sent again on a new one. Other methods are sent only once,
+    /// unless the peer reports that it did not process the request.
     ///
-    /// # Errors
-    /// [`SendError::NotSent`] where surely nothing came of it, else [`SendError::NoAnswer`]: also where
-    /// the answer began and did not end.
+    /// # Errors [`SendError::NotSent`] if the request certainly had no effect, otherwise [`SendError::NoAnswer`],
+    /// also for an incomplete response.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, SendError> {
         let answer = self.send_for_head(request).await?;
         match answer.unfinished {
@@ -130,11 +149,10 @@ impl Client {
         }
     }
 
-    /// Sends one request as [`Self::send`] does, for a caller to whom the answer's head is enough: an
-    /// answer whose body did not end in time, or broke, is one all the same and says so.
+    /// Like [`Self::send`], but also returns a response with an incomplete body, for callers that only need the
+    /// head. [`Answer::unfinished`] is the reason.
     ///
-    /// # Errors
-    /// As those of [`Self::send`], but that [`SendError::NoAnswer`] means that no head came.
+    /// # Errors Like [`Self::send`], but [`SendError::NoAnswer`] means that no head arrived.
     pub async fn send_for_head(&self, request: Request<'_>) -> Result<Answer, SendError> {
         self.judge(&request).map_err(SendError::NotSent)?;
         let mut heard = PartialResponse::default();
@@ -164,7 +182,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a kept connection or makes one, and hands the request over.
+    /// Sends the request on a kept connection, or on a new one.
     async fn exchange(
         &self,
         request: &Request<'_>,
@@ -172,7 +190,7 @@ impl Client {
         heard: &mut PartialResponse,
     ) -> Result<(), SendError> {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
-        let origin = Origin::of(&request.url);
+        let origin = Origin::from_url(&request.url);
         if let Some(kept) = self.inner.pool.take(&origin, !safe) {
             match self.once(kept, &origin, request, ends, heard).await {
                 Err(SendError::NotSent(NotSent::Unusable)) => {}
@@ -182,19 +200,20 @@ impl Client {
             *heard = PartialResponse::default();
         }
         let inner = &self.inner;
-        // In a box: it is large, seldom needed, and would be moved about with every request.
         let is_inner = inner
             .inner_hosts
             .iter()
             .any(|host| host.matches(&request.url));
         let network = &*inner.network;
-        let made = Box::pin(connect(&request.url, network, inner.tls.as_ref(), is_inner))
+        let (tls, proxy) = (inner.tls.as_ref(), inner.proxy.as_ref());
+        // Boxed, because the future is large and rarely needed, and would otherwise be moved with every request.
+        let made = Box::pin(connect(&request.url, network, tls, is_inner, proxy))
             .await
             .map_err(SendError::NotSent)?;
         self.once(made, &origin, request, ends, heard).await
     }
 
-    /// Hands the request to one connection, reads the answer, keeps the connection.
+    /// Sends the request on a connection, reads the response and keeps the connection.
     async fn once(
         &self,
         mut connection: Connection,
@@ -211,7 +230,7 @@ impl Client {
             Sender::H2(sender) => sender.ready().await,
         }
         .map_err(|_| unusable.clone())?;
-        // Where the process stood still the time-out has not been looked at yet, and the right to send is over.
+        // If the process was suspended, the time-out has not fired yet although the deadline has passed.
         if Instant::now() >= ends {
             return Err(SendError::NotSent(NotSent::Deadline));
         }
@@ -222,7 +241,7 @@ impl Client {
             Sender::H2(sender) => sender.try_send_request(message).await,
         };
         let answer = outcome.map_err(|mut error| {
-            // The message comes back only where not a byte of it was written.
+            // hyper returns the message only if it wrote no part of it.
             if error.take_message().is_some() || unprocessed(error.error(), &body) {
                 unusable
             } else {
@@ -239,7 +258,8 @@ impl Client {
         Ok(())
     }
 
-    /// Puts a connection back once it is ready for the next request; the peer may close it instead.
+    /// Returns a connection to the pool when it is ready for the next request. If the peer closes it, it is
+    /// dropped.
     fn keep(&self, origin: Origin, mut connection: Connection) {
         let pool = Arc::clone(&self.inner.pool);
         if matches!(connection.sender, Sender::H2(_)) {

@@ -1,4 +1,4 @@
-//! Resolve, filter, connect: one step, so that no second look-up can answer differently.
+//! Resolves, filters and connects in one step, so that a second look-up cannot give a different result.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -17,49 +17,50 @@ use crate::dial::dial;
 use crate::exchange::{NoTls, NotSent};
 use crate::network::Network;
 use crate::payload::Payload;
+use crate::proxy::{Proxy, Resolver};
 use crate::tls::{H2, trouble};
 
-/// Addresses of one name that are tried; a name with more is not waited for longer.
+/// Maximum number of allowed addresses of a name that are tried, so that a name with many does not take longer.
 const MAX_ADDRESSES: usize = 4;
-/// Most bytes of an answer's headers that are read.
+/// Maximum size of a response's headers, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Most headers of an answer.
+/// Maximum number of headers of a response.
 const MAX_HEADERS: usize = 100;
-/// What an HTTP/2 peer may keep in flight towards us, per stream and per connection: small, because
-/// answers are small.
+/// Flow-control window of an HTTP/2 stream, in bytes. Small, because responses are small. A connection has four
+/// times as much.
 const H2_WINDOW: u32 = 256 * 1024;
-/// How long an HTTP/2 connection with requests on it may be quiet before its peer is asked whether it
-/// is still there, and how long it may take to say so: without it a vanished peer would hold every
-/// request up to its deadline.
+/// Time without traffic after which an HTTP/2 connection with open requests is pinged, and time that the peer has
+/// to respond. Without it, requests to a vanished peer would wait until their deadlines.
 const H2_QUIET: Duration = Duration::from_secs(5);
 
-/// A connection that requests can be handed to.
+/// A connection that can carry requests.
 pub(crate) struct Connection {
     pub(crate) sender: Sender,
-    /// When its name was resolved and its certificate judged.
+    /// Time at which the connection was started, before its name was resolved and its certificate checked.
     pub(crate) made: Instant,
 }
 
-/// The way into a connection.
 pub(crate) enum Sender {
-    /// One request at a time.
+    /// HTTP/1.1, one request at a time.
     H1(http1::SendRequest<Payload>),
-    /// Many at once; clones share the connection.
+    /// HTTP/2, many requests at a time. Clones share the connection.
     H2(http2::SendRequest<Payload>),
 }
 
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Connects to the host of a judged URL; that of an inner one may stand on a private network.
+/// Connects to the host of a URL that the guard has accepted. If `is_inner`, its addresses may be private. A proxy
+/// is used for all hosts except inner ones and loopback.
 pub(crate) async fn connect(
     url: &Url,
     network: &dyn Network,
     tls: Option<&TlsConnector>,
     is_inner: bool,
+    proxy: Option<&Proxy>,
 ) -> Result<Connection, NotSent> {
     let made = Instant::now();
-    let sender = sender(url, network, tls, is_inner).await?;
+    let sender = sender(url, network, tls, is_inner, proxy).await?;
     Ok(Connection { sender, made })
 }
 
@@ -68,12 +69,22 @@ async fn sender(
     network: &dyn Network,
     tls: Option<&TlsConnector>,
     is_inner: bool,
+    proxy: Option<&Proxy>,
 ) -> Result<Sender, NotSent> {
     let host = url.host().ok_or(NotSent::NoSuchName)?;
     let port = url.port_or_known_default().ok_or(NotSent::NoSuchName)?;
-    let addresses = addresses(network, &host, port, is_inner).await?;
-    let stream = dial(network, &addresses).await?;
-    // Requests are written whole; waiting for more only adds latency.
+    let addresses = addresses(network, &host, port, is_inner);
+    let stream = match proxy.filter(|_| !is_inner && !is_loopback(&host)) {
+        None => dial(network, &addresses.await?).await?,
+        Some(proxy) => {
+            let targets = match proxy.resolver() {
+                Resolver::Proxy => vec![format!("{host}:{port}")],
+                Resolver::Gateway => addresses.await?.iter().map(ToString::to_string).collect(),
+            };
+            proxy.tunnel(network, &targets).await?
+        }
+    };
+    // Requests are written in one piece. Waiting for more data would only add latency.
     stream
         .set_nodelay(true)
         .map_err(|error| NotSent::NoConnection(error.kind()))?;
@@ -96,9 +107,9 @@ async fn sender(
     }
 }
 
-/// The addresses behind a host that may be connected to.
+/// Returns the addresses of a host that may be connected to, at most [`MAX_ADDRESSES`].
 ///
-/// A loopback host has passed the guard; it is checked to lead to loopback all the same.
+/// The guard has already accepted a loopback host; this checks that the name also resolves to loopback.
 async fn addresses(
     network: &dyn Network,
     host: &Host<&str>,
@@ -146,7 +157,8 @@ fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, NotSent> {
     }
 }
 
-/// The task that drives a connection ends when its last sender is dropped or the peer closes.
+/// Starts HTTP/1.1 on a stream. The task that drives the connection ends when the last sender is dropped or the
+/// peer closes.
 pub(crate) async fn h1(io: Box<dyn Io>) -> Result<Sender, NotSent> {
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEADER_BYTES)

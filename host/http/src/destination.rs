@@ -1,22 +1,22 @@
-//! Whether a URL may be a destination at all, before any name is resolved.
+//! Decides from the text of a URL, before any name is resolved, whether it may be a destination.
 
 use url::{Host, Url};
 
 use crate::hosts::HostList;
 
-/// What an outgoing client may reach beyond the public internet.
+/// Rules for the destinations of an outgoing client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// Development: loopback literals and `localhost` too, over plain http as well.
-    /// Plain http to anything else stays refused.
+    /// For development: also allows loopback addresses and `localhost`, over https or plain http. Plain http to
+    /// other hosts remains refused.
     pub allow_loopback: bool,
 }
 
-/// Longest URL in bytes; longer ones are refused by many servers anyway.
+/// Maximum length of a URL, in bytes. Many servers refuse longer ones anyway.
 const MAX_URL: usize = 8 * 1024;
 
-/// Names that a resolver answers from inside: the last label, as registered for special use
-/// (RFC 6761, 6762, 7686, 8375, 9476), for infrastructure (`arpa`), or common on private networks.
+/// Last labels of names that are not public: registered for special use (RFC 6761, 6762, 7686, 8375, 9476), for
+/// infrastructure (`arpa`), or common on private networks.
 const INNER_NAMES: [&str; 12] = [
     "localhost",
     "local",
@@ -32,16 +32,16 @@ const INNER_NAMES: [&str; 12] = [
     "alt",
 ];
 
-/// Why a URL is no destination.
+/// Reason why a URL is refused as a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// No absolute URL, or one with characters that two readers may take for different things.
+    /// Not an absolute URL, or a URL with characters that two readers may interpret differently.
     #[error("this is no absolute address, such as \"https://shop.example/webhook\"")]
     NotAUrl,
-    /// Neither https nor, where that is allowed, http to loopback.
+    /// Neither https, nor http to an allowed loopback host.
     #[error("the address must use https")]
     Scheme,
-    /// No host, or one that cannot be asked for.
+    /// No host, or a name that DNS cannot represent.
     #[error("the address has no usable host")]
     NoHost,
     /// `user:password@`.
@@ -50,10 +50,10 @@ pub enum Refused {
     /// `#…`.
     #[error("the address must not contain a fragment")]
     Fragment,
-    /// An address of the network instead of a name, in any form that a browser understands.
+    /// An IP address instead of a name, in any form that browsers accept.
     #[error("the host must be a name, not an IP address")]
     IpAddress,
-    /// A name that only means something inside a network.
+    /// A name that has a meaning only inside a network.
     #[error("the host is not a public name")]
     InnerName,
     /// Port 0.
@@ -65,22 +65,20 @@ pub enum Refused {
 }
 
 impl Guard {
-    /// Reads and judges a destination that another party wrote down.
+    /// Parses and checks a destination that another party wrote.
     ///
-    /// Stricter than the URL standard, which removes line breaks and tabs, trims blanks, reads a
-    /// backslash as a slash, adds and removes slashes before the host, and drops an empty user name:
-    /// what a person or another program reads must be what is called.
+    /// Stricter than the URL standard, which removes line breaks and tabs, trims blanks, reads a backslash as a
+    /// slash, adds and removes slashes before the host, and drops an empty user name: the called URL must be the
+    /// one that people and other programs read in the text.
     ///
-    /// # Errors
-    /// The first rule it breaks.
+    /// # Errors The first rule that the URL violates.
     pub fn judge(self, text: &str) -> Result<Url, Refused> {
         self.judge_beside(text, &[])
     }
 
-    /// The same where some hosts may have inner names.
+    /// Like [`Guard::judge`], but hosts in `inner` may have names that are not public.
     ///
-    /// # Errors
-    /// The first rule it breaks.
+    /// # Errors The first rule that the URL violates.
     pub fn judge_beside(self, text: &str, inner: &HostList) -> Result<Url, Refused> {
         let misleading =
             |c: char| c == '\\' || c.is_whitespace() || c.is_control() || is_invisible(c);
@@ -102,17 +100,16 @@ impl Guard {
         Ok(url)
     }
 
-    /// Judges a destination by its text alone, as when a webhook endpoint is created.
+    /// Checks a parsed URL by its text, as when a webhook endpoint is created.
     ///
-    /// A URL that passes can still be refused when its name is resolved.
+    /// An accepted URL can still be refused when its name is resolved.
     ///
-    /// # Errors
-    /// The first rule it breaks.
+    /// # Errors The first rule that the URL violates.
     pub fn judge_url(self, url: &Url) -> Result<(), Refused> {
         self.judge_url_beside(url, &[])
     }
 
-    /// The same where some hosts may have inner names.
+    /// Like [`Guard::judge_url`], but hosts in `inner` may have names that are not public.
     pub(crate) fn judge_url_beside(self, url: &Url, inner: &HostList) -> Result<(), Refused> {
         if url.as_str().len() > MAX_URL {
             return Err(Refused::TooLong);
@@ -145,7 +142,8 @@ impl Guard {
     }
 }
 
-/// What stands between `scheme://` and the path of a text; none where it is not written so.
+/// The text between `scheme://` and the path. `None` if the text does not start with the scheme of `url` and
+/// `://`.
 fn written_authority<'a>(text: &'a str, url: &Url) -> Option<&'a str> {
     let (scheme, rest) = text.split_once("://")?;
     if !scheme.eq_ignore_ascii_case(url.scheme()) {
@@ -154,7 +152,7 @@ fn written_authority<'a>(text: &'a str, url: &Url) -> Option<&'a str> {
     rest.split(['/', '?', '#']).next()
 }
 
-/// Characters without a width, and those that turn the direction of a text.
+/// Characters without width, and characters that change the direction of text.
 const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fe00}'..='\u{fe0f}')
@@ -169,7 +167,7 @@ pub(crate) fn is_loopback(host: &Host<&str>) -> bool {
     }
 }
 
-/// A public name has two labels at least, no empty one, and none of the inner endings.
+/// Checks that a name is public: it has at least two labels, and the last is not in [`INNER_NAMES`].
 fn judge_name(name: &str) -> Result<(), Refused> {
     let (_, last) = name.rsplit_once('.').ok_or(Refused::InnerName)?;
     judge_form(name)?;
@@ -180,7 +178,7 @@ fn judge_name(name: &str) -> Result<(), Refused> {
     }
 }
 
-/// What a resolver can be asked for.
+/// Checks that DNS can represent a name.
 fn judge_form(name: &str) -> Result<(), Refused> {
     let mut labels = name.split('.');
     if name.len() > 253 || labels.any(|label| label.is_empty() || label.len() > 63) {
@@ -194,7 +192,7 @@ fn judge_form(name: &str) -> Result<(), Refused> {
 mod tests {
     use super::*;
 
-    /// Hostile and odd destinations with the rule that stops each. One line a case.
+    /// Hostile and unusual destinations, each with the rule that refuses it.
     const HOSTILE: &[(&str, Refused)] = &[
         ("http://shop.example/", Refused::Scheme),
         ("ftp://shop.example/", Refused::Scheme),
@@ -328,7 +326,7 @@ mod tests {
             ("https:/\\shop.example", Refused::NotAUrl),
         ] {
             assert_eq!(Guard::default().judge(text), Err(why), "{text}");
-            // A browser calls every one of them.
+            // The parser of the URL standard accepts all of them.
             assert!(Url::parse(text).is_ok(), "{text}");
         }
         for text in [

@@ -1,4 +1,4 @@
-//! Several addresses of one name: the first to accept is the connection.
+//! Connects to several addresses of a name and uses the first connection that succeeds.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -12,20 +12,19 @@ use tokio::time::timeout;
 use crate::exchange::NotSent;
 use crate::network::{Dialing, Network};
 
-/// How long one address may take to accept.
+/// Maximum time for connecting to one address.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
-/// How long the others wait for it: somewhat more than RFC 8305 recommends, because most of the servers
-/// that we call are far away and must not see two connections where one does.
+/// Delay before the next address is tried in parallel. Somewhat longer than RFC 8305 recommends: most servers are
+/// far away, and should not see two connections if one is enough.
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// How long addresses get.
 #[derive(Clone, Copy)]
 struct Pace {
     patience: Duration,
     head_start: Duration,
 }
 
-/// The first of some addresses that accepts.
+/// Connects to the first address that accepts.
 pub(crate) async fn dial(
     network: &dyn Network,
     addresses: &[SocketAddr],
@@ -37,8 +36,8 @@ pub(crate) async fn dial(
     dial_at(pace, network, addresses).await
 }
 
-/// Tries addresses in their order. The next one begins where those before it have failed or have had
-/// their head start, so that an address which swallows everything costs no more than that.
+/// Tries the addresses in order. The next attempt starts when the running ones have failed or have had their head
+/// start, so that an address which drops packets costs only that delay.
 async fn dial_at(
     pace: Pace,
     network: &dyn Network,
@@ -74,7 +73,7 @@ fn patiently(pace: Pace, dialing: Dialing<'_>) -> Dialing<'_> {
     })
 }
 
-/// The first that ends, which is done with then.
+/// Result of the first attempt that ends, which is removed from `tried`.
 fn first(tried: &mut Vec<Dialing<'_>>, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
     for (place, dialing) in tried.iter_mut().enumerate() {
         if let Poll::Ready(outcome) = dialing.as_mut().poll(context) {
@@ -99,19 +98,20 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
     const SHORT: Duration = Duration::from_millis(1);
 
-    /// What one address does.
+    /// Behavior of one address.
     #[derive(Clone, Copy)]
     enum Address {
-        /// Says nothing, ever.
+        /// Never answers.
         Swallows,
         Refuses,
         Accepts,
-        /// Accepts once all others were dialled.
+        /// Accepts after all others were dialed.
         AcceptsLast,
     }
     use Address::{Accepts, AcceptsLast, Refuses, Swallows};
 
-    /// Addresses by their last number, in the order in which they were dialled.
+    /// A network in which the port of an address is its index in `addresses`. `dialled` lists the dialed addresses
+    /// in order.
     struct Plays {
         addresses: Vec<Address>,
         listener: TcpListener,
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// What comes of dialling, and how many addresses are dialled.
+    /// Result of dialing, and the number of dialed addresses.
     async fn dialled(
         head_start: Duration,
         patience: Duration,

@@ -1,4 +1,4 @@
-//! What comes back, as far as it came.
+//! A response while it is being received.
 
 use bytes::BytesMut;
 use http::response::Parts;
@@ -8,22 +8,21 @@ use hyper::body::Incoming;
 
 use crate::exchange::{Answer, NoAnswer, Response, SendError};
 
-/// What has come of a request so far. It lives outside the exchange, so that it is not lost with one
-/// that the deadline cuts off.
+/// The part of a response that has been received. It is stored outside of the exchange, so that it is available if
+/// the deadline cancels the exchange.
 #[derive(Debug, Default)]
 pub(crate) struct PartialResponse {
-    /// The request may have left this host.
+    /// Whether the request may have been sent.
     pub(crate) left: bool,
-    /// Of the answer.
+    /// Head of the response. `None` until it arrives.
     pub(crate) head: Option<Parts>,
-    /// As much of the answer's body as was read.
     body: BytesMut,
-    /// There was more of the body than may be read.
+    /// Whether the body is longer than the limit.
     pub(crate) truncated: bool,
 }
 
 impl PartialResponse {
-    /// Reads at most `limit` bytes of an answer's body.
+    /// Reads at most `limit` bytes of the body.
     pub(crate) async fn read(&mut self, mut body: Incoming, limit: usize) -> Result<(), NoAnswer> {
         let h2 = self.head.as_ref();
         let h2 = h2.is_some_and(|head| head.version == http::Version::HTTP_2);
@@ -40,21 +39,21 @@ impl PartialResponse {
                 self.truncated = true;
                 return Ok(());
             }
-            // All was read that is announced and that may be: whether its end is marked as well, or
-            // the peer falls silent instead, plays no part.
+            // All announced bytes have been read, up to exactly the limit. Do not wait for the end of the stream,
+            // which the peer may never send.
             if data.len() == room && rest.exact() == Some(0) {
                 return Ok(());
             }
         }
-        // hyper takes a stream that was closed without a fault for one that was ended. It is not: what
-        // is missing may be anything.
+        // hyper treats a stream that was reset without an error code as ended. It is not: any part of the body may
+        // be missing.
         if h2 && !body.is_end_stream() {
             return Err(NoAnswer::Broken);
         }
         Ok(())
     }
 
-    /// The answer, and whether it ended. Without a head there is none.
+    /// Returns the response, and `end` as the reason if it is incomplete. Fails if no head was received.
     pub(crate) fn answer(self, end: Result<(), NoAnswer>) -> Result<Answer, SendError> {
         let unfinished = end.err();
         let Some(head) = self.head else {

@@ -1,4 +1,4 @@
-//! Which hosts an account may talk to.
+//! Hosts that an account may communicate with.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -6,31 +6,29 @@ use std::str::FromStr;
 
 use url::Url;
 
-/// Hosts that something may reach: none means nowhere.
+/// A list of allowed hosts. An empty list allows none.
 pub type HostList = [HostPattern];
 
-/// One entry of a list of hosts: `api.vendor.example`, `*.vendor.example` (any name below, not
-/// itself), either with a port: `localhost:4010`.
+/// An entry of a host list: `api.vendor.example`, or `*.vendor.example` for all names below but not the name
+/// itself. Both may have a port: `localhost:4010`.
 ///
-/// Without a port it means the scheme's own (443, or 80 for plain http).
+/// Without a port, it matches only the default port of the scheme (443, or 80 for plain http).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPattern {
-    /// Lower-case A-label, or an address as the URL standard writes it.
+    /// Lower-case A-label, or an address in the URL standard's notation.
     host: String,
     below: bool,
     port: Option<u16>,
 }
 
-/// The text is no pattern of hosts.
+/// The text is not a host pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a host: {0:?}; write \"api.vendor.example\", \"*.vendor.example\" or \"host:port\"")]
 pub struct NotAHost(String);
 
 impl HostPattern {
-    /// The host of a URL and its port, as a pattern that matches nothing else.
-    ///
-    /// None where the URL has no host.
-    pub fn of(url: &Url) -> Option<Self> {
+    /// A pattern that matches only the host and port of a URL. `None` if the URL does not have a host.
+    pub fn from_url(url: &Url) -> Option<Self> {
         Some(Self {
             host: url.host_str()?.to_owned(),
             below: false,
@@ -38,18 +36,18 @@ impl HostPattern {
         })
     }
 
-    /// Whether it is one name, and neither an address nor all below a name.
+    /// Whether the pattern is a single name: not an IP address, and without `*.`.
     pub fn is_name(&self) -> bool {
         let is_address = self.host.starts_with('[') || self.host.parse::<Ipv4Addr>().is_ok();
         !self.below && !is_address
     }
 
-    /// Whether it is this machine's own name, or one below that.
+    /// Whether the pattern is `localhost` or a name below it.
     pub fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.ends_with(".localhost")
     }
 
-    /// Whether a URL leads there. The scheme is judged elsewhere.
+    /// Whether the pattern matches the host and port of a URL. Does not check the scheme.
     pub fn matches(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else {
             return false;
@@ -60,7 +58,7 @@ impl HostPattern {
         } else {
             host == self.host
         };
-        // `Url::port` is none where the port is the scheme's own; so it is here.
+        // `Url::port` is `None` for the default port of the scheme, as is `self.port`.
         named && self.port == url.port()
     }
 }
@@ -73,7 +71,7 @@ impl FromStr for HostPattern {
         let (below, rest) = text
             .strip_prefix("*.")
             .map_or((false, text), |rest| (true, rest));
-        // The URL parser decides what a host is, so that pattern and request agree.
+        // Use the URL parser, so that patterns and requests agree on what a host is.
         let url = Url::parse(&format!("https://{rest}/")).map_err(|_| wrong())?;
         let plain = url.path() == "/"
             && url.query().is_none()

@@ -1,14 +1,13 @@
-//! The guarded outgoing HTTP client: resolve, filter, connect in one step.
+//! The guarded outgoing HTTP client: resolves, filters and connects in one step.
 //!
-//! A client that can make a server send requests can reach what stands behind its firewall. So every
-//! request that another party aims (a merchant's webhook, a shop that connects, a provider's
-//! module) goes through [`Client`]: the destination is judged as a browser would read it, its name
-//! is resolved once, every address is filtered, and the connection is made to one of those very
-//! addresses. No redirects are followed, no proxy of the environment is used, one deadline spans
-//! everything, and headers and body are capped.
+//! Anyone who can make a server send requests could use it to reach systems behind its firewall. So every request
+//! to a destination that another party chose (a merchant's webhook, a shop that connects, a provider module) uses
+//! [`Client`]. It checks the URL as a browser would read it, resolves the name once, filters the addresses, and
+//! connects to one of these addresses, directly or through a [`Proxy`]. It does not follow redirects or use a
+//! proxy from the environment. One deadline covers everything, and headers and body are limited.
 //!
-//! What failed is told in two kinds that decide whether money can have moved: [`SendError::NotSent`]
-//! and [`SendError::NoAnswer`].
+//! Errors have two variants, which decide whether money can have moved: [`SendError::NotSent`] and
+//! [`SendError::NoAnswer`].
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -33,6 +32,7 @@ mod message;
 mod network;
 mod payload;
 mod pool;
+mod proxy;
 mod tls;
 mod unprocessed;
 
@@ -41,9 +41,10 @@ pub use client::Client;
 pub use destination::{Guard, Refused};
 pub use exchange::{Answer, NoAnswer, NoTls, NotSent, Request, Response, SendError};
 pub use hosts::{HostList, HostPattern, NotAHost};
-/// HTTP's own methods, names and values, so that callers need no dependency for them.
+/// HTTP methods, names and values, so that callers need no dependency on `http`.
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 pub use network::{Dialing, LOOK_UPS, Network, Resolving, System};
+pub use proxy::{Proxy, Resolver};
 pub use tls::Trust;
-/// A certificate in the form that [`Trust`] takes.
+/// A certificate as [`Trust`] takes it.
 pub use tokio_rustls::rustls::pki_types::CertificateDer;

@@ -1,4 +1,4 @@
-//! Look-ups of names under way.
+//! Name look-ups that are running.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,18 +8,17 @@ use std::thread;
 
 use tokio::sync::{OnceCell, Semaphore, watch};
 
-/// Look-ups under way, each with a thread of its own, and at most one for a name.
+/// Running look-ups: each has its own thread, and a name has at most one.
 ///
-/// The system's resolver cannot be called off: where a name's servers keep silent it holds its thread
-/// for half a minute, long after the caller has given up. Everything that blocks shares the
-/// runtime's threads, and a merchant who has such names would keep it all waiting. So a caller for a
-/// name that is being looked up waits for that same look-up; nothing is kept once it has ended.
+/// The system's resolver cannot be cancelled. If a name's servers do not respond, it blocks its thread for half a
+/// minute, long after the caller has given up. On the runtime's threads, which all blocking work shares, a
+/// merchant with such names could delay everything. So callers of the same name share one look-up. Results are not
+/// cached.
 ///
-/// Decided 2026-11-24: the system's resolver, not `hickory-resolver`, because the crate does not follow
-/// `nsswitch.conf`. What an operator has there, in `/etc/hosts` and in search domains is part of what a vendor's
-/// or a staging receiver's name means. A second resolver with a cache and settings of its own could answer
-/// otherwise than every other tool on the machine. Speed decides nothing here: one name is looked up once however
-/// many callers wait for it, and a connection that is kept open needs no look-up.
+/// Decided 2026-11-24: the system's resolver, not `hickory-resolver`, because that crate does not follow
+/// `nsswitch.conf`. An operator's settings there, in `/etc/hosts` and in search domains, decide what the name of a
+/// provider or a staging receiver means, and a second resolver could give different results than the other tools
+/// of the machine. Speed does not matter: callers share a look-up, and a connection that is kept open needs none.
 #[derive(Clone, Debug)]
 pub(crate) struct LookUps(Arc<Inner>);
 
@@ -32,15 +31,15 @@ struct Inner {
 #[derive(Debug, Default)]
 struct UnderWay {
     look_up: Arc<LookUp>,
-    /// How many wait for it.
+    /// Number of callers that wait for it.
     askers: usize,
 }
 
-/// The look-up of one name. It is set once its thread runs. If the caller that begins it gives up before that, the
-/// next caller that waits begins it.
+/// The look-up of one name. Initialized when its thread starts. If the caller that starts it gives up before that,
+/// the next waiting caller starts it.
 type LookUp = OnceCell<watch::Receiver<Option<Found>>>;
 
-/// An error by its kind, because many may be told of it.
+/// Errors as kinds, because an `io::Error` cannot be cloned for several callers.
 type Found = Result<Vec<IpAddr>, io::ErrorKind>;
 
 impl LookUps {
@@ -51,7 +50,7 @@ impl LookUps {
         }))
     }
 
-    /// Waits for the look-up of a name, which this one is unless another is under way.
+    /// Waits for the running look-up of a name, or starts one.
     pub(crate) async fn run(
         &self,
         name: &str,
@@ -94,24 +93,24 @@ impl Inner {
         let named = thread::Builder::new().name("look-up".into());
         named.spawn(move || {
             let found = look_up().map_err(|error| error.kind());
-            // A caller from here on begins a new look-up.
+            // A caller from now on starts a new look-up.
             drop(running);
             drop(permit);
-            // Every caller may have given up.
+            // All callers may have given up.
             let _ = tell.send(Some(found));
         })?;
         Ok(told)
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
-        // A panic elsewhere cannot leave a half-made map: every change is one call.
+        // A panic cannot leave the map in an inconsistent state: every change is a single call.
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A caller waits for a name.
+/// A caller that waits for a name.
 struct Waiter<'a> {
     inner: &'a Inner,
     name: &'a str,
@@ -135,19 +134,19 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut all = self.inner.under_way();
         let this = all.get_mut(self.name);
-        // By now the name may be looked up anew, which is another's.
+        // A newer look-up of the same name may be running; it does not belong to this caller.
         let Some(this) = this.filter(|this| Arc::ptr_eq(&this.look_up, &self.look_up)) else {
             return;
         };
         this.askers -= 1;
-        // One that runs forgets itself.
+        // A running look-up removes its own entry.
         if this.askers == 0 && !self.look_up.initialized() {
             all.remove(self.name);
         }
     }
 }
 
-/// The thread of a look-up runs.
+/// Removes the entry of a look-up when its thread ends.
 struct Running {
     inner: Arc<Inner>,
     name: String,
@@ -177,7 +176,7 @@ mod tests {
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(93, 184, 215, 14));
 
-    /// A look-up that runs until it is told to end.
+    /// A look-up that runs until the test ends it.
     struct Silent {
         asker: JoinHandle<io::Result<Vec<IpAddr>>>,
         end: mpsc::Sender<()>,
@@ -216,7 +215,7 @@ mod tests {
             let mut silent = Vec::new();
             for name in ["a.example", "b.example"] {
                 let one = Silent::begun(&look_ups, name).await;
-                // The caller gives up; the resolver does not.
+                // The caller gives up, but the resolver continues.
                 one.asker.abort();
                 silent.push(one.end);
             }
@@ -236,12 +235,12 @@ mod tests {
         let first = Silent::begun(&look_ups, "a.example").await;
         let mut second = std::pin::pin!(look_ups.run("a.example", never));
         assert!(waits(second.as_mut()).await);
-        // The caller that began it gives up; those that joined it lose nothing.
+        // The caller that started it gives up. The callers that joined it still get the result.
         first.asker.abort();
         assert!(first.asker.await.is_err());
         drop(first.end);
         assert_eq!(second.await.unwrap(), [ADDRESS]);
-        // It has ended, and the next caller begins a new one.
+        // The look-up has ended, so the next caller starts a new one.
         let kind = io::ErrorKind::NotFound;
         let next = look_ups.run("a.example", move || Err(kind.into())).await;
         assert_eq!(next.unwrap_err().kind(), kind);
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(look_ups.0.under_way().len(), 1);
         drop(busy.end);
         busy.asker.await.unwrap().unwrap();
-        // Nor does one that panics, and its askers are told.
+        // A look-up that panics does not leave an entry either, and its callers get an error.
         let ended = look_ups.run("c.example", never).await;
         assert!(ended.is_err());
         assert!(look_ups.0.under_way().is_empty());
@@ -288,7 +287,7 @@ mod tests {
         );
     }
 
-    /// Polls once; whether it waits.
+    /// Polls once and returns whether the future is pending.
     async fn waits<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
         let mut future = Some(future);
         std::future::poll_fn(|context| {

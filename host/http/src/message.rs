@@ -1,4 +1,4 @@
-//! A request in the form that its connection takes.
+//! Converts a request to the message of its connection.
 
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderValue, Uri, Version};
@@ -8,10 +8,9 @@ use crate::connect::Sender;
 use crate::exchange::{NotSent, Request};
 use crate::payload::Payload;
 
-/// What we call ourselves.
+/// Default User-Agent.
 const AGENT: &str = concat!("kassette/", env!("CARGO_PKG_VERSION"));
 
-/// The message in the form of the connection's protocol version.
 pub(crate) fn message(
     request: &Request<'_>,
     sender: &Sender,
@@ -46,7 +45,7 @@ fn target(url: &Url) -> &str {
     &url[url::Position::BeforePath..url::Position::AfterQuery]
 }
 
-/// Host, and the port where it is not the scheme's own.
+/// Host, and the port if it is not the default port of the scheme.
 fn authority(url: &Url) -> &str {
     &url[url::Position::BeforeHost..url::Position::AfterPort]
 }

@@ -1,4 +1,4 @@
-//! Where addresses and connections come from: the system, or in tests something that plays it.
+//! Source of addresses and connections: the operating system, or a fake in tests.
 
 use std::future::Future;
 use std::io;
@@ -9,36 +9,34 @@ use tokio::net::TcpStream;
 
 use crate::look_up::LookUps;
 
-/// Look-ups of names at once. It is more than requests are under way at once, because a look-up can
-/// outlive the request that it was for.
+/// Maximum number of name look-ups at a time. Higher than the number of requests at a time, because a look-up can
+/// outlive its request.
 pub const LOOK_UPS: usize = 512;
 
-/// The addresses behind a name, to come.
+/// Future of the addresses of a name.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
-/// A connection, to come.
+/// Future of a connection.
 pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send + 'a>>;
 
-/// What the client asks for names and connections.
+/// Resolves names and opens connections for the client.
 ///
-/// The client asks once per connection for a name's addresses, filters them, and dials what is left:
-/// a network can answer anything and still gets no request to an address that is not public.
+/// For each connection the client resolves the name once, filters the addresses, and dials the remaining ones. An
+/// implementation can therefore return any address: the client sends nothing to an address outside the rules.
 pub trait Network: Send + Sync + 'static {
-    /// The addresses behind a name.
+    /// Resolves a name to its addresses.
     ///
-    /// # Errors
-    /// Where the name does not resolve.
+    /// # Errors Fails if the name does not resolve.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
 
-    /// A TCP connection to one address.
+    /// Opens a TCP connection to an address.
     ///
-    /// # Errors
-    /// Where the address accepts no connection.
+    /// # Errors Fails if the address does not accept a connection.
     fn dial(&self, address: SocketAddr) -> Dialing<'_> {
         Box::pin(TcpStream::connect(address))
     }
 }
 
-/// The operating system's resolver and network. Clones share its look-ups.
+/// The operating system's resolver and network. Clones share running look-ups.
 #[derive(Clone, Debug)]
 pub struct System {
     look_ups: LookUps,
@@ -56,7 +54,7 @@ impl Network for System {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         let asked = name.to_owned();
         Box::pin(self.look_ups.run(name, move || {
-            // The port plays no part in the answer.
+            // The port does not affect the result.
             let found = (asked.as_str(), 0).to_socket_addrs()?;
             Ok(found.map(|address| address.ip()).collect())
         }))

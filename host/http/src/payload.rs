@@ -1,4 +1,4 @@
-//! A request's body, and whether its connection has taken it.
+//! The body of a request, which records whether its connection has taken it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,15 +9,14 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A request's body.
 #[derive(Debug)]
 pub(crate) struct Payload {
-    /// Nothing once it was taken, and where there is none.
+    /// `None` for an empty body, and after the body was taken.
     rest: Option<Bytes>,
     taken: HandedOver,
 }
 
-/// Whether a request's body was handed to its connection.
+/// Whether the connection has taken the body of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HandedOver(Arc<AtomicBool>);
 

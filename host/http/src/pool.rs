@@ -1,11 +1,11 @@
 //! Connections kept for the next request to the same host.
 //!
-//! An address was filtered when its connection was made, so a kept connection needs no new look; but
-//! none is kept for long, because names come to mean other addresses and certificates end.
+//! Addresses are filtered when a connection is opened and not checked again. No connection is kept for long,
+//! because names change their addresses and certificates expire.
 //!
-//! Decided 2026-11-27: not the pool of `hyper-util`'s client, because the crate knows how many connections to keep for
-//! a host and how long one may be idle, and neither how old one may become, nor how many are kept in all, nor that a
-//! request which changes something is to take one that was used a moment ago.
+//! Decided 2026-11-27: not the pool of `hyper-util`'s client. It limits the idle connections per host and their
+//! idle time, but neither the age of a connection nor the total number, and it cannot reserve recently used
+//! connections for requests that change something.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,28 +18,28 @@ use url::Url;
 
 use crate::connect::{Connection, Sender};
 
-/// Idle connections kept per host: as many as there are calls at once to one vendor under load, so that none of
-/// them connects anew. They end [`MAX_IDLE`] after that.
+/// Maximum number of idle connections per host: as many as the calls to one provider at a time under load, so that
+/// none of them needs a new connection. They are closed after [`MAX_IDLE`].
 const MAX_IDLE_PER_HOST: usize = 64;
-/// One host keeps at most 1/HOSTS of the idle connections that are kept in all.
+/// One host may keep at most 1/`HOSTS` of all idle connections.
 const HOSTS: usize = 4;
-/// Idle connections kept in all; beyond that new ones are closed after use.
+/// Maximum number of idle connections. Beyond it, connections are closed after use.
 const MAX_KEPT: u64 = 2048;
-/// Of the files that the process may open one in so many is an idle connection at most: the others are
-/// for what is under way.
+/// At most one in this many of the process's file descriptors is used for an idle connection. The others are for
+/// active work.
 const FILES_PER_KEPT: u64 = 32;
-/// A connection idle for longer is closed: many servers close theirs after 60 s.
+/// Maximum idle time. Many servers close their end after 60 s.
 const MAX_IDLE: Duration = Duration::from_secs(45);
-/// A connection older than this gets no more requests, however busy it is: the next one resolves the
-/// name and judges the certificate anew.
+/// Maximum age of a connection for new requests, even if it is busy. The next connection resolves the name and
+/// checks the certificate again.
 const MAX_AGE: Duration = Duration::from_secs(90);
-/// A request that changes something only takes a connection used this recently, so that it hardly
-/// ever meets one which the server is closing and has to be called "may have left".
+/// Maximum idle time of a connection for a request that changes something. A server rarely closes such a
+/// connection at that moment, which would leave it unknown whether the request was sent.
 const RECENT: Duration = Duration::from_secs(5);
-/// Between two sweeps, so that connections which end one after the other cost one look.
+/// Minimum time between two sweeps, so that connections which expire shortly after each other need only one.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 
-/// How many connections are kept, and for how long.
+/// Limits on kept connections.
 #[derive(Clone, Copy)]
 struct PoolLimits {
     kept: usize,
@@ -69,7 +69,7 @@ impl Default for PoolLimits {
 pub(crate) struct Origin(String);
 
 impl Origin {
-    pub(crate) fn of(url: &Url) -> Self {
+    pub(crate) fn from_url(url: &Url) -> Self {
         Self(url.origin().ascii_serialization())
     }
 }
@@ -80,7 +80,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// When it is closed at the latest.
+    /// Time at which the connection is closed at the latest.
     fn ends(&self, limits: PoolLimits) -> Instant {
         (self.since + limits.idle).min(self.connection.made + limits.age)
     }
@@ -90,7 +90,7 @@ impl Idle {
     }
 }
 
-/// Bounded, and swept by a task of its own for as long as something is kept.
+/// Bounded set of idle connections. A task sweeps it as long as it is not empty.
 #[derive(Default)]
 pub(crate) struct Pool {
     limits: PoolLimits,
@@ -104,7 +104,7 @@ struct Kept {
 }
 
 impl Pool {
-    /// A usable kept connection; for a request that changes something, a recently used one.
+    /// Returns a usable kept connection. If `mutating`, only a connection that was used within [`RECENT`].
     pub(crate) fn take(&self, origin: &Origin, mutating: bool) -> Option<Connection> {
         let limits = self.limits;
         let patience = if mutating { RECENT } else { limits.idle };
@@ -122,15 +122,15 @@ impl Pool {
                 sender: Sender::H2(shared.clone()),
                 made: idle.connection.made,
             };
-            // Not renewed before it has answered: a peer that went away would be asked for ever.
+            // `since` is renewed only by a response. Otherwise a vanished peer would get requests forever.
             kept.push(idle);
             return Some(connection);
         }
         None
     }
 
-    /// Keeps a connection that has answered, unless there are enough or it is too old. Of shared ones
-    /// the last to answer is kept: another may be dead unnoticed.
+    /// Keeps a connection that has responded, unless it is too old or a limit is reached. Of HTTP/2 connections to
+    /// one host, the last to respond replaces the other, which may be dead.
     pub(crate) fn put(self: &Arc<Self>, origin: Origin, connection: Connection) {
         let (now, limits) = (Instant::now(), self.limits);
         let idle = Idle {
@@ -166,7 +166,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        // A panic elsewhere cannot leave a half-made map: every change is one call.
+        // A panic cannot leave the map in an inconsistent state: every change is a single call.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -177,7 +177,7 @@ impl Kept {
         kept >= limits.kept
     }
 
-    /// Closes what has ended; when the next one ends, if there is one.
+    /// Closes expired connections. Returns the time at which the next one expires, `None` if the pool is empty.
     fn sweep(&mut self, now: Instant, limits: PoolLimits) -> Option<Instant> {
         let mut next = None::<Instant>;
         self.idle.retain(|_, kept| {
@@ -190,7 +190,7 @@ impl Kept {
     }
 }
 
-/// Sweeps until nothing is kept, or the pool is dropped.
+/// Sweeps until the pool is empty or dropped.
 async fn sweep(pool: Weak<Pool>, first_look: Instant) {
     let mut look = first_look;
     loop {
@@ -201,7 +201,7 @@ async fn sweep(pool: Weak<Pool>, first_look: Instant) {
         let now = Instant::now();
         let mut all = pool.lock();
         let Some(next) = all.sweep(now, pool.limits) else {
-            // The next `put` starts another.
+            // The next `put` starts another sweeper.
             all.sweeper = None;
             return;
         };
@@ -243,7 +243,7 @@ mod tests {
         })
     }
 
-    /// A connection that is made now, and its other end.
+    /// A new connection and its other end.
     async fn made(shared: bool) -> (Connection, DuplexStream) {
         let (ours, theirs) = duplex(64 * 1024);
         let made = Instant::now();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn origin(name: &str) -> Origin {
-        Origin::of(&format!("https://{name}/").parse().unwrap())
+        Origin::from_url(&format!("https://{name}/").parse().unwrap())
     }
 
     /// Waits until a connection is closed.
@@ -347,7 +347,7 @@ mod tests {
     async fn idle_connections_are_closed_when_no_traffic_sweeps_them() {
         for shared in [false, true] {
             let pool = pool(SHORT, LONG);
-            // Twice: the second time the sweeper has ended.
+            // In the second round, the sweeper of the first has ended.
             for _ in 0..2 {
                 let (first, first_end) = made(shared).await;
                 pool.put(origin("a.example"), first);

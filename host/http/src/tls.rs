@@ -1,4 +1,4 @@
-//! The encrypted channel: rustls with ring, nothing from the environment.
+//! TLS with rustls and ring, independent of the environment.
 
 use std::io;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore}
 
 use crate::exchange::NoTls;
 
-/// How HTTP/2 is called in the handshake.
+/// ALPN name of HTTP/2.
 pub(crate) const H2: &[u8] = b"h2";
 
-/// Whose certificates are believed.
+/// Certificate authorities that are trusted.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// The public authorities, as Mozilla lists them.
+    /// Mozilla's list of public authorities.
     #[default]
     Public,
-    /// These authorities alone.
+    /// Only these authorities.
     Only(Vec<CertificateDer<'static>>),
 }
 
-/// A connector that offers HTTP/2 and HTTP/1.1.
+/// A connector that offers HTTP/2 and HTTP/1.1. It also trusts the authorities in `beside`.
 ///
-/// It believes the authorities `beside` too. None where an authority cannot be read or the crypto library
-/// refuses its own defaults; then nothing can be sent over https.
+/// `None` if a certificate cannot be parsed or the crypto library does not support the default TLS versions.
+/// Nothing can be sent over https then.
 pub(crate) fn connector(trust: &Trust, beside: &[CertificateDer<'static>]) -> Option<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match trust {
@@ -49,7 +49,7 @@ pub(crate) fn connector(trust: &Trust, beside: &[CertificateDer<'static>]) -> Op
     Some(TlsConnector::from(Arc::new(config)))
 }
 
-/// What went wrong in a handshake.
+/// Maps the error of a handshake to its reason.
 pub(crate) fn trouble(error: &io::Error) -> NoTls {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let Some(Error::InvalidCertificate(why)) = inner else {

@@ -1,4 +1,4 @@
-//! What an HTTP/2 peer says that it left undone.
+//! Recognizes requests that an HTTP/2 peer reports as not processed.
 
 use std::error::Error;
 
@@ -6,20 +6,19 @@ use h2::Reason;
 
 use crate::payload::HandedOver;
 
-/// Whether the peer said that it did not process a request, so that sending it again repeats nothing.
+/// Whether the peer reported that it did not process a request, so that it is safe to send it again.
 ///
-/// A peer says so in two ways (RFC 9113, 8.7 and 6.8), and both are its own words, never a finding of
-/// our library's:
+/// There are two such reports (RFC 9113, 8.7 and 6.8). Only reports from the peer count, not errors that the
+/// library found.
 ///
-/// - It resets the stream as refused. The reset names the stream.
-/// - It goes away and names the last stream that it looks after: those behind it end with its
-///   `GOAWAY`. Such an error names no stream, though, and hyper reports the same one where the
-///   connection was seen to go away just after the request's head was queued; that head may still
-///   leave, for a stream that the peer looks after. Then the body was not taken yet. So only a request
-///   whose body was taken is surely behind the last, and one without a body never is.
+/// - `RST_STREAM` with `REFUSED_STREAM`, for this request's stream.
+/// - `GOAWAY` with the last stream that the peer processes. Requests on later streams end with this error. But the
+///   error does not name a stream, and hyper also returns it if `GOAWAY` arrives just after the head of a request
+///   was queued. That head may still be sent, on a stream that the peer processes; its body has not been taken
+///   then. So only a request whose body was taken is certainly after the last stream. A request without a body
+///   never counts.
 ///
-/// A peer that goes away because of a fault is not believed about what it has done, and may not want to
-/// be asked again at once.
+/// A peer that goes away because of an error is not trusted on this, and may not want an immediate retry.
 pub(crate) fn unprocessed(error: &hyper::Error, body: &HandedOver) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {

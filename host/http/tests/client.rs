@@ -36,7 +36,7 @@ async fn an_answer_is_read_and_its_connection_used_again() {
             (status.as_u16(), &body[..], truncated),
             (200, &b"ok"[..], false)
         );
-        // The connection comes back a moment after the answer.
+        // The connection returns to the pool shortly after the response.
         tokio::task::yield_now().await;
     }
     assert_eq!(server.seen().1, 3);
@@ -48,7 +48,7 @@ async fn nothing_leaves_once_its_time_is_over_though_a_connection_stands() {
     let client = dev();
     let post = || request(Method::POST, server.url("/"));
     client.send(post()).await.unwrap();
-    // The connection comes back a moment after the answer.
+    // The connection returns to the pool shortly after the response.
     tokio::task::yield_now().await;
     let late = Request {
         deadline: Duration::ZERO,
@@ -210,7 +210,7 @@ async fn endless_headers_are_no_answer() {
 
 #[tokio::test]
 async fn a_changing_request_is_never_sent_twice() {
-    // Each connection answers once, then breaks at the second request.
+    // Each connection answers once and breaks at the second request.
     let server = Server::start(&[OK, "nonsense\r\n\r\n"]).await;
     let client = dev();
     client
@@ -218,7 +218,7 @@ async fn a_changing_request_is_never_sent_twice() {
         .await
         .unwrap();
     let mut sent = 1;
-    // Until the connection is back in the pool a new one is made, which answers.
+    // Until the connection is back in the pool, a request uses a new one, which answers.
     loop {
         sent += 1;
         let outcome = client.send(request(Method::POST, server.url("/"))).await;

@@ -1,4 +1,4 @@
-//! HTTP/2 peers that speak frame by frame: what they leave undone, break off, drag out and refuse.
+//! HTTP/2 peers that send single frames: they refuse requests, break off, delay and leave requests unprocessed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-// Kinds of frames (RFC 9113, 6).
+// Frame types (RFC 9113, 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -33,26 +33,26 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-// Reasons.
+// Error codes.
 const NO_ERROR: u32 = 0;
 const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 const ENHANCE_YOUR_CALM: u32 = 11;
-/// A head's fields, compressed: `:status: 200`.
+/// A compressed head: `:status: 200`.
 const STATUS_200: &[u8] = &[0x88];
-/// `:status: 102`, written out.
+/// `:status: 102`, uncompressed.
 const STATUS_102: &[u8] = b"\x08\x03102";
-/// `:status: 410`, likewise.
+/// `:status: 410`, uncompressed.
 const STATUS_410: &[u8] = b"\x08\x03410";
-/// The same, and `content-length: 4`.
+/// `:status: 410` and `content-length: 4`.
 const STATUS_410_OF_4: &[u8] = b"\x08\x03410\x0f\x0d\x014";
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
-/// One connection of a peer.
+/// A connection, from the side of the peer.
 struct Peer {
     stream: TlsStream<TcpStream>,
-    /// Requests that began, over all connections.
+    /// Number of requests received on all connections.
     requests: Arc<AtomicUsize>,
 }
 
@@ -90,7 +90,7 @@ impl Peer {
         self.say(GOAWAY, 0, 0, &payload).await
     }
 
-    /// The next whole request's stream.
+    /// Stream of the next complete request.
     async fn request(&mut self) -> io::Result<u32> {
         loop {
             let mut head = [0; 9];
@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// Answers whatever comes.
+    /// Answers every request.
     async fn serve(&mut self) -> io::Result<()> {
         loop {
             let stream = self.request().await?;
@@ -119,7 +119,7 @@ impl Peer {
         }
     }
 
-    /// Holds the connection and says nothing more.
+    /// Keeps the connection open without answering.
     async fn hold(&mut self) -> io::Result<()> {
         loop {
             self.request().await?;
@@ -127,7 +127,7 @@ impl Peer {
     }
 }
 
-/// A world of such peers, each with the number of its connection; and how many requests came.
+/// A world in which `serve` handles each connection, given its number, and the count of requests.
 async fn peers<F>(
     serve: impl Fn(Peer, usize) -> F + Send + Sync + 'static,
 ) -> (World, Arc<AtomicUsize>)
@@ -143,7 +143,7 @@ where
         async move {
             let mut peer = Peer { stream, requests };
             if peer.greet().await.is_ok() {
-                // It ends when the client hangs up.
+                // Ends when the client closes the connection.
                 let _ = serve(peer, nth).await;
             }
         }
@@ -152,11 +152,11 @@ where
     (world, requests)
 }
 
-/// What a peer does with a request instead of answering it, or instead of ending its answer.
+/// What a peer does instead of answering a request or completing its answer.
 #[derive(Clone, Copy, Debug)]
 enum Instead {
     Reset(u32),
-    /// Why, and which stream it looks after as its last.
+    /// Error code and last processed stream.
     GoAway(u32, u32),
     HangUp,
     Nothing,
@@ -179,7 +179,7 @@ impl Instead {
     }
 }
 
-/// Peers whose first connection answers one request and does this with the next; later ones answer.
+/// Peers whose first connection answers one request and does this on the next. Later connections answer.
 async fn answers_once_and_then(instead: Instead) -> (World, Arc<AtomicUsize>) {
     peers(move |mut peer, nth| async move {
         if nth > 0 {
@@ -230,7 +230,7 @@ async fn what_a_peer_may_have_done_is_not_sent_again() {
         (Instead::GoAway(INTERNAL_ERROR, 1), &full),
         (Instead::GoAway(ENHANCE_YOUR_CALM, 1), &full),
         (Instead::HangUp, &full),
-        // Nothing tells whether hyper had handed it over.
+        // It is unknown whether hyper had handed it over.
         (Instead::GoAway(NO_ERROR, 1), &empty),
     ] {
         let (world, requests) = answers_once_and_then(instead).await;
@@ -246,7 +246,7 @@ async fn what_a_peer_may_have_done_is_not_sent_again() {
     }
 }
 
-/// Peers that answer with this head, give `half`, and then do this.
+/// Peers that send this head and `half`, and then do this.
 async fn gives_half(fields: &'static [u8], instead: Instead) -> World {
     let serving = peers(move |mut peer, _| async move {
         let stream = peer.request().await?;
@@ -268,7 +268,7 @@ async fn an_answer_that_was_broken_off_is_not_whole_however_politely() {
         (Instead::Nothing, NoAnswer::Deadline),
     ] {
         let world = gives_half(STATUS_410, instead).await;
-        // Long enough for a head, and not to be waited for where it is not due.
+        // Long enough to receive a head. Short, because the test waits for it only if the deadline is expected.
         let deadline = match why {
             NoAnswer::Deadline => Duration::from_secs(1),
             NoAnswer::Broken => post("/").deadline,
@@ -320,7 +320,7 @@ async fn an_answer_that_is_dragged_out_ends_at_the_deadline() {
 
     let (dripping, _) = peers(|mut peer, _| async move {
         let stream = peer.request().await?;
-        // A head is announced with as many bytes as a frame may have.
+        // Announces a head with the maximum size of a frame.
         let mut head = vec![0, 0x40, 0, HEADERS, END_HEADERS];
         head.extend(stream.to_be_bytes());
         peer.stream.write_all(&head).await?;

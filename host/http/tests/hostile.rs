@@ -1,4 +1,4 @@
-//! Hostile destinations against a trap that must see no connection.
+//! Sends requests to hostile destinations. A listener, the trap, must not receive a connection.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,28 +23,28 @@ use tokio::sync::watch;
 
 const CORPUS: &str = include_str!("hostile.tsv");
 
-/// One line of the corpus.
+/// One line of `hostile.tsv`.
 struct Case {
-    /// Of the file, for messages.
+    /// Line number, for messages.
     line: usize,
     rule: &'static str,
     url: String,
-    /// What its host resolves to.
+    /// Addresses that the host resolves to.
     leads_to: Vec<IpAddr>,
 }
 
-/// Listens on every address of this machine, loopback and others.
+/// A listener on every address of this machine.
 struct Trap {
     port: u16,
     own4: Ipv4Addr,
     own6: Ipv6Addr,
-    /// How many came, and who was the last.
+    /// Number of connections, and the address of the last client.
     last: watch::Receiver<(usize, SocketAddr)>,
 }
 
 impl Trap {
     async fn set() -> Self {
-        // The wildcard of IPv6 takes IPv4 too, unless the machine has none of one or the other.
+        // The IPv6 wildcard also accepts IPv4, unless the machine lacks one of them.
         let listener = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
             Ok(listener) => listener,
             Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap(),
@@ -73,7 +73,7 @@ impl Trap {
         }
     }
 
-    /// Fills in what only this machine knows.
+    /// Replaces placeholders with the values of this machine.
     fn fill(&self, text: &str) -> String {
         text.replace("{port}", &self.port.to_string())
             .replace("{own4}", &self.own4.to_string())
@@ -103,13 +103,13 @@ impl Trap {
             .collect()
     }
 
-    /// Asserts that the trap works and has caught nothing.
+    /// Asserts that the trap works and has received no connection.
     async fn assert_untouched(&self) {
         assert_eq!(self.caught().await, 0);
     }
 
-    /// How many connections it has caught: they are accepted in their order, so once our own is seen,
-    /// every earlier one is.
+    /// Number of connections received. They are accepted in order: when the connection of this method has been
+    /// accepted, all earlier ones have been too.
     async fn caught(&self) -> usize {
         let own = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await;
         let own = own.expect("the trap listens").local_addr().unwrap();
@@ -119,16 +119,16 @@ impl Trap {
     }
 }
 
-/// The address from which this machine would speak to another one; nothing is sent.
+/// The local address that this machine would use for a destination. Sends nothing. `None` for a public one.
 fn own_address(from: &str, to: &str) -> Option<IpAddr> {
     let socket = UdpSocket::bind(from).ok()?;
     socket.connect(to).ok()?;
     let own = socket.local_addr().ok()?.ip();
-    // A public one is not internal: a shop may stand on the very machine.
+    // A public address is not internal: a shop may run on this machine.
     Some(own).filter(|own| !is_public(*own))
 }
 
-/// `\u{…}` and `\\` as the characters they stand for.
+/// Replaces the escapes `\u{…}` and `\\`.
 fn unescaped(text: &str) -> String {
     let mut whole = String::new();
     let mut rest = text;
@@ -146,7 +146,7 @@ fn unescaped(text: &str) -> String {
     whole + rest
 }
 
-/// Resolves the corpus' names as the corpus says; whatever is dialled is really dialled.
+/// Resolves the names of the corpus to its addresses. Dialing opens real connections.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, Vec<IpAddr>>,
@@ -192,7 +192,7 @@ fn client(guard: Guard, cases: &[Case]) -> (Client, Arc<Names>) {
     (client, names)
 }
 
-/// The rule's name in the corpus.
+/// Name of the rule in the corpus.
 fn named(refused: Refused) -> &'static str {
     match refused {
         Refused::NotAUrl => "not-a-url",
@@ -207,10 +207,10 @@ fn named(refused: Refused) -> &'static str {
     }
 }
 
-/// What stops a text on its way to a connection; none where it was sent.
+/// The rule that stops a request to this text. `None` if it was sent.
 async fn stopped(client: &Client, text: &str) -> Option<&'static str> {
     let judged = client.guard().judge(text).map_err(named);
-    // A caller that skips the strict reading is stopped by the client itself all the same.
+    // The client also stops callers that skip the strict check.
     let sent = match url::Url::parse(text) {
         Ok(url) => client.send(post(url)).await,
         Err(_) => return judged.err(),
@@ -220,7 +220,7 @@ async fn stopped(client: &Client, text: &str) -> Option<&'static str> {
             Some(judged.err().unwrap_or_else(|| named(refused)))
         }
         Err(SendError::NotSent(NotSent::NotPublic)) => Some(judged.err().unwrap_or("leads-inside")),
-        // A name that the strict reading refuses and that leads nowhere.
+        // The strict check refuses the name, which also does not resolve.
         Err(SendError::NotSent(NotSent::NoSuchName)) => judged.err(),
         _ => None,
     }
@@ -258,7 +258,7 @@ async fn the_development_setting_opens_loopback_and_nothing_else() {
     let guard = Guard {
         allow_loopback: true,
     };
-    // Loopback itself is open then; so is whatever this machine calls its own where that is loopback.
+    // Loopback is open then, and so is an address of this machine that is a loopback address.
     let cases = trap.cases();
     let (closed, open): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| {
         let url = url::Url::parse(&case.url);
@@ -280,11 +280,11 @@ async fn the_development_setting_opens_loopback_and_nothing_else() {
         );
     }
     trap.assert_untouched().await;
-    // What loopback is, is sent, so that the trap is known to lie on the way.
+    // A loopback request is sent, which proves that the trap is in its way.
     let plain = |case: &&Case| case.rule == "ip-address" && case.url.contains("//127.0.0.1:");
     let url = open.iter().find(plain).unwrap().url.parse().unwrap();
     client.send(post(url)).await.unwrap_err();
-    // The assertion's own connection, and this one.
+    // The connection that `assert_untouched` made, and the one of this request.
     assert_eq!(trap.caught().await, 2);
 }
 
@@ -308,11 +308,11 @@ async fn the_development_setting_opens_no_localhost_that_leads_elsewhere() {
     assert_eq!(dialled, ["127.0.0.1:80".parse().unwrap()]);
 }
 
-/// Answers differently each time and dials nothing: notes what it was asked for.
+/// Resolves to the next entry of `answers` each time, and records the dialed addresses.
 struct Rebinding {
     answers: Mutex<Vec<Vec<IpAddr>>>,
     dialled: Mutex<Vec<SocketAddr>>,
-    /// Where a public address leads in truth.
+    /// Server that every address is connected to.
     server: SocketAddr,
 }
 
@@ -328,8 +328,8 @@ impl Network for Rebinding {
     }
 }
 
-/// Sends requests to a shop whose name's answers are these, one after the other; what was dialled, and
-/// what came of each.
+/// Sends one request per answer to a shop whose name resolves to that answer. Returns the dialed addresses and the
+/// errors.
 async fn rebound(answers: &[&[&str]]) -> (Vec<SocketAddr>, Vec<SendError>) {
     resolved(Guard::default(), "https://shop.example/webhook", answers).await
 }
@@ -342,7 +342,7 @@ async fn resolved(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
     tokio::spawn(async move {
-        // A client that gets here is hung up on before it can speak TLS.
+        // Closes each connection before the client can speak TLS.
         while listener.accept().await.is_ok() {}
     });
     let addresses = |list: &[&str]| list.iter().map(|one| one.parse().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Whole exchanges over TLS, HTTP/1.1 and HTTP/2, with a certificate authority of the test's own.
+//! Complete exchanges over TLS with HTTP/1.1 and HTTP/2, using a test certificate authority.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,7 +36,7 @@ use tokio_rustls::server::TlsStream;
 
 type Answer = http::Response<BoxBody<Bytes, Infallible>>;
 
-/// Speaks HTTP on a connection in the version that was agreed on.
+/// Serves HTTP on a connection, in the negotiated version.
 async fn answer<F>(stream: TlsStream<TcpStream>, service: F)
 where
     F: Fn(http::Request<Incoming>) -> Answer + Send + Sync + 'static,
@@ -48,7 +48,7 @@ where
         async move { Ok::<_, Infallible>(service(request)) }
     });
     let stream = TokioIo::new(stream);
-    // How a connection ends is what some clients of the tests decide.
+    // Ignore how a connection ends: some clients of the tests break it off.
     if h2 {
         let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .max_header_list_size(1 << 20)
@@ -66,7 +66,7 @@ fn reply(status: u16, body: &'static str) -> Answer {
     http::Response::builder().status(status).body(body).unwrap()
 }
 
-/// A body that never ends; how much of it was asked for.
+/// A body that never ends. Counts how many frames were requested.
 struct Endless(Arc<AtomicUsize>);
 
 impl Body for Endless {
@@ -83,7 +83,7 @@ impl Body for Endless {
     }
 }
 
-/// A body that gives a byte now and then.
+/// A body that yields one byte per interval.
 struct Drip(tokio::time::Interval);
 
 impl Body for Drip {
@@ -100,7 +100,7 @@ impl Body for Drip {
     }
 }
 
-/// Says what it saw: version, host, path, one header, body's length.
+/// A text with the received version, method, host, path and one header.
 fn mirror(request: &http::Request<Incoming>) -> String {
     let host = request
         .headers()
@@ -178,7 +178,7 @@ async fn a_certificate_that_cannot_be_believed_gets_no_request() {
         let error = world.send(post("/")).await.unwrap_err();
         assert_eq!(error, SendError::NotSent(NotSent::NoTls(why)));
     }
-    // The public authorities do not know ours.
+    // The public authorities do not include the test authority.
     let world = World::with(ours.signs(NAME, GOOD), Trust::Public, &[H1], |stream| {
         answer(stream, |_| panic!("a request arrived"))
     })
@@ -193,7 +193,7 @@ async fn a_kept_connection_carries_the_next_request() {
     for protocols in [&[H2][..], &[H1][..]] {
         let world = World::new(protocols, |stream| answer(stream, |_| reply(200, "ok"))).await;
         world.send(post("/")).await.unwrap();
-        // The first connection is put back a moment after its answer; then no other is made.
+        // The first connection returns to the pool shortly after its response. After that the client opens no other.
         let mut before = 0;
         while before != world.secured() {
             before = world.secured();
@@ -244,7 +244,7 @@ async fn an_endless_body_is_cut_where_the_limit_is_and_read_no_further() {
         let response = world.send(post("/")).await.unwrap();
         assert_eq!((response.body.len(), response.truncated), (4096, true));
         assert!(began.elapsed() < post("/").deadline);
-        // What was on its way when we hung up is all that is ever given.
+        // After the client has closed the connection, only bytes already in transit are produced.
         let mut before = 0;
         loop {
             let now = given.load(Ordering::SeqCst);
@@ -348,7 +348,7 @@ async fn the_deadline_spans_headers_and_body() {
     );
 }
 
-/// Hangs at a step before TLS.
+/// A network that never finishes one step before TLS.
 enum Stuck {
     Resolving,
     Dialling,
@@ -373,7 +373,7 @@ async fn the_deadline_spans_name_connection_and_handshake() {
         client: Client::over(Guard::default(), network, Trust::Public),
         secured: Arc::default(),
     };
-    // A listener that accepts nothing: the system answers for it, and no handshake comes.
+    // Never accepts: the operating system completes the connection, but no TLS handshake follows.
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     for network in [
         Arc::new(Stuck::Resolving) as Arc<dyn Network>,
@@ -409,7 +409,7 @@ async fn a_server_that_breaks_off_is_told_apart_from_one_that_cannot_be_trusted(
 
 #[tokio::test]
 async fn a_peer_that_went_silent_does_not_hold_its_shared_connection_for_ever() {
-    // The first connection answers once and then never again; every later one answers.
+    // The first connection answers once and then never again. Later connections answer.
     let connections = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&connections);
     let world = World::new(&[H2], move |stream| {

@@ -1,4 +1,4 @@
-//! Answers that begin and do not end: what is kept of them, and what is not.
+//! Responses that start and do not end.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +17,7 @@ use support::script::{OK, Server, dev, request};
 
 const HALF: &str = "HTTP/1.1 410 Gone\r\nretry-after: 7\r\ncontent-length: 99\r\n\r\nhalf of it";
 
-/// What came of an answer that did not end, and why it did not.
+/// Checks the received part of an incomplete response and returns the reason why it is incomplete.
 fn half(answer: Answer) -> NoAnswer {
     let Response {
         status,
@@ -43,7 +43,7 @@ async fn what_came_of_an_answer_that_broke_off_is_there_for_whoever_wants_its_he
 
 #[tokio::test]
 async fn what_came_of_an_answer_that_stalled_is_there_at_the_deadline() {
-    // It waits for another request instead of ending its answer.
+    // The server waits for another request instead of completing its response.
     let server = Server::start(&[HALF, OK]).await;
     let client = dev();
     let post = || Request {
@@ -88,7 +88,7 @@ async fn a_safe_request_whose_kept_connection_breaks_within_the_answer_is_sent_a
     let server = Server::start(&[OK, HALF]).await;
     let client = dev();
     let mut sent = 0;
-    // Until the connection is back in the pool a new one is made, which answers.
+    // Until the connection is back in the pool, a request uses a new one, which answers.
     while server.seen().1 == sent {
         sent += 1;
         let get = request(Method::GET, server.url("/"));

@@ -1,4 +1,4 @@
-//! Accounts and attempts for provider modules.
+//! Accounts and attempts for calls to provider modules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use kassette_domain::money::Money;
 use kassette_domain::provider::{AccountFacts, AttemptFacts, Payer, ProviderDescription};
 use kassette_domain::secret;
 use kassette_http::HostPattern;
-use kassette_runtime::{AccountAccess, Recording, SecretEntry, TokenStore};
+use kassette_runtime::{AccountAccess, Contact, Recording, SecretEntry, TokenStore};
 
 use crate::harness::NOW;
 
-/// A test account that may talk to one host and send payers there. It has every secret that the
-/// module names; `settings` are the operator's.
+/// A test account with every secret in the module's description and the given settings. Requests and redirects may
+/// go to one host.
 ///
 /// # Errors
+/// `host` is not a valid host.
 /// Where the host is none.
 pub fn account(
     description: &ProviderDescription,
@@ -27,7 +28,7 @@ pub fn account(
     let host: HostPattern = host.parse()?;
     let secrets = description.secrets.iter().map(|secret| SecretEntry {
         name: secret.name.clone(),
-        // Hexadecimal digits are a key in each of the three encodings.
+        // Valid in all three encodings: text, hexadecimal and Base64.
         values: vec![secret::Secret::new("0123456789abcdef0123456789abcdef")],
         encoding: secret.encoding,
         hosts: vec![host.clone()],
@@ -48,6 +49,7 @@ pub fn account(
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
         not_after: None,
+        contact: Contact::default(),
         recording: Recording::Off,
     })
 }
@@ -57,7 +59,7 @@ fn test_account() -> AccountId {
     AccountId::parse("test-account").unwrap_or_else(|_| panic!("a constant id"))
 }
 
-/// A first try to pay an amount by a method.
+/// An attempt to pay an amount with a method.
 #[must_use]
 pub fn attempt(method: MethodId, due: Money) -> AttemptFacts {
     AttemptFacts {

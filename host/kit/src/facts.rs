@@ -1,4 +1,4 @@
-//! What can be told of a module without asking it for a decision.
+//! Properties of a module that need no call for a decision.
 
 use kassette_domain::id::{Slot, SlotKind};
 use kassette_domain::money::Currency;
@@ -7,79 +7,79 @@ use kassette_domain::setting::SettingSpec;
 use kassette_runtime::{Opened, OpenedModule};
 use serde::Serialize;
 
-/// A module's particulars, as `kassette plugin inspect` shows them.
+/// Properties of a module, as `kassette plugin inspect` shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// The slot that it describes itself for.
+    /// The slot in its description.
     pub slot: String,
     /// `method` or `provider`.
     pub kind: &'static str,
-    /// Shown to the payer.
+    /// Name for the payer.
     pub name: String,
-    /// The module's own version.
+    /// Version of the module itself.
     pub version: String,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: String,
-    /// Version of the contract that it was built for.
+    /// Version of the contract for which it was built.
     pub wit: String,
     /// `native` or `interpreted`.
     pub class: &'static str,
-    /// CPU time that a call may use, in milliseconds.
+    /// Limit of CPU time per call, in milliseconds.
     pub cpu_ms: u128,
-    /// Memory that a call may use, in bytes.
+    /// Limit of memory per call, in bytes.
     pub memory_bytes: usize,
-    /// Memory that its largest memory begins with, in bytes.
+    /// Initial size of its largest memory, in bytes.
     pub initial_memory_bytes: u64,
-    /// Linear memories, of all its parts.
+    /// Number of linear memories in all its parts.
     pub memories: u32,
     pub file_bytes: usize,
-    /// Size of its machine code and data.
+    /// Size of its machine code and data in bytes.
     pub code_bytes: usize,
-    /// Whether it has WASI, which tells it nothing that the question does not.
+    /// Whether it imports WASI, which gives it no information beyond the request.
     pub wasi: bool,
-    /// Full names of what it imports.
+    /// Full names of its imports.
     pub imports: Vec<String>,
-    /// Full names of what it exports.
+    /// Full names of its exports.
     pub exports: Vec<String>,
-    /// Of a method: currencies, none where it takes any.
+    /// Currencies of a payment method. Empty if it accepts all, or for a provider.
     pub currencies: Vec<String>,
-    /// Of a provider: what it can take.
+    /// Payment methods of a provider.
     pub services: Vec<Served>,
-    /// Settings it knows.
+    /// Settings that it reads.
     pub settings: Vec<Needed>,
-    /// Of a provider: secrets it uses.
+    /// Secrets that a provider uses.
     pub secrets: Vec<Needed>,
-    /// Of a provider: tokens it obtains at run time.
+    /// Tokens that a provider obtains at run time.
     pub tokens: Vec<String>,
 }
 
-/// A method that a provider can take.
+/// A payment method that a provider supports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Served {
-    /// Its id.
+    /// Id of the method.
     pub method: String,
-    /// In which currencies; none means any.
+    /// Supported currencies. Empty if it supports all.
     pub currencies: Vec<String>,
 }
 
-/// A setting or a secret.
+/// A setting or secret of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Needed {
     pub name: String,
-    /// Whether a configuration without it is refused.
+    /// Whether a configuration without it is rejected.
     pub required: bool,
-    /// What it is for, and where an operator finds it.
+    /// Its purpose, and where an operator finds the value.
     pub help: String,
-    /// What a value has to be.
+    /// Required form of a value.
     pub form: String,
-    /// What holds where it is absent.
+    /// Value that applies if it is absent. Always `None` for a secret.
     pub default: Option<String>,
 }
 
 impl Facts {
-    /// Those of a module of so many bytes.
+    /// Properties of a module whose file has `file_bytes` bytes.
     #[must_use]
-    pub fn of(opened: &Opened, file_bytes: usize) -> Self {
+    pub fn new(opened: &Opened, file_bytes: usize) -> Self {
         let mut facts = Self {
             slot: opened.slot.to_string(),
             kind: world(&opened.slot),
@@ -130,7 +130,7 @@ impl Facts {
     }
 }
 
-/// The world that a slot's module speaks.
+/// Name of the WIT world for a slot's module.
 pub(crate) fn world(slot: &Slot) -> &'static str {
     match slot.kind() {
         SlotKind::Method => "method",

@@ -1,4 +1,4 @@
-//! Opening modules as a server does.
+//! Opens modules like a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use kassette_runtime::{
     RuntimeConfig, RuntimeError, Sending, Workbench,
 };
 
-/// When modules are called, unless a question says otherwise: 2027-01-15T08:00:00Z.
+/// Time of all calls unless a request sets another one: 2027-01-15T08:00:00Z.
 pub(crate) const NOW: Time = Time::from_secs(1_800_000_000);
 
-/// Opens modules under production limits.
+/// Opens modules with production limits.
 #[derive(Debug)]
 pub struct Harness(Workbench);
 
-/// Why there is nothing to call.
+/// Reasons why a module cannot be called.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file could not be read.
     #[error("{path}: {source}")]
     Unreadable { path: PathBuf, source: io::Error },
-    /// A server would refuse it.
+    /// A server would reject it.
     #[error(transparent)]
     Refused(#[from] LoadError),
-    /// It belongs to the other world.
+    /// It is a method where a provider was expected, or the reverse.
     #[error("the module is for the slot {0}, which is of the other world")]
     OtherWorld(String),
 }
 
-/// A network on which nothing is sent: what a module finds when its vendor is out of reach.
+/// A network that rejects all requests, as if the vendor could not be reached.
 #[derive(Clone, Copy, Debug)]
 pub struct NoNetwork;
 
@@ -43,16 +43,16 @@ impl Outgoing for NoNetwork {
 }
 
 impl Harness {
-    /// For methods, and for providers whose vendor is out of reach.
+    /// A harness without a network, for methods, and for providers whose vendor cannot be reached.
     ///
     /// # Errors
-    /// Where the engine cannot be set up.
+    /// The engine cannot be set up.
     pub fn new() -> Result<Self, RuntimeError> {
         Self::with_network(NoNetwork)
     }
 
-    /// With a vendor: whatever answers a provider's requests, such as a closure of the test behind
-    /// [`Outgoing`]. Hosts and secrets are checked before a request gets there, as in a server.
+    /// A harness with a network. `network` answers the requests of providers, for example with a test's closure.
+    /// Hosts and secrets are checked first, as in a server.
     ///
     /// # Errors
     /// As [`Harness::new`].
@@ -60,7 +60,7 @@ impl Harness {
         Self::with(Compiler::InProcess, network)
     }
 
-    /// With a compiler in a process of its own, for modules of strangers.
+    /// A harness with the given compiler, such as one in a separate process for untrusted modules.
     ///
     /// # Errors
     /// As [`Harness::new`].
@@ -70,18 +70,18 @@ impl Harness {
         Workbench::new(config, network).map(Self)
     }
 
-    /// Checks, compiles and describes a module of either world.
+    /// Validates, compiles and describes a method or provider.
     ///
     /// # Errors
-    /// Why a server would refuse it.
+    /// Why a server would reject it.
     pub fn open(&self, bytes: &[u8]) -> Result<Opened, LoadError> {
         self.0.open(bytes)
     }
 
-    /// The payment method in a file, ready to be asked.
+    /// Opens the payment method in a file.
     ///
     /// # Errors
-    /// Where the file cannot be read, or a server would refuse it as a method.
+    /// The file cannot be read, or a server would not accept it as a method.
     pub fn method(&self, path: impl AsRef<Path>) -> Result<Arc<MethodModule>, OpenError> {
         let opened = self.read(path.as_ref())?;
         match opened.module {
@@ -90,10 +90,10 @@ impl Harness {
         }
     }
 
-    /// The provider in a file, ready to be called.
+    /// Opens the provider in a file.
     ///
     /// # Errors
-    /// Where the file cannot be read, or a server would refuse it as a provider.
+    /// The file cannot be read, or a server would not accept it as a provider.
     pub fn provider(&self, path: impl AsRef<Path>) -> Result<Arc<ProviderModule>, OpenError> {
         let opened = self.read(path.as_ref())?;
         match opened.module {

@@ -1,7 +1,7 @@
-//! Runs a module outside of a server, as a server would.
+//! Runs a module like a server, but without one.
 //!
-//! For the author of a module. [`Harness`] opens a component file with a server's own checks and
-//! calls it under production limits, each call in a fresh instance, each answer judged:
+//! For authors of modules. [`Harness`] opens a component file with a server's checks and calls it with production
+//! limits. Each call gets a new instance, and each response is validated:
 //!
 //! ```no_run
 //! use kassette_kit::{Harness, question};
@@ -13,9 +13,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`check`] asks what every module is asked before it is shipped; `kassette plugin check` does the
-//! same. Unit tests of a module in Rust need none of this: `kassette_plugin::testing` runs them
-//! natively and in microseconds.
+//! [`check`] runs the checks that every module has to pass before it is shipped, like `kassette plugin check`.
+//! Unit tests of a module in Rust do not need this crate: `kassette_plugin::testing` runs them natively, in
+//! microseconds.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,4 +1,4 @@
-//! Questions to payment methods.
+//! Requests to payment methods.
 
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
@@ -7,12 +7,12 @@ use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 
 use crate::harness::NOW;
 
-/// A question about an amount in the wire form, none where the payer only browses, for candidates
-/// with these ids. What a merchant need not tell is absent; `usd` equals the amount, as at a rate
-/// of 1. Change the fields for anything else.
+/// A request with a currency, an amount in the wire format (`None` if the payer only browses) and candidates with
+/// these ids. Optional data of the payer is absent, and `usd` equals the amount. Change the fields for other
+/// cases.
 ///
 /// # Panics
-/// Where a text is no currency, amount or account's id.
+/// An argument is not a valid currency, amount or account id.
 #[must_use]
 #[expect(
     clippy::panic,
@@ -36,10 +36,10 @@ pub fn question(currency: &str, amount: Option<&str>, candidates: &[&str]) -> Co
     }
 }
 
-/// A candidate as usual: operational, without limits, purposes or measurements.
+/// An operational candidate without limits, fee or measurements.
 ///
 /// # Panics
-/// Where the text is no account's id.
+/// `id` is not a valid account id.
 #[must_use]
 #[expect(
     clippy::panic,

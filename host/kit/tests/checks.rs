@@ -1,4 +1,4 @@
-//! What the checks find in modules that keep the contract, and in modules that do not.
+//! Results of the checks for modules that keep the contract, and for modules that break it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,14 +21,14 @@ use kassette_kit::{CheckReport, Facts, Harness, LoadError, NoNetwork, accept, ch
 use kassette_runtime::{Acceptance, Runtime, RuntimeConfig};
 use support::{Data, Method, Provider, Refunds, provider_with};
 
-/// What a server gives the questions.
+/// Budget that a server gives the checks.
 const BUDGET: Duration = Duration::from_secs(2);
 
 fn checked(bytes: &[u8], name: Option<&str>) -> CheckReport {
     check(&Harness::new().unwrap(), bytes, name)
 }
 
-/// Name and message of the first check that fails.
+/// Name and message of the first failed check.
 fn failure(bytes: &[u8]) -> (&'static str, String) {
     let report = checked(bytes, None);
     assert!(!report.passed);
@@ -67,14 +67,14 @@ fn a_module_that_fails_a_check_does_not_replace_the_one_that_serves() {
         panic!("{refused:?}");
     };
     assert!(why.starts_with("answers: the module trapped"), "{why}");
-    assert_eq!(serving, Digest::of(&good));
+    assert_eq!(serving, Digest::hash(&good));
     let (taken, serving) = installed(None);
-    assert_eq!((taken, serving), (Ok(()), Digest::of(&trapping)));
+    assert_eq!((taken, serving), (Ok(()), Digest::hash(&trapping)));
 }
 
 #[test]
 fn a_method_with_no_time_left_is_still_asked_every_kind_of_question() {
-    // It refuses every payer, which the last kind finds out.
+    // The module refuses every payer, which only the last check detects.
     let opened = Harness::new().unwrap().open(&shy().build()).unwrap();
     let why = accept(&opened.module, Duration::ZERO).unwrap_err();
     assert!(why.starts_with("absence: "), "{why}");
@@ -152,7 +152,7 @@ fn a_method_that_traps_or_breaks_a_rule_fails_with_the_question() {
     assert!(failure(&endless.build()).1.contains("ran too long"));
 }
 
-/// A method that is refused as a whole, whatever is asked.
+/// A method that refuses every request.
 fn shy() -> Method {
     let mut shy = Method::ideal("");
     let detail = shy.data.text("who are you?");
@@ -199,11 +199,12 @@ fn a_provider_that_traps_on_a_strangers_callback_fails() {
     );
 }
 
-/// A provider that gives nothing back by these answers, each changed by a case.
+/// A provider module with these responses about refunds, each modified by a test case.
 fn refunding(
     terms: &[&str],
     refund: impl FnOnce(&mut Data) -> u32,
     query: impl FnOnce(&mut Data) -> u32,
+    cancel: impl FnOnce(&mut Data) -> u32,
 ) -> Vec<u8> {
     let mut data = Data::default();
     let constant = |at: u32| format!("(i32.const {at})");
@@ -211,6 +212,7 @@ fn refunding(
         terms: constant(support::terms(&mut data, terms)),
         refund: constant(refund(&mut data)),
         query: constant(query(&mut data)),
+        cancel: constant(cancel(&mut data)),
     };
     Provider {
         data,
@@ -228,28 +230,38 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
     for (what, provider, words) in [
         (
             "a foreign method",
-            refunding(&["ideal"], unavailable, unavailable),
+            refunding(&["ideal"], unavailable, unavailable, unavailable),
             "not among its methods",
         ),
         (
             "given",
-            refunding(&[], given, unavailable),
+            refunding(&[], given, unavailable, unavailable),
             "money was given back",
         ),
         (
             "uncertain",
-            refunding(&[], |data| support::refund_failure(data, 2), unavailable),
+            refunding(
+                &[],
+                |data| support::refund_failure(data, 2),
+                unavailable,
+                unavailable,
+            ),
             "is uncertain",
         ),
         (
             "absent",
-            refunding(&[], unavailable, absent),
+            refunding(&[], unavailable, absent, unavailable),
             "knows what became of a refund",
         ),
         (
             "known",
-            refunding(&[], unavailable, given),
+            refunding(&[], unavailable, given, unavailable),
             "knows what became of a refund",
+        ),
+        (
+            "cancelled",
+            refunding(&[], unavailable, unavailable, given),
+            "cancels a refund",
         ),
     ] {
         let report = checked(&provider, None);
@@ -257,7 +269,7 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         assert_eq!((check.name, check.passed), ("refunds", false), "{what}");
         assert!(check.message.contains(words), "{what}: {}", check.message);
     }
-    let honest = checked(&refunding(&[], unavailable, unavailable), None);
+    let honest = checked(&refunding(&[], unavailable, unavailable, unavailable), None);
     assert!(honest.checks.last().unwrap().passed, "{honest:#?}");
 }
 
@@ -266,7 +278,7 @@ fn the_facts_tell_what_a_module_is() {
     let facts = |slot: &str| {
         let bytes = std::fs::read(&kassette_build::guest(slot).path).unwrap();
         let opened = Harness::new().unwrap().open(&bytes).unwrap();
-        Facts::of(&opened, bytes.len())
+        Facts::new(&opened, bytes.len())
     };
     let ideal = facts("method.ideal");
     assert_eq!(

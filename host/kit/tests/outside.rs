@@ -1,5 +1,5 @@
-//! A developer outside of this repository, who has the packaged SDK and nothing else, writes a
-//! module and runs it as a server would.
+//! Test from the view of an external developer, who writes a module with only the packaged SDK and runs it like a
+//! server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,7 +26,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// Packages the SDK and unpacks it elsewhere, as a registry would hand it out.
+/// Packages the SDK and unpacks it in another folder, as a registry would deliver it.
 fn unpacked(aside: &Path) -> PathBuf {
     run(Command::new(env!("CARGO"))
         .args([
@@ -36,7 +36,7 @@ fn unpacked(aside: &Path) -> PathBuf {
             "--no-verify",
             "--offline",
         ])
-        // Developers of the SDK run this before they commit.
+        // Developers of the SDK run this test before they commit.
         .args(["--allow-dirty", "--quiet", "--target-dir"])
         .arg(aside)
         .current_dir(root()));
@@ -53,7 +53,7 @@ fn unpacked(aside: &Path) -> PathBuf {
     aside.join(package.file_stem().unwrap())
 }
 
-/// The first module that the contract's page shows.
+/// The first example module in the contract's documentation.
 fn example(sdk: &Path) -> String {
     let page = fs::read_to_string(sdk.join("wit/README.md")).unwrap();
     let (_, rest) = page.split_once("```rust\n").unwrap();
@@ -106,9 +106,9 @@ kassette-plugin = {{ path = {sdk:?} }}
         ),
     )
     .unwrap();
-    // The versions that are here already, so that nothing is fetched.
+    // Pins the available versions, so that nothing is downloaded.
     fs::copy(root().join("Cargo.lock"), own.join("Cargo.lock")).unwrap();
-    // What does not depend on the folder is compiled once for this and for our own modules.
+    // Shares compiled dependencies with our own modules.
     let ours = kassette_build::guests().first().unwrap();
     let target = ours.path.ancestors().nth(2).unwrap();
     let built = Builder::new(&own)

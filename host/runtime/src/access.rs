@@ -1,4 +1,4 @@
-//! What a provider's module may use in one call: its account's own hosts, secrets and tokens.
+//! The part of an account that its provider module may use in one call: hosts, secrets and tokens.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,31 +10,34 @@ use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use tokio::time::Instant;
 
+use crate::contact::Contact;
 use crate::error::CallError;
 use crate::links::AllowedPages;
-use crate::redact::Redactor;
+use crate::redact::{MIN_SECRET, Redactor};
 use crate::tokens::TokenStore;
 
-/// One account, as its module may use it. Made anew for each call, because it carries the time.
+/// An account's access for one call. Created for each call, because it contains the time.
 #[derive(Clone)]
 pub struct AccountAccess {
-    /// What the module is told.
+    /// Facts that the module receives.
     pub account: AccountFacts,
-    /// Hosts that its requests may go to; none means nowhere.
+    /// Hosts that its requests may go to. Empty allows none.
     pub hosts: Vec<HostPattern>,
     /// Hosts that it may send a payer's browser to.
     pub redirect_hosts: Vec<HostPattern>,
-    /// Secrets that it may name.
+    /// Secrets that the module may name.
     pub secrets: Vec<SecretEntry>,
-    /// A simulated account: loopback, over plain http too, for requests and payer links.
+    /// Whether the account is simulated: requests and payer links may then go to loopback, also over plain http.
     pub plain_loopback: bool,
-    /// Tokens obtained at run time; one store for the account's whole life.
+    /// Tokens obtained at run time. All calls of the account share one store.
     pub tokens: Arc<TokenStore>,
-    /// Where the call reads a callback from an address that has proved none lately: that address.
+    /// Sender's address, if the call reads a callback from an unverified address.
     pub stranger: Option<IpAddr>,
-    /// From then on nothing is sent: the caller's right to the call has ended, and another may have it. None where
-    /// any may call.
+    /// Time after which nothing is sent, because another caller may then hold the attempt claim. `None` if
+    /// the call needs no claim.
     pub not_after: Option<Instant>,
+    /// The provider's responses and failures during the call.
+    pub contact: Contact,
     pub recording: Recording,
 }
 
@@ -46,10 +49,11 @@ impl AccountAccess {
         }
     }
 
-    /// Redacts every secret of the account, tokens among them.
+    /// Redacts the tokens, and every secret of the account that has at least [`MIN_SECRET`] characters.
     pub(crate) fn redactor(&self) -> Redactor {
         let tokens = self.tokens.values();
         let secrets = self.secrets.iter().flat_map(|entry| &entry.values);
+        let secrets = secrets.filter(|secret| secret.expose().chars().count() >= MIN_SECRET);
         Redactor::new(secrets.chain(&tokens))
     }
 }
@@ -65,34 +69,34 @@ impl fmt::Debug for AccountAccess {
 /// A secret of an account.
 #[derive(Clone, Debug)]
 pub struct SecretEntry {
-    /// The name by which the module knows it.
+    /// Name by which the module refers to it.
     pub name: String,
-    /// The current value first; during a rotation the earlier ones after it, for `verify` alone.
+    /// The current value, and during a rotation the earlier ones after it, which only `verify` uses.
     pub values: Vec<Secret>,
-    /// How the vendor writes the key that signatures are computed with.
+    /// Encoding in which the provider issues the key for signatures.
     pub encoding: Encoding,
-    /// Hosts that it may be sent to; none means that it only serves for signatures.
+    /// Hosts that the secret may be sent to. Empty if it only serves for signatures.
     pub hosts: Vec<HostPattern>,
 }
 
-/// Whether the calls with an access are recorded.
+/// Whether calls are recorded or replayed.
 #[derive(Clone, Default)]
 pub enum Recording {
-    /// Nothing is kept.
+    /// Calls are not recorded.
     #[default]
     Off,
-    /// Each call that ends in time is told to this.
+    /// Passes each call that ends in time to the recorder.
     On(Recorder),
-    /// Nothing is sent: what a module asks its host is answered out of this, and the call told to that.
+    /// Sends nothing. The recorded host calls answer the module's requests, and the recorder receives the call.
     Replay(Arc<[HostCall]>, Recorder),
 }
 
-/// Takes recorded calls.
+/// Receives recorded calls.
 #[derive(Clone)]
 pub struct Recorder(Arc<dyn Fn(RecordedCall) + Send + Sync>);
 
 impl Recorder {
-    /// Tells this, which must not block.
+    /// `takes` must not block.
     pub fn new(takes: impl Fn(RecordedCall) + Send + Sync + 'static) -> Self {
         Self(Arc::new(takes))
     }
@@ -108,13 +112,13 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// A call that was recorded.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedCall {
-    /// It, without a payment.
+    /// The conversation, without a payment.
     pub conversation: Conversation,
-    /// Everything that the module asked had a recorded answer; so it is always where a host answers.
+    /// Whether every host call of the module had a recorded answer. Always true if the host answered.
     pub is_complete: bool,
-    /// Why the module gave no answer that counts.
+    /// Reason why the module gave no valid answer.
     pub failure: Option<CallError>,
 }

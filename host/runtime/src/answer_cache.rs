@@ -1,13 +1,11 @@
-//! A cache of what methods answered: a method's module is pure, so a question that was asked before
-//! needs no call.
+//! A cache of the answers of method modules. A method module is pure, so a repeated question needs no call.
 //!
-//! An answer is found by the version's digest and the whole question: amount, currency, settings,
-//! candidates with their health, the second. Nothing else decides, so nothing has to be forgotten
-//! when a module is swapped, a setting changes or an account fails: the next question is another
-//! one. Only answers that the host believed are kept, and none of a call that wrote to the log,
-//! because the operator is to read every line.
+//! The key is the version's digest and the whole question: amount, currency, settings, candidates with their
+//! health, and the time in seconds. The answer depends on nothing else, so entries never need to be invalidated:
+//! if a module is replaced, a setting changes or an account fails, the next question is different. Only valid
+//! answers are cached, and no answer of a call that wrote to the log, because operators must see every line.
 //!
-//! What is asked again and again stays; what no question asks for any more gives way to the rest.
+//! Entries that are read often stay, others are evicted.
 
 use std::sync::Arc;
 
@@ -16,23 +14,23 @@ use kassette_domain::routing::{Context, RankAnswer};
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 
-/// What an entry takes beside its texts: itself, its place in the table, the heads of its blocks.
+/// Estimated size of an entry without its texts, in bytes: the entry, its place in the table and the headers of
+/// its allocations.
 const ENTRY: usize = 512;
-/// What a candidate, a verdict or a setting takes beside its texts.
+/// Estimated size of a candidate, a verdict or a setting without its texts, in bytes.
 const ITEM: usize = 160;
 
-/// The answers of all methods; none where nothing is cached.
+/// The answers of all methods. `None` if caching is off.
 #[derive(Debug)]
 pub(crate) struct AnswerCache(Option<Cache<Key, Arc<RankAnswer>, Size>>);
 
-/// A version, and the question that it was asked.
+/// A version, and the question to it.
 #[derive(Debug, Hash, PartialEq, Eq)]
 struct Key {
     digest: Digest,
     question: Context,
 }
 
-/// The same, borrowed.
 #[derive(Hash)]
 struct KeyRef<'a> {
     digest: &'a Digest,
@@ -45,7 +43,7 @@ impl Equivalent<Key> for KeyRef<'_> {
     }
 }
 
-/// About what an entry takes, bytes.
+/// Estimates the size of an entry in bytes.
 #[derive(Clone, Debug)]
 struct Size;
 
@@ -56,13 +54,13 @@ impl Weighter<Key, Arc<RankAnswer>> for Size {
 }
 
 impl AnswerCache {
-    /// Holds answers in about so many bytes; 0: none.
+    /// A cache of about this many bytes. 0 turns caching off.
     pub(crate) fn new(bytes: usize) -> Self {
         let cache = |bytes| Cache::with_weighter(bytes / (ENTRY + 2 * ITEM), bytes as u64, Size);
         Self((bytes > 0).then(|| cache(bytes)))
     }
 
-    /// What a version answered to this very question.
+    /// Returns the version's cached answer to exactly this question.
     pub(crate) fn get(&self, digest: &Digest, question: &Context) -> Option<Arc<RankAnswer>> {
         self.0.as_ref()?.get(&KeyRef { digest, question })
     }

@@ -1,21 +1,19 @@
-//! Back-pressure for calls that do not wait: never more at once than the pool holds.
+//! Limits the calls that do not wait for I/O to the size of the pool.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// How long a caller waits for a permit. Calls last microseconds, so none for this long means
-/// overload, and the honest answer is "busy".
+/// Maximum time that a caller waits for a permit. Calls last microseconds, so a longer wait means overload.
 const MAX_WAIT: Duration = Duration::from_millis(5);
 
-/// A fixed number of permits.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyLimit {
     free: Mutex<u32>,
     freed: Condvar,
 }
 
-/// Given back on drop.
+/// Released on drop.
 pub(crate) struct Permit<'a>(&'a ConcurrencyLimit);
 
 impl ConcurrencyLimit {
@@ -26,7 +24,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// A permit, or none after a short wait.
+    /// Waits up to [`MAX_WAIT`] for a permit. `None` if all are in use.
     pub(crate) fn acquire(&self) -> Option<Permit<'_>> {
         let mut free = self.free.lock();
         if *free == 0 {

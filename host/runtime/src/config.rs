@@ -1,4 +1,4 @@
-//! What an operator decides about the runtime.
+//! Settings of the runtime.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,47 +11,48 @@ use kassette_domain::time::Time;
 
 use crate::artifacts::CacheConfig;
 use crate::compile::Compiler;
+use crate::history::VersionsConfig;
 use crate::limits::{Limits, ModuleClass, PoolSizes};
 use crate::quarantine::QuarantineRules;
 use crate::signature::SlotKey;
 
-/// Tells the time; injected, so that tests and development can move it.
+/// Returns the current time. Injected, so that tests and development can change it.
 pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Everything [`Runtime::start`](crate::Runtime::start) needs to know.
+/// Settings for [`Runtime::start`](crate::Runtime::start).
 #[derive(Clone)]
 pub struct RuntimeConfig {
-    /// Where `<slot>.wasm` files are loaded from and watched.
+    /// Folder of the `<slot>.wasm` files, which are loaded and watched.
     pub plugin_dir: PathBuf,
-    /// Whether a file there is refused that its group or others may write: who can write a module
-    /// decides where money goes.
+    /// Whether to refuse a file that its group or others may write: a module decides where money goes.
     pub refuse_shared: bool,
-    /// Whose signature files need before they are compiled, by their slots; a slot that none is for takes any file.
+    /// Keys that must have signed the files of their slots before they are compiled. A slot without a key accepts
+    /// any file.
     pub signing_keys: Vec<SlotKey>,
     pub limits: Limits,
-    /// Calls at the same time.
+    /// Maximum number of calls at the same time.
     pub pool: PoolSizes,
-    /// Classes that the operator fixed; other modules are judged by their size.
+    /// Classes that the operator has set. Other modules are classified by their size.
     pub classes: BTreeMap<Slot, ModuleClass>,
-    /// Longest that one request of a provider's module may take.
+    /// Maximum time for one request of a provider module.
     pub request_deadline: Duration,
-    /// Where compiled modules are kept between starts; none: every start compiles all of them.
+    /// Cache of compiled modules. `None`: every start compiles all modules.
     pub cache: Option<CacheConfig>,
     pub compiler: Compiler,
-    /// When a version that keeps failing is quarantined.
+    /// Conditions for quarantining a version that keeps failing.
     pub quarantine_rules: QuarantineRules,
-    /// Where the versions of each slot are kept, so that attempts under way, going back and the last
-    /// good version outlive a restart; none: they last as long as the process.
-    pub versions_dir: Option<PathBuf>,
-    /// Bytes of memory for answers of methods to questions that were asked before; 0: every question
-    /// is a call. See [`crate::MethodModule::rank`].
+    /// Storage of each slot's versions, so that running attempts, rollbacks and the last good version survive a
+    /// restart. `None`: they are kept only in memory.
+    pub versions: Option<VersionsConfig>,
+    /// Size of the cache for answers of methods, in bytes. 0: every question is a call. See
+    /// [`crate::MethodModule::rank`].
     pub answer_cache_bytes: usize,
-    /// The time, for what is shown to operators.
+    /// Time that is shown to operators.
     pub clock: TimeSource,
 }
 
 impl RuntimeConfig {
-    /// The defaults for a folder of modules.
+    /// Default settings for a folder of modules.
     pub fn new(plugin_dir: impl Into<PathBuf>, clock: TimeSource) -> Self {
         Self {
             plugin_dir: plugin_dir.into(),
@@ -64,7 +65,7 @@ impl RuntimeConfig {
             cache: None,
             compiler: Compiler::InProcess,
             quarantine_rules: QuarantineRules::default(),
-            versions_dir: None,
+            versions: None,
             answer_cache_bytes: 0,
             clock,
         }
@@ -84,7 +85,7 @@ impl fmt::Debug for RuntimeConfig {
             .field("cache", &self.cache)
             .field("compiler", &self.compiler)
             .field("quarantine_rules", &self.quarantine_rules)
-            .field("versions_dir", &self.versions_dir)
+            .field("versions", &self.versions)
             .field("answer_cache_bytes", &self.answer_cache_bytes)
             .finish_non_exhaustive()
     }

@@ -1,11 +1,10 @@
-//! The engines: pooled instances, copy-on-write memories.
+//! The wasmtime engines: pooled instances, copy-on-write memories.
 //!
-//! There are two kinds, which differ in nothing but how they clear a memory after a call; each module is
-//! loaded for the one that suits it. Asking the system which pages a guest wrote takes longer than
-//! to clear a whole small memory, so that of a module which fits one page of WebAssembly, as methods
-//! do that are built with the SDK, is cleared unasked: a `rank` takes 1.4 us less. Larger ones are
-//! not: clearing the megabyte of a guest that is not tuned takes twice as long as asking. Of the kind that
-//! clears whole there is one for each [shard](crate::shards).
+//! There are two kinds, which differ only in how they clear a memory after a call. Each module is loaded for the
+//! kind that suits it. Asking the kernel which pages a guest wrote takes longer than clearing a small memory. So a
+//! memory of one WebAssembly page, as in methods built with the SDK, is cleared completely, which makes a `rank`
+//! 1.4 us faster. Larger memories are scanned: clearing the megabyte of an untuned guest takes two times as long
+//! as asking. Of the clearing kind there is one engine for each [shard](crate::shards).
 
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -15,29 +14,29 @@ use crate::limits::{Limits, PoolSizes};
 use crate::shards::{self, Sharded};
 use crate::ticks;
 
-/// Core instances, memories and tables of a component that is written in a compiled language, its
-/// adapters included (one to three were seen).
+/// Maximum number of core instances, memories and tables of a component in a compiled language, with its adapters.
+/// One to three were seen.
 const PARTS_NATIVE: u32 = 4;
-/// The same for one that carries an interpreter: componentize-py makes 38 core instances.
+/// The same for a component with an interpreter. componentize-py creates 38 core instances.
 const PARTS_INTERPRETED: u32 = 64;
-/// Interpreted calls that may run at once; the pool holds parts for so many beside the native ones.
+/// Maximum number of interpreted calls at a time. The pool has parts for them in addition to the native ones.
 pub const INTERPRETED_AT_ONCE: u32 = 8;
-/// Memories of one component; QuickJS was seen with three.
+/// Maximum number of memories of a component. QuickJS uses three.
 const MEMORIES: u32 = 4;
-/// Bytes of an instance's memory that stay mapped between calls. More than a tuned guest touches;
-/// with the page map scanned only what was written is cleared. Without both a fresh call takes three
-/// times as long, and does not scale beyond one thread: mapping memory takes the kernel's locks.
+/// Bytes of an instance's memory that stay mapped between calls: more than a tuned guest uses. With the page map
+/// scan, only written pages are cleared. Without both, a call takes three times as long and does not scale beyond
+/// one thread, because mapping memory takes locks of the kernel.
 const KEEP_MEMORY: usize = 1 << 20;
-/// Likewise for tables.
+/// The same for tables.
 const KEEP_TABLE: usize = 64 << 10;
-/// A memory that begins with no more is cleared whole; what it grows by is given back.
+/// Maximum initial size of a memory that is cleared completely. Memory that it grows by is unmapped.
 const PAGE: usize = 64 << 10;
-/// Stack of a guest. The SDK's guests live on 32 KiB of their own.
+/// Stack of a guest, in bytes. Guests built with the SDK use 32 KiB of their own memory.
 const WASM_STACK: usize = 256 << 10;
-/// Stack of a fiber: the guest's and room for the host functions it calls.
+/// Stack of a fiber, in bytes: the guest's stack and that of the host functions it calls.
 const FIBER_STACK: usize = 1 << 20;
 
-/// The engines of one runtime. What one of them compiles is the other's too.
+/// The engines of a runtime. All can load code that any of them compiled.
 pub(crate) struct Engines {
     scanned: Engine,
     cleared: Sharded<Engine>,
@@ -47,14 +46,14 @@ pub(crate) struct Engines {
 pub(crate) type LoadedComponent = Sharded<Component>;
 
 impl Engines {
-    /// The engines, and the thread that ticks them for as long as a handle to one is held.
+    /// Creates the engines and a thread that ticks them as long as one of them exists.
     pub(crate) fn new(sizes: PoolSizes, limits: &Limits) -> Result<Self, RuntimeError> {
         let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
         let engine = |pool| Engine::new(&config(pool)).map_err(failed);
         let count = shards::count(sizes.methods);
         let share = shards::share(sizes.methods, count);
         let cleared = |calls| engine(pool(calls, limits, PAGE, Enabled::No));
-        // Providers that fit a page are loaded for the first.
+        // The first engine also runs providers that fit a page.
         let first = cleared(PoolSizes {
             methods: share,
             ..sizes
@@ -79,7 +78,7 @@ impl Engines {
         Ok(engines)
     }
 
-    /// One that compiles for all.
+    /// The engine that compiles for all.
     pub(crate) const fn compiler(&self) -> &Engine {
         &self.scanned
     }
@@ -109,7 +108,7 @@ impl Engines {
     }
 }
 
-/// Whether a module has one memory, of one page; one whose parts are not known in advance has not.
+/// Whether a module has exactly one memory, of at most one page. False if its parts are not known in advance.
 fn fits_a_page(component: &Component) -> bool {
     component.resources_required().is_some_and(|needs| {
         needs.num_memories == 1
@@ -119,32 +118,32 @@ fn fits_a_page(component: &Component) -> bool {
     })
 }
 
-/// An engine that only compiles, for those above: the same code comes out, and no address space
-/// is reserved for a pool.
+/// An engine that only compiles. It gives the same code as the engines above, and reserves no address space for a
+/// pool.
 pub(crate) fn compiler() -> wasmtime::Result<Engine> {
     Engine::new(&code())
 }
 
-/// What machine code depends on.
+/// The settings that machine code depends on.
 ///
-/// Decided 2026-11-21: left as they are, each tried with the `rank` of four candidates in a fresh instance (7.9 us):
-/// the compiler's inlining (8.1 us; the guests are optimised as a whole before, and it compiles three
-/// to five times as long), tables filled at once (1.5 us more), no backtraces (the same).
+/// Decided 2026-11-21: these defaults stay, each measured with the `rank` of four candidates in a new instance
+/// (7.9 us): the compiler's inlining (8.1 us; guests are already optimized as a whole, and compiling takes three
+/// to five times as long), eager tables (1.5 us more), no backtraces (no difference).
 fn code() -> Config {
     let mut config = Config::new();
     config
-        // A fresh memory maps the module's data instead of copying it. For our own guests, whose data
-        // are three kilobytes, copying would take 0.2 us less; interpreters have a megabyte and more.
+        // A new memory maps the module's data instead of copying it. Copying the three kilobytes of our own guests
+        // would be 0.2 us faster, but interpreters have a megabyte and more.
         .memory_init_cow(true)
-        // The deadline's alarm costs 0.4 us of a call; fuel, the other way, costs a quarter.
+        // Epochs enforce the time limit at 0.4 us per call. The alternative, fuel, costs a quarter of the time.
         .epoch_interruption(true)
-        // Of the component model's own concurrency nothing is used. With it a call that may wait
-        // costs 7 us more, without it less than half of one.
+        // The component model's own concurrency is not used. With it, an async call takes 7 us more; without it,
+        // less than 0.5 us.
         .concurrency_support(false);
     config
 }
 
-/// Room for so many calls, each with one memory.
+/// A pool for this many calls, each with one memory.
 fn pool(sizes: PoolSizes, limits: &Limits, keep: usize, scan: Enabled) -> PoolingAllocationConfig {
     let calls = sizes.methods + sizes.providers;
     let parts = calls * PARTS_NATIVE + INTERPRETED_AT_ONCE * PARTS_INTERPRETED;
@@ -160,7 +159,7 @@ fn pool(sizes: PoolSizes, limits: &Limits, keep: usize, scan: Enabled) -> Poolin
         .max_memory_size(limits.native.memory.max(limits.interpreted.memory))
         .linear_memory_keep_resident(keep)
         .table_keep_resident(KEEP_TABLE)
-        // Whatever was used stays ready: a slot that went cold is mapped anew.
+        // All used slots stay ready: a cold one must be mapped again.
         .max_unused_warm_slots(calls)
         .pagemap_scan(scan);
     pool

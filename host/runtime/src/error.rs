@@ -1,5 +1,4 @@
-//! What can go wrong, in three kinds: with a call, with a module that is to be loaded, and with the
-//! runtime itself. A guest's own words appear in none of them.
+//! Errors in three kinds: of a call, of a module to load, and of the runtime. None contains text from a guest.
 
 use std::io;
 use std::time::Duration;
@@ -11,40 +10,40 @@ use crate::limits::MAX_MODULE_BYTES;
 use crate::signature::SignatureError;
 use crate::text;
 
-/// Bytes of the engine's words about a module that are shown.
+/// Maximum length of the engine's message about a module, in bytes.
 pub(crate) const MESSAGE: usize = 300;
 
-/// Why a call has no answer. Details stand in the log, with slot, digest and function.
+/// Reason why a call gave no answer. The log has details, with slot, digest and function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// It used more CPU time than it may.
+    /// The call used too much CPU time.
     #[error("the module ran too long")]
     Deadline,
-    /// It, or the vendor that it waited for, took longer than a call may.
+    /// The call took too long, including the time that it waited for the provider.
     #[error("the module did not answer in time")]
     Timeout,
-    /// It wanted more memory than it may.
+    /// The module requested too much memory.
     #[error("the module used too much memory")]
     Memory,
-    /// It called too deep.
+    /// The module's call stack was too deep.
     #[error("the module used too much stack")]
     Stack,
-    /// It panicked or did something impossible.
+    /// The module panicked or executed an invalid operation.
     #[error("the module trapped")]
     Trap,
-    /// Too many calls are running; nothing was called.
+    /// Too many calls are running. The module was not called.
     #[error("too many calls are running")]
     Busy,
-    /// Its answer breaks the contract.
+    /// The answer violates the contract.
     #[error("the module's answer breaks the contract: {0}")]
     BadReply(&'static str),
-    /// Its routing breaks one of the host's own rules.
+    /// The routing violates a rule of the host.
     #[error("the module's routing breaks a rule: {0}")]
     Faulty(Faulty),
 }
 
 impl CallError {
-    /// One word for metrics and logs.
+    /// Value of metric labels and log fields.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
@@ -58,97 +57,102 @@ impl CallError {
         }
     }
 
-    /// Whether the module is at fault, as opposed to load or a slow vendor.
+    /// Whether the module answered, and the answer violates a rule.
+    pub const fn is_reply(&self) -> bool {
+        matches!(self, Self::BadReply(_) | Self::Faulty(_))
+    }
+
+    /// Whether the module caused the error, rather than load or a slow provider.
     pub const fn blames_module(&self) -> bool {
         !matches!(self, Self::Timeout | Self::Busy)
     }
 }
 
-/// Why a module was not activated. Each says what to do about it.
+/// Reason why a module was not activated. Messages say how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// It loads, but must not serve.
+    /// The module can be loaded, but an additional check rejected it.
     #[error("the module is not accepted: {0}")]
     NotAccepted(String),
     /// The file could not be read.
     #[error("the file cannot be read ({0})")]
     Unreadable(io::ErrorKind),
-    /// Others than its owner may write it.
+    /// The group or others may write the file.
     #[error("the file may be written by group or others; run chmod go-w on it")]
     Shared,
     #[error("the file is larger than {} MiB; build it optimised for size and stripped", MAX_MODULE_BYTES >> 20)]
     TooLarge,
     #[error("the file is not WebAssembly: it does not begin with the bytes of a component")]
     NotWasm,
-    /// A core module.
+    /// The file is a core module.
     #[error(
         "the file is a core module, not a component; turn it into one with `kassette plugin build` or `wasm-tools component new`"
     )]
     CoreModule,
-    /// Its slot is pinned to another version.
+    /// The slot is pinned to another version.
     #[error(
         "the slot is pinned to the version that serves; upload the file with the API, or promote or roll back, to serve another"
     )]
     Pinned,
-    /// Its slot takes what is signed by certain keys alone.
+    /// The slot accepts only files signed by certain keys.
     #[error(transparent)]
     Signature(#[from] SignatureError),
-    /// Does not validate or compile.
+    /// The file cannot be validated or compiled.
     #[error("the file is not a valid component: {0}")]
     Invalid(String),
-    /// Compiling it used, or took, more time than its size allows.
+    /// Compiling the module took more CPU or wall-clock time than its size allows.
     #[error(
         "compiling the module takes more than {} s; split its largest functions or build it for size", .0.as_secs()
     )]
     CompileTime(Duration),
-    /// Compiling it needs more memory than its size allows.
+    /// Compiling the module needs more memory than its size allows.
     #[error(
         "compiling the module takes more than {} MiB of memory; split its largest functions or build it for size", .0 >> 20
     )]
     CompileMemory(u64),
-    /// The compiler broke down over it.
+    /// The compiler crashed.
     #[error(
         "the compiler ended without an answer; the module may be built to break it: build it anew with a current toolchain"
     )]
     CompilerFailed,
-    /// There is no compiler.
+    /// The compiler cannot be started.
     #[error(
         "the compiler's process cannot be started ({0}), and nothing is compiled without it; see that the gateway's program can be run and that there is memory"
     )]
     NoCompiler(io::ErrorKind),
-    /// Imports something that this host does not offer.
+    /// The module imports an interface that this host does not offer.
     #[error(
         "the module imports {import}, which this host does not offer to a {world}; it offers {offered}"
     )]
     UnknownImport {
-        /// The import's full name.
+        /// Full name.
         import: String,
         /// `method` or `provider`.
         world: &'static str,
-        /// What it may import.
+        /// Interfaces that the module may import.
         offered: String,
     },
-    /// Wants to reach others by itself.
+    /// The module imports network access.
     #[error(
         "the module imports {import}, but a {world} has no network of its own{instead}; build it without sockets and HTTP"
     )]
     Network {
-        /// The import's full name.
+        /// Full name.
         import: String,
         /// `method` or `provider`.
         world: &'static str,
-        /// What it has in their place, with a comma before it.
+        /// The alternative that the world offers, starting with a comma.
         instead: &'static str,
     },
-    /// Imports of WASI what its world is not offered.
+    /// The module imports a WASI interface that its world does not offer.
     #[error("the module imports {import}, but {offer}")]
     Wasi {
-        /// The import's full name.
+        /// Full name.
         import: String,
-        /// What is offered, and what to do.
+        /// The interfaces that are offered, and how to correct the module.
         offer: &'static str,
     },
-    /// Built for another major version of the contract.
+    /// The module was built for another major version of the contract.
     #[error(
         "the module was built for {name}, this host speaks version {host}; rebuild it against the host's WIT"
     )]
@@ -158,72 +162,72 @@ pub enum LoadError {
         /// The version that the host speaks.
         host: &'static str,
     },
-    /// Lacks the export that its world demands.
+    /// The module lacks the export that its world requires.
     #[error("the module does not export {export}, which the slot {slot} needs{hint}")]
     MissingExport {
         export: String,
         slot: Slot,
-        /// What may have happened.
+        /// Possible cause.
         hint: &'static str,
     },
-    /// Exports what neither world exports.
+    /// The module has the exports of neither world.
     #[error(
         "the module exports neither kassette:plugin/routing nor kassette:plugin/payments; build it for the world `method` or `provider`"
     )]
     NoWorld,
-    /// Calls itself something that no slot can be called.
+    /// The module's id is not valid in a slot name.
     #[error(
         "the module describes itself as {0:?}; an id has at most 40 lower-case letters, digits and underscores"
     )]
     NoSlot(String),
-    /// Names fit and types do not.
+    /// Names match the contract, but types do not.
     #[error("the module's functions do not have the types of the contract: {0}")]
     Types(String),
-    /// `describe` failed under production limits.
+    /// `describe` failed under the limits of production.
     #[error("the module's `describe` failed: {0}")]
     Describe(CallError),
-    /// Calls itself something else.
+    /// The module's id is not that of the slot.
     #[error(
         "the module describes itself as {says:?}, but the slot is {slot}; rename the file or fix its id"
     )]
     OtherId {
-        /// Its id, printable and cut.
+        /// The module's id, shortened and printable.
         says: String,
         slot: Slot,
     },
-    /// A slot that cannot exist.
+    /// The slot cannot exist.
     #[error("{0} is not a payment method of this interface")]
     NoSuchMethod(Slot),
 }
 
 impl LoadError {
-    /// The compiler's words about a module.
+    /// An error with the compiler's message, shortened.
     pub(crate) fn invalid(message: &str) -> Self {
         Self::Invalid(text::cut(message, MESSAGE))
     }
 
-    /// A module's types differ from the contract's although the names fit.
+    /// An error for a module whose names match the contract, but not its types.
     #[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
     pub(crate) fn types(error: wasmtime::Error) -> Self {
         Self::Types(text::cut(&format!("{error:#}"), MESSAGE))
     }
 }
 
-/// Why the runtime does not start.
+/// Reason why the runtime does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// The engine refuses its settings, or the address space for the pool is not to be had.
+    /// The engine rejects its settings, or cannot reserve address space for the pool.
     #[error("the WebAssembly engine cannot be set up: {0}")]
     Engine(String),
     /// The folder of modules cannot be read.
     #[error("the plugin folder cannot be read: {0}")]
     Folder(#[from] io::Error),
-    /// The folder of kept versions cannot be read or made.
+    /// The folder of kept versions cannot be read or created.
     #[error("the folder of kept module versions cannot be used: {0}")]
     Versions(io::Error),
 }
 
-/// A digest short enough for a log line.
+/// The first 12 digits of a digest, for logs.
 pub(crate) fn short(digest: &Digest) -> String {
     let mut text = digest.to_string();
     text.truncate(12);

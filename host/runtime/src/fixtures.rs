@@ -1,4 +1,4 @@
-//! What unit tests of this crate share.
+//! Fixtures for the unit tests of this crate.
 
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use kassette_domain::time::Time;
 use kassette_http::HostPattern;
 
 use crate::access::{AccountAccess, Recording, SecretEntry};
+use crate::contact::Contact;
 use crate::tokens::TokenStore;
 
-/// An account that may talk to `api.vendor.example` and `login.vendor.example`.
+/// An account that may call `api.vendor.example` and `login.vendor.example`.
 pub(crate) fn access() -> AccountAccess {
     AccountAccess {
         account: AccountFacts {
@@ -29,6 +30,7 @@ pub(crate) fn access() -> AccountAccess {
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
         not_after: None,
+        contact: Contact::default(),
         recording: Recording::Off,
     }
 }

@@ -1,15 +1,15 @@
-//! The folder of modules: read at start, then watched.
+//! The folder of modules: loaded at start, then watched.
 //!
-//! A file is taken when its writer has closed it or has renamed it into place, a moment later so
-//! that a burst of events counts once. A file that is being written is left alone until then. Where
-//! the system does not tell of closing, a file that has been quiet for a while is taken.
+//! A file is loaded shortly after its writer has closed it or renamed it into place. The delay merges a burst of
+//! events. A file that is being written is not loaded. If the system reports no close events, a file is loaded
+//! after it has not changed for a while.
 //!
-//! Events are for speed; what is true is what stands in the folder. So once a second the files are
-//! looked at too, and one that is another than the one dealt with is taken as soon as two looks find
-//! it the same. That covers what events do not tell: a folder that is removed and made again, links
-//! that lead elsewhere, permissions that come back, events that were lost, a system without them.
+//! Events only make this faster; the content of the folder is authoritative. So the folder is scanned once a
+//! second, and a changed file is loaded when two scans find it in the same state. This covers cases without
+//! events: a folder that is removed and created again, changed links, restored permissions, lost events, and
+//! systems without them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -27,46 +27,47 @@ use crate::load;
 use crate::module_file::{FileStamp, is_refused, read, slot_of, stamp};
 use crate::runtime::Runtime;
 
-/// After a close or a rename: long enough for the rest of a burst, short against the 100 ms within
-/// which a file is to be active.
+/// Delay after a close or rename: long enough for a burst of events, and short compared with the 100 ms in which a
+/// file must become active.
 const DEBOUNCE: Duration = Duration::from_millis(10);
-/// After a write whose end no event told of.
+/// Delay after a write, in case no close event follows.
 const WRITE_QUIET: Duration = Duration::from_millis(500);
-/// From one scan of the folder to the next; a dozen files take some microseconds.
+/// Interval between scans of the folder. A scan of a dozen files takes some microseconds.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
-/// The same while a file was found changed.
+/// Interval between scans while a file has changed.
 const RESCAN_INTERVAL: Duration = Duration::from_millis(50);
-/// Events that wait while a module compiles. When there are more the whole folder is read again.
+/// Maximum number of events that wait while a module compiles. Beyond it, the whole folder is read again.
 const MAX_QUEUED_EVENTS: usize = 4096;
 
-/// The folder, and what has been seen of it.
 pub(crate) struct FolderWatch {
     folder: PathBuf,
     watcher: Option<RecommendedWatcher>,
-    /// Which folder is being watched; the path may lead to another one later.
+    /// The watched folder. Its path may lead to another folder later.
     watched: FileStamp,
     events: Receiver<FolderEvent>,
-    /// Held so that waiting for events never fails, even where there is no watcher.
+    /// Kept so that receiving never fails, even without a watcher.
     _sender: SyncSender<FolderEvent>,
-    /// Each slot's file as it was when it was dealt with.
+    /// State of each slot's file when it was last processed.
     handled: BTreeMap<Slot, FileStamp>,
-    /// Files that were found changed at the last scan.
+    /// Slots whose file was refused.
+    refused: BTreeSet<Slot>,
+    /// Files that the last scan found changed.
     changing: BTreeMap<Slot, FileStamp>,
-    /// Files that are due for loading.
+    /// Times at which files will be loaded.
     due: BTreeMap<Slot, Instant>,
     missing: bool,
 }
 
-/// What is passed from the system's events to the loading thread.
+/// A message from the watcher to the loading thread.
 enum FolderEvent {
-    /// Something happened to a slot's file; it is due after this.
+    /// A slot's file has changed, and is due after this delay.
     Due(Slot, Duration),
     Gone(Slot),
-    /// Events were lost, or something else in the folder was replaced.
+    /// Events were lost, or another entry of the folder was renamed.
     Rescan,
 }
 
-/// Begins to watch. Where the system cannot, the folder is looked at once a second all the same.
+/// Starts watching. If the system cannot watch the folder, it is only scanned.
 pub(crate) fn watch(folder: &Path) -> Result<FolderWatch, RuntimeError> {
     fs::read_dir(folder)?;
     let (sender, events) = sync_channel(MAX_QUEUED_EVENTS);
@@ -82,6 +83,7 @@ pub(crate) fn watch(folder: &Path) -> Result<FolderWatch, RuntimeError> {
         events,
         _sender: sender,
         handled: BTreeMap::new(),
+        refused: BTreeSet::new(),
         changing: BTreeMap::new(),
         due: BTreeMap::new(),
         missing: false,
@@ -97,7 +99,7 @@ fn warn_unwatched(folder: &Path, error: &notify::Error) {
     );
 }
 
-/// Sorts one event of the system. A full queue loses nothing but detail: the folder is read again.
+/// Converts an event of the system. If the queue is full, waits, or drops a request to rescan.
 fn on_event(event: notify::Result<Event>, sender: &SyncSender<FolderEvent>) {
     let Ok(event) = event else {
         let _ = sender.try_send(FolderEvent::Rescan);
@@ -109,7 +111,7 @@ fn on_event(event: notify::Result<Event>, sender: &SyncSender<FolderEvent>) {
     let renamed = matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
     for path in &event.paths {
         let Some(slot) = slot_of(path) else {
-            // A folder or link that modules lie behind may have been exchanged.
+            // The entry may be a folder or a link that leads to modules.
             if renamed {
                 let _ = sender.try_send(FolderEvent::Rescan);
             }
@@ -119,13 +121,13 @@ fn on_event(event: notify::Result<Event>, sender: &SyncSender<FolderEvent>) {
             EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => {
                 FolderEvent::Gone(slot)
             }
-            // A rename is told as a pair too, after both of its ends.
+            // inotify also reports a rename as a pair, after its two parts.
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(_)) => FolderEvent::Due(slot, DEBOUNCE),
             EventKind::Modify(ModifyKind::Metadata(_)) | EventKind::Access(_) => continue,
             _ => FolderEvent::Due(slot, WRITE_QUIET),
         };
-        // Blocks the watching thread, not the system, while a burst is being worked off.
+        // Blocks the watcher's thread, not the system, while a burst is processed.
         if sender.send(event).is_err() {
             return;
         }
@@ -133,7 +135,7 @@ fn on_event(event: notify::Result<Event>, sender: &SyncSender<FolderEvent>) {
 }
 
 impl FolderWatch {
-    /// Loads every file of the folder, in the order of their names.
+    /// Loads all files of the folder, sorted by slot.
     pub(crate) fn load_all(mut self, runtime: &Arc<Runtime>) -> io::Result<Self> {
         let mut slots = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -153,6 +155,14 @@ impl FolderWatch {
             }
         }
         slots.sort();
+        slots.retain(|slot| {
+            let skips = runtime.skips_file_at_start(slot);
+            if skips {
+                let path = self.folder.join(format!("{slot}.wasm"));
+                self.handled.insert(slot.clone(), stamp(&path));
+            }
+            !skips
+        });
         let folder = &self.folder;
         let files = slots.iter().filter_map(|slot| {
             let path = folder.join(format!("{slot}.wasm"));
@@ -169,7 +179,7 @@ impl FolderWatch {
         Ok(self)
     }
 
-    /// Goes on in a thread of its own, which ends soon after the runtime.
+    /// Continues on a thread, which ends soon after the runtime.
     pub(crate) fn spawn(self, runtime: Weak<Runtime>) -> io::Result<()> {
         std::thread::Builder::new()
             .name("plugin-loader".into())
@@ -193,7 +203,7 @@ impl FolderWatch {
                     tracing::info!(plugin.slot = %slot, "the file of {slot} is gone; its last version goes on serving");
                 }
                 Ok(FolderEvent::Rescan) => next_scan = next_scan.min(Instant::now() + DEBOUNCE),
-                // The sender lives as long as this does.
+                // `self` holds a sender, so this is never `Disconnected`.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             let Some(runtime) = runtime.upgrade() else {
@@ -201,7 +211,9 @@ impl FolderWatch {
             };
             self.load_due(&runtime);
             if next_scan <= Instant::now() {
-                self.scan();
+                self.scan()
+                    .iter()
+                    .for_each(|slot| runtime.forget_refusal(slot));
                 let pause = if self.changing.is_empty() {
                     SCAN_INTERVAL
                 } else {
@@ -212,8 +224,8 @@ impl FolderWatch {
         }
     }
 
-    /// A file that is whole is taken at the first time that was set: one that is replaced again and
-    /// again must not be put off for ever. One that is being written is put off.
+    /// Sets the time at which a file is loaded. A complete file keeps its first time, so that repeated
+    /// replacements cannot delay it forever. A write delays it.
     fn schedule(&mut self, slot: Slot, at: Instant) {
         let writing = at > Instant::now() + DEBOUNCE;
         let due = self.due.entry(slot).or_insert(at);
@@ -238,8 +250,8 @@ impl FolderWatch {
         }
     }
 
-    /// Compares the folder with what was dealt with.
-    fn scan(&mut self) {
+    /// Compares the folder with the processed files. Returns the slots whose refused file was removed.
+    fn scan(&mut self) -> Vec<Slot> {
         self.rewatch();
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -250,7 +262,7 @@ impl FolderWatch {
                         "the plugin folder cannot be read: {error}; what serves goes on serving, and the folder is read once it is back",
                     );
                 }
-                return;
+                return Vec::new();
             }
         };
         if std::mem::take(&mut self.missing) {
@@ -264,6 +276,14 @@ impl FolderWatch {
             }
         }
         self.handled.retain(|slot, _| there.contains_key(slot));
+        let is_gone = |slot: &Slot| !there.contains_key(slot);
+        let gone: Vec<Slot> = self
+            .refused
+            .iter()
+            .filter(|slot| is_gone(slot))
+            .cloned()
+            .collect();
+        self.refused.retain(|slot| !is_gone(slot));
         for (slot, found) in there {
             if self.handled.get(&slot) == Some(&found) || self.due.contains_key(&slot) {
                 continue;
@@ -274,15 +294,16 @@ impl FolderWatch {
                 self.changing.insert(slot, found);
             }
         }
+        gone
     }
 
-    /// Watches what the path leads to now, where that is another folder than before.
+    /// Watches the folder that the path leads to, if it has changed.
     fn rewatch(&mut self) {
         let Some(watcher) = &mut self.watcher else {
             return;
         };
         let stamp = fs::metadata(&self.folder).ok().map(|folder| {
-            // What changes in a folder as it is used plays no part.
+            // Only device and inode: the other values change with normal use.
             [i128::from(folder.dev()), i128::from(folder.ino()), 0, 0, 0]
         });
         if stamp == self.watched {
@@ -303,23 +324,28 @@ impl FolderWatch {
         let lock = runtime.lock_loading();
         if is_refused(runtime.config(), &path) {
             self.handled.insert(slot.clone(), stamp(&path));
+            self.refused.insert(slot.clone());
             runtime.refuse(slot, &LoadError::Shared);
             return FileRead::Done;
         }
         let (found, bytes) = match read(&path) {
             Ok(Some(read)) => read,
             Ok(None) => return FileRead::Unstable,
-            // Gone between the event and now: what serves goes on serving.
+            // Removed since the event. The current version continues to serve.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return FileRead::Done,
             Err(error) => {
                 self.handled.insert(slot.clone(), stamp(&path));
+                self.refused.insert(slot.clone());
                 runtime.refuse(slot, &LoadError::Unreadable(error.kind()));
                 return FileRead::Done;
             }
         };
         self.handled.insert(slot.clone(), found);
-        // A refusal has been logged and noted; this thread has no use for it.
-        let _ = runtime.install_locked(&lock, slot, &bytes, (config.clock)());
+        // `install_locked` has logged and recorded a refusal. It is cleared when the file is gone.
+        match runtime.install_locked(&lock, slot, &bytes, (config.clock)()) {
+            Ok(_) => self.refused.remove(slot),
+            Err(_) => self.refused.insert(slot.clone()),
+        };
         FileRead::Done
     }
 }
@@ -327,7 +353,7 @@ impl FolderWatch {
 #[derive(PartialEq)]
 enum FileRead {
     Done,
-    /// It changed while it was read.
+    /// The file changed while it was read.
     Unstable,
 }
 

@@ -1,4 +1,4 @@
-//! What all modules share: engine, limits, permits, the client.
+//! State that all modules share: engines, limits, permits, the HTTP client.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,34 +21,35 @@ use crate::engine::{Engines, INTERPRETED_AT_ONCE, LoadedComponent};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::limits::{CallLimits, ModuleClass};
 use crate::outgoing::Outgoing;
-use crate::quarantine::Quarantine;
+use crate::quarantine::{FaultSource, Quarantines};
 use crate::sampled::Sampled;
 use crate::shards;
 use crate::text;
 
-/// How long a provider's call waits for a permit before the answer is "busy".
+/// Maximum time that a provider's call waits for a permit. After it, the call fails as busy.
 pub const MAX_WAIT: Duration = Duration::from_millis(250);
 
-/// Shared by every module, and alive as long as one of them is.
+/// Shared by all modules and dropped with the last of them.
 pub(crate) struct Host {
     pub(crate) engines: Engines,
     pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
-    /// What this program or one before it brought along: it needs no signature.
+    /// Modules contained in this program, which need no signature.
     pub(crate) shipped: BTreeSet<(Slot, Digest)>,
-    /// For methods that all threads share.
+    /// Permits for methods that all threads share.
     methods: ConcurrencyLimit,
-    /// For the methods of each shard.
+    /// Permits for the methods of each shard.
     shards: Box<[CachePadded<ConcurrencyLimit>]>,
     providers: Semaphore,
-    /// Modules with an interpreter take dozens of the pool's parts each.
+    /// Permits for modules with an interpreter: each call takes dozens of the pool's parts.
     interpreted: Semaphore,
-    /// Of those what providers may take in test: their vendors may let all of them wait.
+    /// Permits that test calls of interpreted providers need in addition: slow providers in test must leave
+    /// permits to live.
     interpreted_in_test: Semaphore,
-    /// What methods answered before.
+    /// Earlier answers of methods.
     pub(crate) answer_cache: AnswerCache,
-    /// Components that were compiled before they are loaded, at the start alone.
+    /// Components that were compiled before they are loaded. Used only at the start.
     pub(crate) precompiled: Mutex<HashMap<Digest, Result<LoadedComponent, LoadError>>>,
 }
 
@@ -88,7 +89,7 @@ impl Host {
         })
     }
 
-    /// Permits for a call that does not wait, in its shard if it has one.
+    /// Acquires the permits of a call that does not wait for I/O, in its shard if it has one.
     pub(crate) fn acquire(
         &self,
         class: ModuleClass,
@@ -111,7 +112,7 @@ impl Host {
         })
     }
 
-    /// Permits for a call that waits for a vendor.
+    /// Acquires the permits of a call that waits for a provider.
     pub(crate) async fn acquire_waiting(
         &self,
         class: ModuleClass,
@@ -141,29 +142,35 @@ impl Host {
     }
 }
 
-/// A version of a module: who it is, for logs and metrics, its limits and its faults.
+/// A version of a module: its names in logs and metrics, its limits and its faults.
 pub(crate) struct Identity {
     pub(crate) slot: Slot,
     pub(crate) digest: Digest,
     pub(crate) class: ModuleClass,
     pub(crate) limits: CallLimits,
-    pub(crate) quarantine: Quarantine,
-    /// It serves nothing: its failures and its lines are its caller's alone, and no metric's or log's.
+    pub(crate) quarantine: Quarantines,
+    /// Whether the version is on trial: its caller handles its failures and log lines, and metrics and logs do not
+    /// show them.
     pub(crate) is_trial: bool,
     pub(crate) clock: TimeSource,
-    /// What the module writes.
+    /// Limits log lines of the module.
     pub(crate) log_limit: Sampled,
-    /// Failures of `callback`, whose input strangers write.
+    /// Limits log lines about failures of `callback`, whose input strangers control.
     pub(crate) callback_failure_limit: Sampled,
 }
 
 impl Identity {
-    /// Until when the version is quarantined; none where it may serve.
-    pub(crate) fn quarantined_until(&self) -> Option<Time> {
-        self.quarantine.quarantined_until(|| (self.clock)())
+    /// Time until which the version is quarantined in an environment. `None` if it may serve there.
+    pub(crate) fn quarantined_until(&self, environment: Environment) -> Option<Time> {
+        let clock = || (self.clock)();
+        self.quarantine.quarantined_until(environment, clock)
     }
 
-    /// A module must call itself what its slot is called.
+    pub(crate) fn is_fit(&self, environment: Environment) -> bool {
+        self.quarantined_until(environment).is_none()
+    }
+
+    /// Checks that the module's id is the name of its slot.
     pub(crate) fn check_id(&self, says: &str) -> Result<(), LoadError> {
         if says == self.slot.name() {
             return Ok(());
@@ -174,7 +181,7 @@ impl Identity {
         })
     }
 
-    /// The histogram of one function's calls, in seconds.
+    /// Histogram of the duration of a function's calls, in seconds.
     pub(crate) fn call_histogram(&self, function: &'static str) -> Histogram {
         if self.is_trial {
             return Histogram::noop();
@@ -183,14 +190,21 @@ impl Identity {
         histogram!("kassette_plugin_call_seconds", "slot" => slot, "function" => function)
     }
 
-    /// Counts answers that took no call.
+    /// Counter of answers from the cache.
     pub(crate) fn answer_cache_hits(&self) -> Counter {
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_remembered_total", "slot" => slot)
     }
 
-    /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.
-    pub(crate) fn record_failure(&self, function: &'static str, error: &CallError, detail: &str) {
+    /// Counts and logs a failed call. `detail` may contain text of the engine, never of the guest. Without a
+    /// `source`, the call was not about a payment and does not count for the quarantine.
+    pub(crate) fn record_failure(
+        &self,
+        function: &'static str,
+        error: &CallError,
+        detail: &str,
+        source: Option<&FaultSource>,
+    ) {
         if self.is_trial {
             return;
         }
@@ -212,18 +226,21 @@ impl Identity {
                 "a call of {} failed: {error}", self.slot,
             );
         }
-        // What `describe` does decides whether a module is loaded at all; what comes to `callback`
-        // is written by strangers.
-        if !error.blames_module() || matches!(function, "describe" | "callback") {
+        // Strangers control the input of `callback`.
+        let Some(source) = source.filter(|_| function != "callback" && error.blames_module())
+        else {
             return;
-        }
-        if let Some(quarantined) = self.quarantine.record_fault((self.clock)()) {
+        };
+        let now = (self.clock)();
+        let is_reply = error.is_reply();
+        if let Some(quarantined) = self.quarantine.record_fault(source, is_reply, now) {
             let slot = self.slot.as_str().to_owned();
             counter!("kassette_plugin_benched_total", "slot" => slot).increment(1);
             tracing::error!(
                 plugin.slot = %self.slot,
                 plugin.digest = short(&self.digest),
                 plugin.faults = quarantined.faults,
+                environment = source.environment.as_str(),
                 "version {} of {} failed {} times and is benched until {}; the last good version serves, where there is one",
                 short(&self.digest), self.slot, quarantined.faults, quarantined.until.rfc3339(),
             );

@@ -1,15 +1,15 @@
 //! Runs WebAssembly modules: engine, deadlines, slots, hot swap.
 //!
-//! The only crate that names wasmtime. It speaks the domain's words: a [`MethodModule`] ranks, a
-//! [`ProviderModule`] starts, reads callbacks, queries; [`Runtime`] holds the versions that serve
-//! and replaces them while calls are under way. A module is never trusted: every call has a fresh
-//! instance and limits of CPU time, memory and size; every answer is checked; what left this host
-//! is known to the host itself; a secret is written into requests and redacted in answers, never
-//! shown. Where anything fails there is no answer, and what is not answered does not happen.
+//! Only this crate uses wasmtime. Its API uses the terms of the domain: a [`MethodModule`] ranks accounts; a
+//! [`ProviderModule`] starts payments, reads callbacks and queries; [`Runtime`] holds the active versions and
+//! replaces them during calls. Modules are not trusted. Every call gets a new instance and limits on CPU time,
+//! memory and sizes. Every answer is checked. The host itself records which requests were sent. Secrets are
+//! written into requests and redacted in responses, never shown to a module. If anything fails, the call has no
+//! answer, and its action does not happen.
 //!
-//! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own are two
-//! places: the loading of machine code that this host compiled (`artifacts/code.rs`), and the call
-//! of a function whose type was compared once for all instances (`v0_2/routing.rs`).
+//! The generated bindings contain `unsafe` code, so the crate cannot forbid it. The crate itself has two such
+//! places: loading machine code that this host compiled (`artifacts/code.rs`), and calling a function whose type
+//! was compared once for all instances (`v0_2/routing.rs`).
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -28,6 +28,7 @@ mod artifacts;
 mod compile;
 mod concurrency_limit;
 mod config;
+mod contact;
 mod engine;
 mod error;
 #[cfg(test)]
@@ -62,7 +63,7 @@ mod tokens;
 mod v0_2;
 mod workbench;
 
-// Unit tests have the hand-written modules of the others, which know this crate by its name.
+// Unit tests use the hand-written modules of the integration tests, which refer to this crate by name.
 #[cfg(test)]
 extern crate self as kassette_runtime;
 #[cfg(test)]
@@ -71,13 +72,14 @@ extern crate self as kassette_runtime;
 mod support;
 
 pub use access::{AccountAccess, RecordedCall, Recorder, Recording, SecretEntry};
-pub use artifacts::{CacheConfig, CacheKey};
+pub use artifacts::{CacheConfig, MacKey};
 pub use compile::{ChildError, CompileLimits, Compiler, CompilerChild, compile_as_child};
 pub use config::{RuntimeConfig, TimeSource};
+pub use contact::Contact;
 pub use engine::INTERPRETED_AT_ONCE;
 pub use error::{CallError, LoadError, RuntimeError};
 pub use guest::log::LINES_PER_SECOND as MODULE_LINES_PER_SECOND;
-pub use history::{Activation, Cause};
+pub use history::{Activation, Cause, TrialResult, VersionsConfig};
 pub use host::MAX_WAIT as PERMIT_WAIT;
 pub use kassette_http::{HostList, HostPattern, NotAHost};
 pub use limits::{CallLimits, Limits, MAX_MODULE_BYTES, ModuleClass, PoolSizes};
@@ -89,11 +91,13 @@ pub use outcome::StartOutcome;
 pub use outgoing::{Outgoing, Sending};
 pub use provider::ProviderModule;
 pub use quarantine::QuarantineRules;
+pub use redact::MIN_SECRET as REDACTED_LEAST;
 pub use response_cache::{
     MAX_KNOWN as CACHED_REQUESTS, MAX_STRANGERS as CACHED_REQUESTS_OF_STRANGERS,
 };
 pub use runtime::{
-    Acceptance, Installed, Prepared, RemoveError, RollbackError, Runtime, UnattendedInstall,
+    Acceptance, Installed, Prepared, RemoveError, RollbackError, Runtime, Unattended,
+    UnattendedInstall,
 };
 pub use sampled::Sampled;
 pub use signature::{KeyError, PublicKey, SecretKey, SignatureError, SlotKey, SlotPattern, sign};

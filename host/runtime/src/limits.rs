@@ -1,16 +1,16 @@
-//! How much a module may use: its class, a call's limits, calls at the same time.
+//! Resource limits of a module: its class, the limits of a call, and the number of calls at a time.
 
 use std::time::Duration;
 
-/// Largest module, in bytes; a Python guest has 18 MiB.
+/// Maximum size of a module, in bytes. A Python guest has 18 MiB.
 pub const MAX_MODULE_BYTES: usize = 32 << 20;
 
-/// How generous the limits of a module are.
+/// Class of a module, which decides its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModuleClass {
-    /// Compiled ahead of time from a language without a runtime: Rust, C.
+    /// Compiled ahead of time from a language without a runtime, such as Rust or C.
     Native,
-    /// Carries an interpreter along: JavaScript, Python.
+    /// Contains an interpreter, as for JavaScript or Python.
     Interpreted,
 }
 
@@ -23,8 +23,8 @@ impl ModuleClass {
         }
     }
 
-    /// The class of a module that no setting names: interpreters are never small, and our own
-    /// guests are below 60 kB.
+    /// The class of a module without a setting. Interpreters are never small; our own guests are far below the
+    /// threshold.
     pub(crate) const fn guess(bytes: usize) -> Self {
         const INTERPRETER_AT_LEAST: usize = 512 * 1024;
         if bytes < INTERPRETER_AT_LEAST {
@@ -35,29 +35,29 @@ impl ModuleClass {
     }
 }
 
-/// What one call may use.
+/// Limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// CPU time between two waits for the host; a call is stopped between this and about twice it.
+    /// CPU time between two waits for I/O. A call is stopped after one to about two times this.
     pub cpu: Duration,
-    /// Bytes of linear memory, all memories of the module together.
+    /// Total linear memory of the module, in bytes.
     pub memory: usize,
-    /// Wall-clock time of a provider's call, its waits included. Methods never wait.
+    /// Wall-clock time of a provider's call, including waits. Methods never wait.
     pub wall: Duration,
 }
 
-/// The limits of each class.
+/// Limits of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of [`ModuleClass::Native`].
+    /// Limits of [`ModuleClass::Native`].
     pub native: CallLimits,
-    /// Of [`ModuleClass::Interpreted`].
+    /// Limits of [`ModuleClass::Interpreted`].
     pub interpreted: CallLimits,
 }
 
 impl Limits {
-    /// The limits of one class.
-    pub const fn of(&self, class: ModuleClass) -> CallLimits {
+    /// Returns the limits of a class.
+    pub const fn for_class(&self, class: ModuleClass) -> CallLimits {
         match class {
             ModuleClass::Native => self.native,
             ModuleClass::Interpreted => self.interpreted,
@@ -67,7 +67,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // A start may take 15 s (the decision on "start"); a call must end before that.
+        // A start may take 15 s. A call must end before that.
         let wall = Duration::from_secs(14);
         Self {
             native: CallLimits {
@@ -84,14 +84,14 @@ impl Default for Limits {
     }
 }
 
-/// How many calls run at the same time. Each reserves address space, not memory.
+/// Maximum number of calls at a time. Each reserves address space, not memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSizes {
-    /// Of methods. They never wait, so more than there are cores is hardly ever used. Small modules are
-    /// called in up to four shards, each with its share of them.
+    /// Calls of methods. They never wait, so more than one per core is rarely useful. Small modules are called in
+    /// up to four shards, which divide this number.
     pub methods: u32,
-    /// Of providers. They wait for vendors; the gateway shares the calls out by kind, environment and
-    /// account, and what it leaves is for health probes.
+    /// Calls of providers, which wait for responses. The gateway divides them by kind, environment and account;
+    /// the rest is for health probes.
     pub providers: u32,
 }
 

@@ -1,15 +1,18 @@
-//! Where a module may lead a payer.
+//! Destinations that a module may send a payer to.
 
-use kassette_http::{Guard, HostList};
+use kassette_http::{Guard, HostList, HostPattern};
 use url::Url;
 
-use crate::error::CallError;
+use crate::text;
 
-/// Longest address, in bytes; browsers and proxies refuse more.
+/// Maximum length of a URL, in bytes. Browsers and proxies refuse longer ones.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// Schemes that open a wallet or a bank's app. `https` is judged like a redirect; everything else,
-/// `javascript`, `data` and `intent` among it, is refused.
+/// Maximum length of the description of a refused URL, in bytes.
+const MAX_SHOWN: usize = 100;
+
+/// Schemes that open a wallet or a banking app. `https` is checked like a redirect. All others are refused, for
+/// example `javascript`, `data` and `intent`.
 const APP_SCHEMES: [&str; 8] = [
     "bitcoin",
     "bitcoincash",
@@ -21,7 +24,11 @@ const APP_SCHEMES: [&str; 8] = [
     "upi",
 ];
 
-/// Which pages an account may send a payer to.
+/// A refused destination, described for the operator by its host or its fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PageRefused(pub(crate) String);
+
+/// The pages that an account may send a payer to.
 #[derive(Clone, Copy)]
 pub(crate) struct AllowedPages<'a> {
     pub(crate) hosts: &'a HostList,
@@ -29,9 +36,11 @@ pub(crate) struct AllowedPages<'a> {
 }
 
 impl AllowedPages<'_> {
-    /// A redirect or a form's target: https, no userinfo, on one of the hosts. A fragment is the
-    /// page's own business (hosted checkouts keep state there).
-    pub(crate) fn check_page(self, text: &str) -> Result<String, CallError> {
+    /// Checks the target of a redirect or a form: https, no user information, on an allowed host. A fragment is
+    /// allowed, because hosted checkouts keep state there.
+    ///
+    /// The account's settings and the provider's response decide this, so a refusal is not a fault of the module.
+    pub(crate) fn check_page(self, text: &str) -> Result<String, PageRefused> {
         let url = parse(text)?;
         let mut target = url.clone();
         target.set_fragment(None);
@@ -39,20 +48,17 @@ impl AllowedPages<'_> {
             allow_loopback: self.plain_loopback,
         };
         if guard.judge_url(&target).is_err() {
-            return Err(CallError::BadReply(
-                "a link for the payer is not a plain https address",
-            ));
+            return Err(not_https(&url));
         }
         if !self.hosts.iter().any(|host| host.matches(&target)) {
-            return Err(CallError::BadReply(
-                "a link for the payer leads to a host not configured",
-            ));
+            let host = HostPattern::from_url(&target).map(|host| host.to_string());
+            return Err(host.map_or_else(|| not_https(&url), PageRefused));
         }
         Ok(url.into())
     }
 
-    /// What opens an app, or a page.
-    pub(crate) fn check_link(self, text: &str) -> Result<String, CallError> {
+    /// Checks a link that opens an app or a page.
+    pub(crate) fn check_link(self, text: &str) -> Result<String, PageRefused> {
         let url = parse(text)?;
         if APP_SCHEMES.contains(&url.scheme()) {
             Ok(url.into())
@@ -62,23 +68,29 @@ impl AllowedPages<'_> {
     }
 }
 
-fn parse(text: &str) -> Result<Url, CallError> {
+/// Names only the scheme and the host: the rest of the URL may contain a token.
+fn not_https(url: &Url) -> PageRefused {
+    let host = url.host_str().unwrap_or_default();
+    PageRefused(text::cut(
+        &format!("{}://{host} (no plain https address)", url.scheme()),
+        MAX_SHOWN,
+    ))
+}
+
+fn parse(text: &str) -> Result<Url, PageRefused> {
+    let wrong = |why: &str| PageRefused(why.to_owned());
     if text.len() > MAX_URL_BYTES {
-        return Err(CallError::BadReply("a link for the payer is too long"));
+        return Err(wrong("an address that is too long"));
     }
-    // The parser would drop tabs and line breaks silently; a browser may see something else.
+    // The parser silently removes tabs and line breaks, but a browser may not.
     if text.chars().any(char::is_control) {
-        return Err(CallError::BadReply(
-            "a link for the payer holds control characters",
-        ));
+        return Err(wrong("an address with control characters"));
     }
-    Url::parse(text).map_err(|_| CallError::BadReply("a link for the payer is not an address"))
+    Url::parse(text).map_err(|_| wrong("what is no address"))
 }
 
 #[cfg(test)]
 mod tests {
-    use kassette_http::HostPattern;
-
     use super::*;
 
     fn hosts() -> Vec<HostPattern> {
@@ -114,6 +126,21 @@ mod tests {
             assert!(pages.check_page(wrong).is_err(), "{wrong}");
             assert!(pages.check_link(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_refused_page_is_named_by_its_host_alone() {
+        let hosts = hosts();
+        let pages = AllowedPages {
+            hosts: &hosts,
+            plain_loopback: false,
+        };
+        let named = |text: &str| pages.check_page(text).unwrap_err().0;
+        let shown = "https://checkout.vendor.example/session/s3cret";
+        assert_eq!(named(shown), "checkout.vendor.example");
+        let plain = "http://pay.vendor.example/session/s3cret";
+        let expected = "http://pay.vendor.example (no plain https address)";
+        assert_eq!(named(plain), expected);
     }
 
     #[test]

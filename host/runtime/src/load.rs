@@ -1,6 +1,6 @@
-//! From a file's bytes to a module that may serve.
+//! Loads a module: from the bytes of a file to a module that may serve.
 //!
-//! Each step is a function, so that others fit between: vectors after `describe`.
+//! Each step is a function, so that more can be added between them, for example test vectors after `describe`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,21 +18,21 @@ use crate::host::{Host, Identity};
 use crate::limits::{MAX_MODULE_BYTES, ModuleClass};
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
-use crate::quarantine::Quarantine;
+use crate::quarantine::Quarantines;
 use crate::sampled::Sampled;
 use crate::signature;
 use crate::text;
 use crate::v0_2::VERSION;
 
-/// How every WebAssembly file begins.
+/// First bytes of every WebAssembly file.
 const MAGIC: &[u8] = b"\0asm";
-/// What follows in a component: version 13, layer 1.
+/// Next bytes of a component: version 13, layer 1.
 const COMPONENT: &[u8] = &[0x0d, 0, 1, 0];
-/// What follows in a core module.
+/// Next bytes of a core module.
 const CORE: &[u8] = &[1, 0, 0, 0];
 
-/// Modules that are compiled at once at the start. Each compiler has two threads, but for a third of
-/// its time it uses one.
+/// Number of modules that are compiled in parallel at the start. Each compiler has two threads, but uses only one
+/// for a third of its time.
 const PRECOMPILE_THREADS: usize = 2;
 
 /// A module of either world.
@@ -52,23 +52,23 @@ impl Module {
         }
     }
 
-    /// Of its file.
+    /// Digest of the module file.
     pub fn digest(&self) -> Digest {
         self.identity().digest
     }
 
-    /// Its limits.
+    /// Class, which decides the limits.
     pub fn class(&self) -> ModuleClass {
         self.identity().class
     }
 
-    /// How often it has failed for its own fault since it was loaded, callbacks apart: strangers send those.
+    /// Number of failures since loading that the module caused, without those of callbacks, which strangers send.
     pub fn faults(&self) -> u64 {
         self.identity().quarantine.faults()
     }
 }
 
-/// Makes a module of a file for a slot. Takes the time of a compilation.
+/// Creates a module for a slot from a file. Takes as long as a compilation.
 pub(crate) fn load(
     host: &Arc<Host>,
     slot: &Slot,
@@ -87,7 +87,7 @@ pub(crate) fn load(
     Ok(module)
 }
 
-/// The same where the module was compiled before; none where that would take a compilation.
+/// Like [`load`], but only from the cache of compiled modules. `None` if the module would have to be compiled.
 pub(crate) fn load_precompiled(
     host: &Arc<Host>,
     slot: &Slot,
@@ -101,8 +101,8 @@ pub(crate) fn load_precompiled(
     Some(link(host, slot, digest, bytes, &loaded))
 }
 
-/// Whether a file may be compiled for a slot: it may be a component, and is signed where the slot's have to be. What
-/// the program brings along is believed as the program is.
+/// Checks whether a file may be compiled for a slot: its header is that of a component, and it has a signature if
+/// the slot requires one. Modules contained in the program need none.
 fn check_origin(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<(), LoadError> {
     check_header(bytes)?;
     if host.shipped.contains(&(slot.clone(), digest)) {
@@ -111,8 +111,8 @@ fn check_origin(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Resul
     Ok(signature::check(&host.config.signing_keys, slot, bytes)?)
 }
 
-/// A module that is asked beside the one that serves: it has a quarantine of its own, neither uses nor fills the cache
-/// of answers, and is told of in no metric and no log.
+/// Loads a module for a trial. It has its own quarantine, neither uses nor fills the answer cache, and does not
+/// appear in metrics or logs.
 pub(crate) fn load_trial(
     host: &Arc<Host>,
     slot: &Slot,
@@ -124,7 +124,7 @@ pub(crate) fn load_trial(
     linked(host, identity(host, slot, digest, bytes, true), &loaded)
 }
 
-/// A file that is a component of an allowed size, as machine code.
+/// Compiles a file after checking its header and size, or loads its compiled code.
 pub(crate) fn compile_checked(
     host: &Host,
     digest: &Digest,
@@ -134,7 +134,7 @@ pub(crate) fn compile_checked(
     load_or_compile(host, digest, bytes)
 }
 
-/// The slot for which a component describes itself, whatever it is called.
+/// Returns the slot that a component names in its description.
 pub(crate) fn described_slot(
     host: &Arc<Host>,
     digest: Digest,
@@ -142,7 +142,7 @@ pub(crate) fn described_slot(
     component: &Component,
 ) -> Result<Slot, LoadError> {
     let kind = kind(component)?;
-    // Until it has said what it is called.
+    // Used until the description has been read.
     let unnamed = match kind {
         SlotKind::Method => Slot::parse("method.unnamed"),
         SlotKind::Provider => Slot::parse("provider.unnamed"),
@@ -165,10 +165,10 @@ pub(crate) fn described_slot(
     slot.ok_or_else(|| LoadError::NoSlot(text::cut(&says, 40)))
 }
 
-/// The world that a component was made for, by what it exports.
+/// The world of a component, according to its exports.
 fn kind(component: &Component) -> Result<SlotKind, LoadError> {
     for (export, _) in component.component_type().exports(component.engine()) {
-        let kind = match Name::of(export) {
+        let kind = match Name::parse(export) {
             Name::Contract {
                 interface: "routing",
                 compatible,
@@ -187,7 +187,7 @@ fn kind(component: &Component) -> Result<SlotKind, LoadError> {
     Err(LoadError::NoWorld)
 }
 
-/// The version of the contract in the names of a module's exports.
+/// The contract version in the names of a module's exports, or the host's version if they have none.
 pub(crate) fn version_of(exports: &[String]) -> String {
     let ours = exports
         .iter()
@@ -196,7 +196,7 @@ pub(crate) fn version_of(exports: &[String]) -> String {
     version.map_or(VERSION, |(_, version)| version).to_owned()
 }
 
-/// Checks what a component imports and exports, links and describes it.
+/// Checks imports and exports of a component, links it and reads its description.
 pub(crate) fn link(
     host: &Arc<Host>,
     slot: &Slot,
@@ -223,7 +223,7 @@ fn linked(
     })
 }
 
-/// Who a module is, with the limits of its class.
+/// The identity of a module, with the limits of its class.
 fn identity(
     host: &Host,
     slot: &Slot,
@@ -237,8 +237,8 @@ fn identity(
         slot: slot.clone(),
         digest,
         class,
-        limits: host.config.limits.of(class),
-        quarantine: Quarantine::new(host.config.quarantine_rules),
+        limits: host.config.limits.for_class(class),
+        quarantine: Quarantines::new(host.config.quarantine_rules),
         is_trial,
         clock: Arc::clone(&host.config.clock),
         log_limit: Sampled::new("module", LINES_PER_SECOND),
@@ -246,7 +246,7 @@ fn identity(
     })
 }
 
-/// What can be told from the first bytes.
+/// Checks the size and the first bytes.
 fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     if bytes.len() > MAX_MODULE_BYTES {
         return Err(LoadError::TooLarge);
@@ -261,8 +261,8 @@ fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// Compiles some modules at once: no request is served before all of them are there. They are activated
-/// one after the other all the same.
+/// Compiles modules in parallel at the start, because no request is served before all are ready. They are still
+/// activated one by one.
 pub(crate) fn precompile<'a>(
     host: &Host,
     modules: impl Iterator<Item = (&'a Slot, impl AsRef<[u8]>)> + Send,
@@ -281,9 +281,9 @@ pub(crate) fn precompile<'a>(
     });
 }
 
-/// Compiles a file before it is loaded. What becomes of it is said when it is.
+/// Compiles a file before it is loaded. Errors are reported when it is loaded.
 fn precompile_one(host: &Host, slot: &Slot, bytes: &[u8]) {
-    let digest = Digest::of(bytes);
+    let digest = Digest::hash(bytes);
     if check_origin(host, slot, digest, bytes).is_err() {
         return;
     }
@@ -291,7 +291,7 @@ fn precompile_one(host: &Host, slot: &Slot, bytes: &[u8]) {
     host.precompiled.lock().insert(digest, loaded);
 }
 
-/// From the cache where this very file was compiled before, else from the compiler.
+/// Loads a module from the cache, or compiles it.
 fn load_or_compile(
     host: &Host,
     digest: &Digest,
@@ -314,7 +314,7 @@ fn load_or_compile(
     Ok(loaded)
 }
 
-/// Checks by name that a component belongs to its slot's world.
+/// Checks by name whether a component fits the world of its slot.
 fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     let (world, imports, export): (_, &[&str], _) = match slot.kind() {
         SlotKind::Method => ("method", &["types", "log"], "routing"),
@@ -322,7 +322,7 @@ fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     };
     let (engine, types) = (component.engine(), component.component_type());
     for (import, _) in types.imports(engine) {
-        match Name::of(import) {
+        match Name::parse(import) {
             Name::Contract {
                 interface,
                 compatible: true,
@@ -346,7 +346,7 @@ fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     }
     let (mut hint, mut found) = ("", false);
     for (name, _) in types.exports(engine) {
-        match Name::of(name) {
+        match Name::parse(name) {
             Name::Contract {
                 interface,
                 compatible,
@@ -415,7 +415,7 @@ fn other_version(name: &str) -> LoadError {
     }
 }
 
-/// The name of an import or export.
+/// Name of an import or export.
 enum Name<'a> {
     /// `kassette:plugin/<interface>@<version>`.
     Contract {
@@ -426,12 +426,12 @@ enum Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    fn of(name: &'a str) -> Self {
+    fn parse(name: &'a str) -> Self {
         let Some(rest) = name.strip_prefix("kassette:plugin/") else {
             return Self::Other;
         };
         let (interface, version) = rest.split_once('@').unwrap_or((rest, ""));
-        // Before 1.0 a minor version is a major one; after it only the first number counts.
+        // Before 1.0, the minor version decides compatibility; afterwards only the major version does.
         let major = |version: &str| {
             let mut parts = version.split('.').map(str::to_owned);
             let first = parts.next();
@@ -468,7 +468,7 @@ mod tests {
     fn names_of_another_major_version_are_not_compatible() {
         let compatible = |name| {
             matches!(
-                Name::of(name),
+                Name::parse(name),
                 Name::Contract {
                     compatible: true,
                     ..
@@ -482,7 +482,7 @@ mod tests {
         assert!(!compatible("kassette:plugin/log@1.1.0"));
         assert!(!compatible("kassette:plugin/log"));
         assert!(matches!(
-            Name::of("wasi:cli/environment@0.2.0"),
+            Name::parse("wasi:cli/environment@0.2.0"),
             Name::Other
         ));
     }

@@ -1,4 +1,4 @@
-//! What a call may use: memory, CPU time.
+//! Measures and limits the memory and CPU time of a call.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::error::CallError;
 use crate::limits::CallLimits;
 use crate::ticks::{TICK, Ticking};
 
-/// Elements of all tables of a module together; an interpreter's function table has thousands.
+/// Maximum number of elements in all tables of a module. The function table of an interpreter has thousands.
 const MAX_TABLE_ELEMENTS: usize = 20_000;
-/// Bytes that the host copies out of a guest in one crossing. Far above the largest request
-/// (256 KiB) or reply; the default would let one call make the host hold 128 MiB.
+/// Maximum number of bytes that a guest can pass in one host call. Far more than the largest request (256 KiB) or
+/// reply needs; with the default, one call could make the host hold 128 MiB.
 const HOSTCALL_BYTES: usize = 2 << 20;
 
-/// Counts the memory of one call, all memories together.
+/// Counts the memory and table elements of one call.
 pub(crate) struct Meter {
     left: usize,
     elements: usize,
-    /// Whether anything was refused: then what follows (a panic, usually) is for lack of memory.
+    /// Whether memory was refused. An error after that, usually a panic, is due to a lack of memory.
     refused: bool,
     _ticking: Ticking,
 }
@@ -67,17 +67,17 @@ impl ResourceLimiter for Meter {
     }
 }
 
-/// What every store's data offers.
+/// State that every store has.
 pub(crate) trait Metered: Send + 'static {
     fn meter(&mut self) -> &mut Meter;
-    /// How often the call came back from a wait.
+    /// Number of waits of the call so far.
     fn waits(&self) -> u32;
 }
 
-/// Puts a store under its limits.
+/// Applies limits to a store.
 ///
-/// A tick is wall-clock time, and a thread that the system parked has done nothing wrong. So the
-/// first alarm only starts the thread's own CPU clock, and the later ones judge by that.
+/// Ticks measure wall-clock time, in which the thread may not have been running. So the first alarm only starts to
+/// measure the CPU time of the thread, and later alarms compare it with the limit.
 pub(crate) fn apply_limits<T: Metered>(store: &mut Store<T>, limits: &CallLimits) {
     let allowed = limits.cpu;
     let again = ticks(allowed / 4);
@@ -94,22 +94,21 @@ pub(crate) fn apply_limits<T: Metered>(store: &mut Store<T>, limits: &CallLimits
     });
 }
 
-/// The CPU time that a call has used since its first alarm.
+/// CPU time that a call has used since its first alarm.
 #[derive(Debug, Default)]
 struct CpuUsed {
     time: Duration,
-    /// The thread's clock at the last alarm, and how often the call had waited by then.
+    /// Number of waits and CPU time of the thread at the last alarm.
     last: Option<(u32, Duration)>,
 }
 
 impl CpuUsed {
-    /// Whether a call has used what it may; told at each alarm what the thread's clock says.
+    /// Whether a call has exceeded its limit. `now` is the CPU time of the thread at this alarm.
     ///
-    /// Between two waits a guest stays on one thread; after a wait the clock starts anew. From one
-    /// alarm to the next at most half of what is allowed is counted: a guest that runs is seen every
-    /// few ticks, so a longer time was not its own. The system bills a thread for the interrupts
-    /// that it happens to serve and for the locks and other processors that it waits for in the
-    /// kernel; no single such pause may end a call.
+    /// Between two waits a guest stays on one thread; after a wait the measurement restarts. At most half of the
+    /// limit is counted between two alarms: a running guest is checked every few ticks, so the rest was not its
+    /// own time. The kernel charges a thread for interrupts that it happens to serve, and for waiting for locks
+    /// and other processors. One such pause must not end a call.
     fn is_over(&mut self, waits: u32, now: Duration, allowed: Duration) -> bool {
         match self.last {
             Some((seen, from)) if seen == waits => {
@@ -122,14 +121,14 @@ impl CpuUsed {
     }
 }
 
-/// A duration in ticks, at least one.
+/// Converts a duration to ticks, at least one.
 fn ticks(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos() / TICK.as_nanos())
         .unwrap_or(u64::MAX)
         .clamp(1, 1 << 32)
 }
 
-/// What a failed call died of.
+/// Returns the cause of a failed call.
 pub(crate) fn diagnose(error: &wasmtime::Error, meter: &Meter) -> CallError {
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => CallError::Deadline,
@@ -145,7 +144,7 @@ mod tests {
 
     const ALLOWED: Duration = Duration::from_millis(5);
 
-    /// The alarm at which a call is over, of those at these times of the thread's clock.
+    /// Index of the first alarm at which the call is over, for alarms with these waits and CPU times.
     fn over(waits_and_millis: &[(u32, u64)]) -> Option<usize> {
         let mut used = CpuUsed::default();
         let mut alarms = waits_and_millis.iter();
@@ -159,7 +158,7 @@ mod tests {
         assert_eq!(over(&[(0, 90), (0, 91), (0, 92), (0, 93), (0, 94)]), None);
         let alarms = [(0, 90), (0, 91), (0, 92), (0, 93), (0, 94), (0, 95)];
         assert_eq!(over(&alarms), Some(5));
-        // However late the alarms come.
+        // The delay of the alarms does not matter.
         assert_eq!(over(&[(0, 90), (0, 130), (0, 170)]), Some(2));
     }
 

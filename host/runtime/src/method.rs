@@ -1,4 +1,4 @@
-//! A payment method's module, ready to be asked.
+//! A method module that is ready for calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,24 +21,25 @@ use crate::guest::wasi_state::Wasi;
 use crate::host::{Host, Identity};
 use crate::limits::{CallLimits, ModuleClass};
 use crate::meter::{Metered as _, apply_limits, diagnose};
+use crate::quarantine::FaultSource;
 use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_2;
 use crate::v0_2::bindings::method::Method;
 use crate::v0_2::routing::{Exports, Routing};
 
-/// What a thread needs for a call and shares with no other, see [`shards`](crate::shards).
+/// Data that each thread needs for a call and does not share, see [`shards`](crate::shards).
 struct MethodShard {
     identity: ShardArc<Identity>,
     routing: Routing<MethodState>,
 }
 
-/// One version of a payment method's module. Immutable; each call gets a fresh instance.
+/// One version of a method module. Immutable; each call gets a new instance.
 pub struct MethodModule {
     identity: Arc<Identity>,
     host: Arc<Host>,
     shards: Sharded<MethodShard>,
     description: Arc<MethodDescription>,
-    /// Whether it imports any of WASI, which then has to be told the context.
+    /// Whether the module imports WASI, which then needs the context.
     wasi: bool,
     ranks: Histogram,
     cache_hits: Counter,
@@ -49,18 +50,18 @@ impl MethodModule {
         &self.identity.slot
     }
 
-    /// Of its file.
+    /// Digest of the module file.
     pub fn digest(&self) -> Digest {
         self.identity.digest
     }
 
-    /// Its limits. A module of class `interpreted` takes milliseconds: call it where that blocks
-    /// no other request.
+    /// Class, which decides the limits. A module of class `interpreted` takes milliseconds: call it on a thread
+    /// where it does not block other requests.
     pub fn class(&self) -> ModuleClass {
         self.identity.class
     }
 
-    /// What one call may use.
+    /// Limits of one call.
     pub fn limits(&self) -> CallLimits {
         self.identity.limits
     }
@@ -69,28 +70,27 @@ impl MethodModule {
         &self.identity
     }
 
-    /// What it says it is.
+    /// Content of the module's description.
     pub fn description(&self) -> &Arc<MethodDescription> {
         &self.description
     }
 
-    /// Asks who may take a payment, best first. Runs on the caller's thread, for microseconds.
+    /// Ranks the accounts that may take a payment, best first. Runs on the caller's thread, for microseconds if
+    /// the module is native.
     ///
-    /// The answer is checked against the host's own rules. A currency that the description leaves
-    /// out is refused without a call; so is a question answered that this very version was asked
-    /// before, to the last figure and the second, where the runtime caches answers
-    /// ([`RuntimeConfig::answer_cache_bytes`](crate::RuntimeConfig::answer_cache_bytes)).
+    /// The answer is checked against the rules of the host. A currency that is not in the description is refused
+    /// without a call. If the runtime caches answers
+    /// ([`RuntimeConfig::answer_cache_bytes`](crate::RuntimeConfig::answer_cache_bytes)), an identical question to
+    /// the same version, including the second, needs no call either.
     ///
-    /// # Errors
-    /// Why there is no answer that can be believed; then the method is to be omitted.
+    /// # Errors Reason why there is no valid answer. The method must not be offered then.
     pub fn rank(&self, context: &Context) -> Result<RankAnswer, CallError> {
         self.answer(context).map(Arc::unwrap_or_clone)
     }
 
-    /// The same, shared with the cache.
+    /// Like [`MethodModule::rank`], but the result is shared with the cache.
     ///
-    /// # Errors
-    /// As [`MethodModule::rank`].
+    /// # Errors Like [`MethodModule::rank`].
     pub fn answer(&self, context: &Context) -> Result<Arc<RankAnswer>, CallError> {
         let currencies = &self.description.currencies;
         if !currencies.is_empty() && !currencies.contains(&context.currency) {
@@ -108,30 +108,30 @@ impl MethodModule {
                 error,
                 CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)
             ) {
-                self.identity.record_failure("rank", error, "");
+                let source = source(context);
+                self.identity
+                    .record_failure("rank", error, "", Some(&source));
             }
         })
     }
 
-    /// What this version answered to this very question before, where that is cached: without
-    /// a call, whatever the module's class.
+    /// Returns this version's cached answer to the same question, without a call. `None` if it is not cached.
     pub fn cached_answer(&self, context: &Context) -> Option<Arc<RankAnswer>> {
         if self.identity.is_trial {
             return None;
         }
         let answer = self.host.answer_cache.get(&self.identity.digest, context)?;
-        // It counts as a call that went well: a fault among many good answers is a rare one, however
-        // they came about.
+        // Counts as a successful call: a fault is rare among many good answers, even if these come from the cache.
         let (shard, _) = self.shards.current();
-        self.identity.quarantine.count(shard.unwrap_or_default());
+        let quarantine = &self.identity.quarantine;
+        quarantine.count(context.environment, shard.unwrap_or_default());
         self.cache_hits.increment(1);
         Some(answer)
     }
 
-    /// Has the module judge the operator's settings together; the error is its sentence for the operator.
+    /// Lets the module check the operator's settings together. The inner error is its message for the operator.
     ///
-    /// # Errors
-    /// Why there is no judgement.
+    /// # Errors Reason why the call has no answer.
     pub fn check_settings(
         &self,
         settings: &[(String, String)],
@@ -141,7 +141,7 @@ impl MethodModule {
         let wasi = Wasi::without_question();
         let state = MethodState::new(Arc::clone(&shard.identity), wasi);
         let routing = &shard.routing;
-        let (judged, _) = call(routing.engine(), state, "check-settings", |store| {
+        let (judged, _) = call(routing.engine(), state, "check-settings", None, |store| {
             let instance = routing.instantiate(store)?;
             routing.check_settings(store, instance, settings)
         })?;
@@ -151,7 +151,8 @@ impl MethodModule {
     fn ask(&self, context: &Context) -> Result<Arc<RankAnswer>, CallError> {
         let (number, shard) = self.shards.current();
         let _permits = self.host.acquire(self.identity.class, number)?;
-        self.identity.quarantine.count(number.unwrap_or_default());
+        let quarantine = &self.identity.quarantine;
+        quarantine.count(context.environment, number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_2::method::question(context);
         let wasi = match self.wasi {
@@ -160,7 +161,8 @@ impl MethodModule {
         };
         let state = MethodState::new(Arc::clone(&shard.identity), wasi);
         let routing = &shard.routing;
-        let (answer, is_silent) = call(routing.engine(), state, "rank", |store| {
+        let source = source(context);
+        let (answer, is_silent) = call(routing.engine(), state, "rank", Some(&source), |store| {
             let instance = routing.instantiate(store)?;
             routing.rank(store, instance, &question)
         })?;
@@ -178,7 +180,7 @@ impl MethodModule {
         Ok(answer)
     }
 
-    /// What a compiled component that has been found to belong to this world calls itself.
+    /// Returns the id in the description of a component that fits this world.
     pub(crate) fn described_id(
         identity: &Arc<Identity>,
         component: &Component,
@@ -188,7 +190,7 @@ impl MethodModule {
         Ok(described.id)
     }
 
-    /// Links and describes a compiled component that has been found to belong to this world.
+    /// Links a component that fits this world and reads its description.
     pub(crate) fn load(
         host: &Arc<Host>,
         identity: Arc<Identity>,
@@ -217,10 +219,10 @@ impl MethodModule {
     }
 }
 
-/// A component that can be instantiated, and where its functions are.
+/// A component ready for instantiation, and its exports.
 type Linked = (InstancePre<MethodState>, Exports);
 
-/// Links a compiled component; tells whether it imports any of WASI.
+/// Links a component. Returns also whether it imports WASI.
 fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
     let mut linker = Linker::new(component.engine());
     Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
@@ -229,41 +231,49 @@ fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
     let pre = linker
         .instantiate_pre(component)
         .map_err(LoadError::types)?;
-    let exports = Exports::of(component).map_err(LoadError::types)?;
+    let exports = Exports::find(component).map_err(LoadError::types)?;
     Ok(((pre, exports), wasi))
 }
 
-/// Asks a new module what it is.
+/// Calls `describe` of a new module.
 fn describe(
     identity: &Arc<Identity>,
     (pre, exports): Linked,
 ) -> Result<(MethodShard, v0_2::method::Description), LoadError> {
     let identity = shard_arc(identity);
     let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
-    let outcome = call(&pre.engine().clone(), state, "describe", |store| {
+    let outcome = call(&pre.engine().clone(), state, "describe", None, |store| {
         Routing::described(pre, exports, store)
     });
     let ((routing, described), _) = outcome.map_err(LoadError::Describe)?;
     Ok((MethodShard { identity, routing }, described))
 }
 
-/// The same module for another shard: it has said what it is.
+/// Prepares the module for another shard, without reading its description again.
 fn check_types(identity: &Arc<Identity>, (pre, exports): Linked) -> Result<MethodShard, LoadError> {
     let identity = shard_arc(identity);
     let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
-    let outcome = call(&pre.engine().clone(), state, "describe", |store| {
+    let outcome = call(&pre.engine().clone(), state, "describe", None, |store| {
         Routing::check_types(pre, exports, store)
     });
     let ((routing, _), _) = outcome.map_err(LoadError::Describe)?;
     Ok(MethodShard { identity, routing })
 }
 
-/// One call in a fresh store, under the module's limits; with its answer whether it wrote nothing to
-/// the log.
+/// Source of a routing fault. No data of a provider takes part.
+fn source(context: &Context) -> FaultSource {
+    FaultSource {
+        environment: context.environment,
+        account: None,
+    }
+}
+
+/// Runs one call in a new store with the module's limits. Returns also whether it wrote nothing to the log.
 fn call<T>(
     engine: &Engine,
     state: MethodState,
     function: &'static str,
+    source: Option<&FaultSource>,
     call: impl FnOnce(&mut Store<MethodState>) -> wasmtime::Result<T>,
 ) -> Result<(T, bool), CallError> {
     let limits = state.identity.limits;
@@ -275,13 +285,12 @@ fn call<T>(
     outcome.map(|answer| (answer, is_silent)).map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
         let identity = &store.data().identity;
-        identity.record_failure(function, &kind, &format!("{error:#}"));
+        identity.record_failure(function, &kind, &format!("{error:#}"), source);
         kind
     })
 }
 
-/// One instance that is asked again and again, as no payment ever is: what the price of a fresh one
-/// for every call is measured against (`tests/bench/calls`).
+/// An instance for repeated calls, only to measure the cost of new instances (`tests/bench/calls`).
 #[doc(hidden)]
 pub struct Reused {
     module: Arc<MethodModule>,
@@ -290,7 +299,7 @@ pub struct Reused {
 }
 
 impl Reused {
-    /// Asks once more.
+    /// Calls `rank` again in the same instance.
     #[doc(hidden)]
     pub fn rank(&mut self, context: &Context) -> Result<RankAnswer, CallError> {
         self.store.set_epoch_deadline(1 << 32);
@@ -303,7 +312,7 @@ impl Reused {
 }
 
 impl MethodModule {
-    /// An instance for measurements.
+    /// Creates an instance for measurements.
     #[doc(hidden)]
     pub fn reused(self: &Arc<Self>) -> Result<Reused, CallError> {
         let MethodShard { identity, routing } = self.shards.first();

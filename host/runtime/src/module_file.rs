@@ -1,4 +1,4 @@
-//! A file of the plugin folder: its slot, its bytes, and what tells them from others.
+//! A file of the plugin folder: its slot, its bytes and its state.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -11,14 +11,13 @@ use kassette_files::{Exposed, Holds};
 use crate::config::RuntimeConfig;
 use crate::limits::MAX_MODULE_BYTES;
 
-/// What tells one content of a file from another without reading it; none where the file cannot
-/// even be looked at.
+/// State of a file, to detect changes without reading it. `None` if its metadata cannot be read.
 pub(crate) type FileStamp = Option<[i128; 5]>;
 
-/// A regular file's bytes, and what to know it by; none where it changed meanwhile. Of a file over
-/// the cap just enough is read to see that.
+/// Reads a regular file and its state. `None` if it changed during the read. Of a file over the size limit, reads
+/// only enough to detect that.
 pub(crate) fn read(path: &Path) -> io::Result<Option<(FileStamp, Vec<u8>)>> {
-    // Looked at before it is opened: opening a pipe would wait for a writer.
+    // Check first: opening a pipe would block until it has a writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -32,13 +31,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(FileStamp, Vec<u8>)>> {
     Ok((before == after).then_some((before, bytes)))
 }
 
-/// Whether a file is not to be read, because others may write it.
+/// Whether a file must not be read because others may write it.
 pub(crate) fn is_refused(config: &RuntimeConfig, path: &Path) -> bool {
     let exposed = || kassette_files::judge(path, Holds::Settings);
     config.refuse_shared && matches!(exposed(), Err(Exposed::Written))
 }
 
-/// Whether a file holds these very bytes.
+/// Whether a file has exactly these bytes.
 pub(crate) fn holds(path: &Path, bytes: &[u8]) -> bool {
     matches!(read(path), Ok(Some((_, found))) if found == bytes)
 }
@@ -47,7 +46,8 @@ pub(crate) fn stamp(path: &Path) -> FileStamp {
     fs::metadata(path).ok().and_then(|file| stamp_of(&file))
 }
 
-/// The file behind a path, its length, and when its bytes and its permissions last changed.
+/// The file behind a path (device and inode), its length, and the times of its last changes of content and
+/// metadata.
 fn stamp_of(file: &Metadata) -> FileStamp {
     let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Some([

@@ -1,7 +1,7 @@
-//! What a call really means, by what the host itself saw leave.
+//! The outcome of a call, derived from the module's answer and the requests that the host saw.
 
 use kassette_domain::provider::{
-    Given, QueryFailure, RefundFailure, RefundState, Report, StartFailure, Started, VendorStatus,
+    Given, ProviderStatus, QueryFailure, RefundFailure, RefundState, Report, StartFailure, Started,
 };
 
 use crate::error::CallError;
@@ -9,18 +9,18 @@ use crate::guest::provider::SentRequests;
 
 const UNANSWERED: &str = "a request got no whole answer";
 
-/// How a start ended, and whether anything can have happened at the vendor.
+/// Outcome of a start, and whether the provider may have acted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartOutcome {
-    /// The module's answer where it can be believed; otherwise what the host knows itself:
-    /// `Unavailable` where nothing left this host during the call, else `Uncertain`.
+    /// The module's answer if it is credible. Otherwise `Unavailable` if no request that changes something was
+    /// sent in the call, else `Uncertain`.
     pub result: Result<Started, StartFailure>,
-    /// Whether a request other than GET left, or may have left, during this call. An earlier start
-    /// of the same attempt has an outcome of its own.
+    /// Whether a request other than GET was sent in this call, or may have been. An earlier start of the same
+    /// attempt has its own outcome.
     pub sent: bool,
 }
 
-/// What a start really means, by what the host saw leave.
+/// The outcome of a start.
 pub(crate) fn start_outcome(
     answer: Result<Result<Started, StartFailure>, CallError>,
     sent: &SentRequests,
@@ -32,7 +32,7 @@ pub(crate) fn start_outcome(
     }
 }
 
-/// What a refund really means, by what the host saw leave.
+/// The outcome of a refund.
 pub(crate) fn refund_outcome(
     answer: Result<Result<Given, RefundFailure>, CallError>,
     sent: &SentRequests,
@@ -55,7 +55,7 @@ fn believed<T, F>(
     }
 }
 
-/// Takes back a certainty that an unanswered request of the same call makes doubtful.
+/// Replaces a final answer with `Unavailable` if a request of the same call got no complete response.
 pub(crate) fn query_outcome(
     answer: Result<Report, QueryFailure>,
     sent: &SentRequests,
@@ -65,16 +65,16 @@ pub(crate) fn query_outcome(
         Err(QueryFailure::Absent) => true,
         Ok(report) => matches!(
             report.status,
-            VendorStatus::Declined
-                | VendorStatus::Failed
-                | VendorStatus::Cancelled
-                | VendorStatus::Expired
+            ProviderStatus::Declined
+                | ProviderStatus::Failed
+                | ProviderStatus::Cancelled
+                | ProviderStatus::Expired
         ),
     };
     unless_doubtful(answer, over, sent)
 }
 
-/// The same of a refund: that there is none, or that it gave nothing back.
+/// Like [`query_outcome`], for a refund: covers `Absent` and failed refunds.
 pub(crate) fn refund_query_outcome(
     answer: Result<Given, QueryFailure>,
     sent: &SentRequests,
@@ -101,7 +101,7 @@ fn unless_doubtful<T>(
 #[cfg(test)]
 mod tests {
     use kassette_domain::money::Minor;
-    use kassette_domain::provider::VendorSettlement;
+    use kassette_domain::provider::ProviderSettlement;
 
     use super::*;
 
@@ -155,7 +155,7 @@ mod tests {
         let report = |status| Report {
             reference: "r".into(),
             status,
-            settlement: VendorSettlement::Pending,
+            settlement: ProviderSettlement::Pending,
             received: Minor(0),
             currency: "EUR".into(),
             returned: Minor(0),
@@ -164,13 +164,13 @@ mod tests {
         };
         for over in [
             Err(QueryFailure::Absent),
-            Ok(report(VendorStatus::Declined)),
+            Ok(report(ProviderStatus::Declined)),
         ] {
             let doubtful = query_outcome(over.clone(), &sent(false));
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
             assert_eq!(query_outcome(over.clone(), &sent(true)), over);
         }
-        let news = Ok(report(VendorStatus::Completed));
+        let news = Ok(report(ProviderStatus::Completed));
         assert_eq!(query_outcome(news.clone(), &sent(false)), news);
     }
 
@@ -180,6 +180,7 @@ mod tests {
             state,
             claim_url: None,
             detail: String::new(),
+            paid_out: None,
         }
     }
 

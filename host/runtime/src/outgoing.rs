@@ -1,15 +1,16 @@
-//! The way out, as a trait: the guarded client in production, a script in tests.
+//! Sends requests of modules: a trait that is the guarded client in production and a script in tests.
 
 use std::pin::Pin;
 
 use kassette_http::{Client, Request, Response, SendError};
 
-/// What [`Outgoing::send`] gives.
+/// Result of [`Outgoing::send`].
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response, SendError>> + Send + 'a>>;
 
-/// Sends requests of modules. An implementation must guard: judge, resolve, filter, connect.
+/// Sends requests of modules. An implementation must check the destination, resolve it, filter the addresses and
+/// connect.
 pub trait Outgoing: Send + Sync + 'static {
-    /// Sends one request, at most once where it may change something.
+    /// Sends one request. If it may change something, sends it only once.
     fn send<'a>(&'a self, request: Request<'a>) -> Sending<'a>;
 }
 

@@ -1,4 +1,4 @@
-//! A provider's module, ready to be called.
+//! A provider module that is ready for calls.
 
 mod recorded;
 mod refunds;
@@ -30,11 +30,12 @@ use crate::limits::ModuleClass;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::provider::recorded::failure;
+use crate::quarantine::FaultSource;
 use crate::v0_2;
 use crate::v0_2::bindings::provider::RefundingProvider;
 use crate::v0_2::exports::{Exports, ExportsPre};
 
-/// One version of a provider's module. Immutable; each call gets a fresh instance.
+/// One version of a provider module. Immutable; each call gets a new instance.
 pub struct ProviderModule {
     identity: Arc<Identity>,
     host: Arc<Host>,
@@ -53,16 +54,16 @@ struct CallHistograms {
     query_refund: Histogram,
 }
 
-/// What came of a call of the guest.
+/// Result of a call of the guest.
 struct Called<T> {
     answer: Result<T, CallError>,
-    /// What left during it.
+    /// Requests that were sent during the call.
     sent: SentRequests,
-    /// What it asked its host, where that is recorded.
+    /// Host calls. `None` if they are not recorded.
     exchange_log: Option<ExchangeLog>,
 }
 
-/// A call of the guest, waited for with its store.
+/// A running call of the guest, which borrows its store.
 type CallFuture<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
 
 impl ProviderModule {
@@ -70,12 +71,12 @@ impl ProviderModule {
         &self.identity.slot
     }
 
-    /// Of its file.
+    /// Digest of the module file.
     pub fn digest(&self) -> Digest {
         self.identity.digest
     }
 
-    /// Its limits.
+    /// Class, which decides the limits.
     pub fn class(&self) -> ModuleClass {
         self.identity.class
     }
@@ -84,16 +85,16 @@ impl ProviderModule {
         &self.identity
     }
 
-    /// What it says it is.
+    /// Content of the module's description.
     pub fn description(&self) -> &ProviderDescription {
         &self.description
     }
 
-    /// Creates the payment at the vendor.
+    /// Creates the payment at the provider.
     ///
-    /// Whatever the module says, the result is `Uncertain` where it trapped, ran out of time or
-    /// broke the contract after a request that may have changed something, and where such a
-    /// request got no whole answer.
+    /// The result is `Uncertain`, even against the module's answer, if a request that may have changed something
+    /// got no complete response, or if the module trapped, ran out of time or violated the contract after such a
+    /// request.
     pub async fn start(
         &self,
         access: &AccountAccess,
@@ -115,8 +116,9 @@ impl ProviderModule {
             })
             .await;
         let pages = access.pages();
-        let answer =
-            answer.and_then(|answer| self.checked("start", v0_2::provider::started(answer, pages)));
+        let answer = answer.and_then(|answer| {
+            self.checked("start", access, v0_2::provider::started(answer, pages))
+        });
         let failed = answer.as_ref().err().cloned();
         let outcome = start_outcome(answer, &sent);
         self.keep(access, exchange_log, failed, || {
@@ -126,10 +128,9 @@ impl ProviderModule {
         outcome
     }
 
-    /// Verifies and reads what arrived at the account's callback address.
+    /// Verifies and parses a request to the account's callback URL.
     ///
-    /// # Errors
-    /// Why there is no answer; then the vendor is to repeat it.
+    /// # Errors Reason why the call has no answer. The provider must repeat the callback then.
     pub async fn callback(
         &self,
         access: &AccountAccess,
@@ -160,7 +161,7 @@ impl ProviderModule {
             .await;
         let answer = answer.and_then(|answer| {
             let read = v0_2::provider::acknowledged(answer, sent.proved);
-            self.checked("callback", read)
+            self.checked("callback", access, read)
         });
         let failed = answer.as_ref().err().cloned();
         self.keep(access, exchange_log, failed, || {
@@ -178,13 +179,12 @@ impl ProviderModule {
         answer
     }
 
-    /// Asks the vendor where a payment stands, after doing what `purpose` says.
+    /// Queries the status of a payment at the provider, after the action that `purpose` names.
     ///
-    /// An answer that says "over" or "unknown" is not believed where a request of this very call
-    /// that may have changed something got no whole answer.
+    /// An answer that the payment has ended or is unknown becomes `Unavailable` if a request of the same call that
+    /// may have changed something got no complete response.
     ///
-    /// # Errors
-    /// Why there is no answer.
+    /// # Errors Reason why the call has no answer.
     pub async fn query(
         &self,
         access: &AccountAccess,
@@ -214,8 +214,8 @@ impl ProviderModule {
                 })
             })
             .await;
-        let answer =
-            answer.and_then(|answer| self.checked("query", v0_2::provider::queried(answer)));
+        let answer = answer
+            .and_then(|answer| self.checked("query", access, v0_2::provider::queried(answer)));
         let answer = answer.map(|answer| query_outcome(answer, &sent));
         let failed = answer.as_ref().err().cloned();
         self.keep(access, exchange_log, failed, || {
@@ -233,10 +233,9 @@ impl ProviderModule {
         answer
     }
 
-    /// Asks whether the vendor can be reached with this account.
+    /// Checks whether the provider can be reached with this account.
     ///
-    /// # Errors
-    /// Why there is no answer.
+    /// # Errors Reason why the call has no answer.
     pub async fn health(&self, access: &AccountAccess) -> Result<Condition, CallError> {
         let account = v0_2::provider::account(&access.account);
         let Called { answer, .. } = self
@@ -247,11 +246,10 @@ impl ProviderModule {
         answer.map(v0_2::provider::condition)
     }
 
-    /// Has the module judge an account's settings together; the error is its sentence for the operator.
-    /// Nothing can be sent meanwhile.
+    /// Lets the module check an account's settings together, without sending anything. The inner error is its
+    /// message for the operator.
     ///
-    /// # Errors
-    /// Why there is no judgement.
+    /// # Errors Reason why the call has no answer.
     pub fn check_settings(
         &self,
         environment: Environment,
@@ -275,7 +273,7 @@ impl ProviderModule {
         Ok(v0_2::settings::judged(judged))
     }
 
-    /// One call in a fresh instance, under the module's limits.
+    /// Runs one call in a new instance with the module's limits.
     async fn call<T>(
         &self,
         function: &'static str,
@@ -288,7 +286,7 @@ impl ProviderModule {
         let _permits = match permits.await {
             Ok(permits) => permits,
             Err(busy) => {
-                self.identity.record_failure(function, &busy, "");
+                self.identity.record_failure(function, &busy, "", None);
                 return Called {
                     answer: Err(busy),
                     sent: SentRequests::default(),
@@ -296,7 +294,7 @@ impl ProviderModule {
                 };
             }
         };
-        self.identity.quarantine.count(0);
+        self.identity.quarantine.count(environment, 0);
         let started = Instant::now();
         let ends = started + self.identity.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
@@ -323,13 +321,14 @@ impl ProviderModule {
             }
             Ok(Err(error)) => {
                 let kind = diagnose(&error, store.data_mut().meter());
+                let source = source(function, access);
                 self.identity
-                    .record_failure(function, &kind, &format!("{error:#}"));
+                    .record_failure(function, &kind, &format!("{error:#}"), Some(&source));
                 kind
             }
             Err(_) => {
                 self.identity
-                    .record_failure(function, &CallError::Timeout, "");
+                    .record_failure(function, &CallError::Timeout, "", None);
                 CallError::Timeout
             }
         };
@@ -341,16 +340,21 @@ impl ProviderModule {
         }
     }
 
-    /// Logs and counts an answer that breaks the contract.
+    /// Logs and counts an answer that violates the contract.
     fn checked<T>(
         &self,
         function: &'static str,
+        access: &AccountAccess,
         answer: Result<T, CallError>,
     ) -> Result<T, CallError> {
-        answer.inspect_err(|error| self.identity.record_failure(function, error, ""))
+        answer.inspect_err(|error| {
+            let source = source(function, access);
+            self.identity
+                .record_failure(function, error, "", Some(&source));
+        })
     }
 
-    /// What a compiled component that has been found to belong to this world calls itself.
+    /// Returns the id in the description of a component that fits this world.
     pub(crate) fn described_id(
         identity: &Arc<Identity>,
         component: &Component,
@@ -359,7 +363,7 @@ impl ProviderModule {
         Ok(describe(identity, &pre)?.id)
     }
 
-    /// Links and describes a compiled component that has been found to belong to this world.
+    /// Links a component that fits this world and reads its description.
     pub(crate) fn load(
         host: &Arc<Host>,
         identity: Arc<Identity>,
@@ -389,6 +393,17 @@ impl ProviderModule {
     }
 }
 
+/// Source of a fault. The provider's data takes part in all calls except `start` and `health`, and in these after
+/// the provider has responded to a request.
+fn source(function: &'static str, access: &AccountAccess) -> FaultSource {
+    let begins = matches!(function, "start" | "health");
+    let takes_part = !begins || access.contact.is_answered();
+    FaultSource {
+        environment: access.account.environment,
+        account: takes_part.then(|| access.account.id.clone()),
+    }
+}
+
 fn link(component: &Component) -> Result<ExportsPre<ProviderState>, LoadError> {
     let mut linker = Linker::new(component.engine());
     RefundingProvider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| {
@@ -401,7 +416,7 @@ fn link(component: &Component) -> Result<ExportsPre<ProviderState>, LoadError> {
     ExportsPre::new(pre).map_err(LoadError::types)
 }
 
-/// Asks a new module what it is.
+/// Calls `describe` of a new module.
 fn describe(
     identity: &Arc<Identity>,
     pre: &ExportsPre<ProviderState>,
@@ -412,8 +427,7 @@ fn describe(
     described.map_err(LoadError::Describe)
 }
 
-/// One call in a fresh instance of a function that is not about an account: the imports that could wait are
-/// refused at once.
+/// Runs a call that is not about an account, in a new instance. Imports that could wait fail at once.
 fn call_at_once<T>(
     identity: &Arc<Identity>,
     pre: &ExportsPre<ProviderState>,
@@ -434,7 +448,7 @@ fn call_at_once<T>(
     };
     outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
-        identity.record_failure(function, &kind, &format!("{error:#}"));
+        identity.record_failure(function, &kind, &format!("{error:#}"), None);
         kind
     })
 }

@@ -1,4 +1,4 @@
-//! Redacts secrets in what a vendor answers, so that a module never sees one.
+//! Redacts secrets in responses of providers, so that a module never sees one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -7,11 +7,13 @@ use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use zeroize::Zeroizing;
 
-/// What stands where a secret stood.
 const REDACTED: &[u8] = b"***";
-/// Shorter patterns would redact by accident more than they hide.
+/// Minimum number of characters of an account's secret that is searched for. A shorter one could match unrelated
+/// text, such as an amount.
+pub const MIN_SECRET: usize = 16;
+/// Minimum length of a pattern, in bytes. Shorter ones would mostly match unrelated text.
 const MIN_PATTERN: usize = 4;
-/// What `encodeURIComponent` leaves as it is.
+/// Characters that `encodeURIComponent` escapes.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -23,27 +25,27 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'(')
     .remove(b')');
 
-/// Every form in which the secrets of one account are looked for.
+/// The patterns of an account's secrets, in all encodings that are searched for.
 pub(crate) struct Redactor {
     patterns: Vec<Zeroizing<Vec<u8>>>,
 }
 
 impl Redactor {
-    /// Looks for the given secrets raw, base64 (either alphabet, at any position within what was
-    /// encoded), percent-encoded, and escaped within JSON.
+    /// Searches for the secrets raw, in base64 (both alphabets, at any position of the encoded text),
+    /// percent-encoded, and escaped in JSON.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut patterns = Vec::new();
         for secret in secrets {
             forms(secret.expose(), &mut patterns);
         }
         patterns.retain(|pattern: &Zeroizing<Vec<u8>>| pattern.len() >= MIN_PATTERN);
-        // The longest first: a secret that holds another is redacted as one.
+        // The longest first, so that a secret that contains another is redacted as a whole.
         patterns.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         patterns.dedup();
         Self { patterns }
     }
 
-    /// The same bytes without the secrets.
+    /// Replaces all secrets in bytes.
     pub(crate) fn bytes(&self, text: &[u8]) -> Vec<u8> {
         let mut text = text.to_vec();
         for pattern in &self.patterns {
@@ -54,14 +56,14 @@ impl Redactor {
         text
     }
 
-    /// The same for each name and value.
+    /// Replaces all secrets in names and values.
     pub(crate) fn pairs(&self, pairs: &[(String, String)]) -> Vec<(String, String)> {
         let pairs = pairs.iter();
         let redacted = pairs.map(|(name, value)| (self.text(name), self.text(value)));
         redacted.collect()
     }
 
-    /// The same for text; a pattern may only match whole characters, so it stays text.
+    /// Replaces all secrets in text. Patterns match only whole characters, so the result remains valid UTF-8.
     pub(crate) fn text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()
     }
@@ -94,8 +96,8 @@ fn forms(secret: &str, into: &mut Vec<Zeroizing<Vec<u8>>>) {
         add(inner.as_bytes().to_vec());
     }
     for skip in 0..3 {
-        // What stands before the secret shifts its base64 by 0, 1 or 2 bytes. The characters that
-        // mix with a neighbour are left out.
+        // Bytes before the secret shift its base64 by 0, 1 or 2 bytes. Leave out the characters that also encode a
+        // neighboring byte.
         let mut shifted = Zeroizing::new(vec![0_u8; skip]);
         shifted.extend_from_slice(secret.as_bytes());
         let (first, bits) = ((skip * 8).div_ceil(6), shifted.len() * 8);
@@ -110,7 +112,7 @@ fn forms(secret: &str, into: &mut Vec<Zeroizing<Vec<u8>>>) {
     }
 }
 
-/// `%2F` as `%2f`.
+/// Changes escapes to lower case: `%2F` to `%2f`.
 fn lower_escapes(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     let mut at = 0;
@@ -129,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    const SECRET: &str = "s3cr/et+K?y~42";
+    const SECRET: &str = "s3cr/et+K?y~4242";
 
     fn hidden(text: &str) -> bool {
         let redacted = Redactor::new([&Secret::new(SECRET)]).text(text);
@@ -140,10 +142,10 @@ mod tests {
     fn every_usual_form_of_a_secret_is_found() {
         assert!(hidden(SECRET));
         assert!(hidden(&format!("key={SECRET}&x=1")));
-        assert!(hidden("k=s3cr%2Fet%2BK%3Fy~42"));
-        assert!(hidden("k=s3cr%2fet%2bK%3fy~42"));
-        assert!(hidden("k=s3cr%2Fet%2BK%3Fy%7E42"));
-        assert!(hidden(r#"{"k":"s3cr\/et+K?y~42"}"#));
+        assert!(hidden("k=s3cr%2Fet%2BK%3Fy~4242"));
+        assert!(hidden("k=s3cr%2fet%2bK%3fy~4242"));
+        assert!(hidden("k=s3cr%2Fet%2BK%3Fy%7E4242"));
+        assert!(hidden(r#"{"k":"s3cr\/et+K?y~4242"}"#));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Responses to requests without credentials, kept for an account: what `http.get-cached` reads.
+//! Responses to requests without credentials, cached for an account (`http.get-cached`).
 //!
-//! A sender of forged notices decides which certificate a module wants to see. So few requests a minute go
-//! out for what is not kept: one for each stranger, some for all of them, and apart from these some for calls
-//! that a stranger did not cause.
+//! The sender of a forged callback controls which certificate a module requests. So only a few requests per minute
+//! are sent for responses that are not cached: one per stranger, a limited number for all strangers, and
+//! separately a few for calls that no stranger caused.
 //!
-//! Decided 2026-11-27: no cache crate, because such a crate does not decide what is decided here. A response that
-//! has outlived its time still serves where no new one may be asked for or none comes, and whether a request may
-//! go out depends on who caused it. Both are decided under one lock, together with whether another caller fetches
-//! the address already. What is kept is a list of eight responses an account, which needs no faster structure.
+//! Decided 2026-11-27: no cache crate, because the rules here are special. A stale response still serves if no new
+//! one may be requested or arrives, and whether a request may be sent depends on who caused it. One lock covers
+//! both, and whether another caller is fetching the URL. A list of eight responses per account does not need a
+//! faster structure.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,66 +19,65 @@ use tokio::sync::watch;
 
 use crate::v0_2::bindings::provider::kassette::plugin::http::Response;
 
-/// How long a request counts (the contract's limit).
+/// Time for which a request counts, from the contract.
 const MINUTE: Duration = Duration::from_secs(60);
-/// Requests a minute by calls that no stranger caused: some may fail (the contract's limit).
+/// Maximum number of requests per minute by calls that no stranger caused, from the contract. More than one,
+/// because some may fail.
 pub const MAX_KNOWN: usize = 4;
-/// Requests a minute by calls that strangers caused, one for each of them: a single forger takes no other
-/// sender's (the contract's limit).
+/// Maximum number of requests per minute by calls that strangers caused, one for each of them, from the contract.
+/// A single forger cannot use up the requests of other senders.
 pub const MAX_STRANGERS: usize = 8;
-/// Longest that a response is kept (the contract's limit).
+/// Maximum time for which a response is fresh, from the contract.
 const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Addresses of an account (the contract's limit).
+/// Maximum number of URLs per account, from the contract.
 const MAX_ENTRIES: usize = 8;
-/// Bytes of a response, its address and headers included (the contract's limit).
+/// Maximum size of a response with its URL and headers, in bytes, from the contract.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The kept responses of one account.
 #[derive(Default)]
 pub(crate) struct ResponseCache(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// The one that was read longest ago first.
+    /// The least recently read entry first.
     entries: Vec<Entry>,
-    /// What is on its way: its channel closes when that has ended.
+    /// URLs that are being fetched. The channel closes when the fetch ends.
     in_flight: Vec<(String, watch::Receiver<()>)>,
-    /// The requests of the last minute, each with the stranger that caused it.
+    /// Requests of the last minute, with the stranger that caused each.
     requests: Vec<(Option<IpAddr>, Time)>,
 }
 
 struct Entry {
     address: String,
     response: Response,
-    /// From then on another is asked for; this one serves where that fails.
+    /// End of freshness. After it the response is fetched again, and serves only if that fails.
     until: Time,
 }
 
-/// What a caller may do about an address.
+/// The next step of a caller that needs a URL.
 pub(crate) enum Lookup<'a> {
-    /// Take this response.
+    /// Use this response.
     Hit(Response),
-    /// Another caller is fetching it: look again when this channel has closed.
+    /// Another caller is fetching it: look it up again when this channel has closed.
     Wait(watch::Receiver<()>),
-    /// Fetch it, and tell what came of it.
+    /// Fetch it and report the outcome.
     Fetch(Fetch<'a>),
-    /// Nothing: too much was fetched within the last minute.
+    /// Give up: too many requests were sent within the last minute.
     TooSoon,
 }
 
-/// The right to fetch one address; given back when dropped.
+/// The right to fetch one URL. Released on drop.
 pub(crate) struct Fetch<'a> {
     cache: &'a ResponseCache,
     address: String,
-    /// What is kept, older than its life.
+    /// The cached response if it is stale.
     stale: Option<Response>,
-    /// Closes, after [`Drop::drop`], the channel that others wait on.
+    /// Closes the channel of waiting callers, after [`Drop::drop`] has run.
     _in_flight: watch::Sender<()>,
 }
 
 impl ResponseCache {
-    /// What a caller may do about an address at that time; with the address of the stranger that caused the
-    /// call.
+    /// Decides the next step of a caller. `stranger` is the address of the stranger that caused the call.
     pub(crate) fn look_up(&self, address: &str, stranger: Option<IpAddr>, now: Time) -> Lookup<'_> {
         let mut inner = self.0.lock();
         let mut stale = None;
@@ -111,16 +110,16 @@ impl ResponseCache {
         })
     }
 
-    /// Forgets the responses, but not that requests were sent.
+    /// Removes the responses. Requests already sent still count.
     pub(crate) fn clear(&self) {
         self.0.lock().entries.clear();
     }
 }
 
 impl Inner {
-    /// Whether a request may go out; it counts then.
+    /// Whether a request may be sent. If so, counts it.
     fn may_send(&mut self, stranger: Option<IpAddr>, now: Time) -> bool {
-        // A clock that was set back must not forbid all requests until it has caught up.
+        // If the clock was set back, later requests must not block new ones until it catches up.
         self.requests
             .retain(|(_, sent)| now >= *sent && now.since(*sent) < MINUTE);
         let strangers = self
@@ -143,18 +142,18 @@ impl Inner {
 }
 
 impl Fetch<'_> {
-    /// What is kept, where no new response can be had.
+    /// Takes the stale response, for a fetch that fails.
     pub(crate) fn stale(&mut self) -> Option<Response> {
         self.stale.take()
     }
 
-    /// Forgets what is kept: the other side has another response.
+    /// Removes the cached response, because the provider has replaced it.
     pub(crate) fn forget(&self) {
         let mut inner = self.cache.0.lock();
         inner.entries.retain(|entry| entry.address != self.address);
     }
 
-    /// Keeps the response, where it is small enough.
+    /// Caches the response unless it is too large.
     pub(crate) fn store(self, response: &Response, life: Duration, now: Time) {
         let headers = response.headers.iter();
         let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
@@ -188,7 +187,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
     const STRANGER: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
 
-    /// Whether a request goes out for an address; none comes back.
+    /// Whether a request may be sent. The fetch ends without a response.
     fn asks(cache: &ResponseCache, address: &str, stranger: Option<IpAddr>, now: Time) -> bool {
         matches!(cache.look_up(address, stranger, now), Lookup::Fetch(_))
     }
@@ -201,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Asks for an address and keeps what comes.
+    /// Fetches a URL and caches the response.
     fn fetch(cache: &ResponseCache, address: &str, now: Time) {
         match cache.look_up(address, None, now) {
             Lookup::Fetch(fetch) => fetch.store(&answer(address), HOUR, now),
@@ -247,10 +246,10 @@ mod tests {
             assert!(!asks(&cache, address, STRANGER, soon));
         }
         fetch(&cache, "genuine", soon);
-        // What is kept is told all the same.
+        // A cached response is still returned.
         assert!(is_kept(&cache, "genuine", soon));
         assert!(asks(&cache, "another", STRANGER, minute(1)));
-        // A clock that was set back forbids nothing for long.
+        // Setting the clock back does not block requests for long.
         assert!(asks(&cache, "third", STRANGER, NOW));
     }
 

@@ -3,12 +3,13 @@
 mod restore;
 mod trials;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
 use kassette_domain::id::{Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use metrics::counter;
@@ -27,56 +28,71 @@ use crate::provider::ProviderModule;
 use crate::slots::Slots;
 use crate::status::SlotStatus;
 
-/// Versions installed from the folder that the server has not taken yet; more at once than a deployment of every module.
+/// Maximum number of installations that the server has not taken yet: more than a deployment of all modules.
 const MOST_UNATTENDED: usize = 1000;
 
-/// Judges a module that was loaded and has not served yet; the error is a sentence for the operator.
+/// Checks a loaded module before it serves for the first time. The error is a message for the operator.
 pub type Acceptance = Arc<dyn Fn(&Module) -> Result<(), String> + Send + Sync>;
 
-/// Runs modules. One per process; shared as an `Arc`.
+/// Runs modules. One per process, shared as an `Arc`.
 pub struct Runtime {
     pub(crate) host: Arc<Host>,
     slots: Slots,
     versions: VersionStore,
-    /// What a module is asked before it serves for the first time: from the start on, and later.
+    /// Checks of a module before it serves for the first time: one from the start, one set later.
     acceptance: [OnceLock<Acceptance>; 2],
-    /// One module is compiled at a time: the compiler takes every core it gets.
+    /// Allows one compilation at a time, because a compiler uses all cores that it gets.
     loading: Mutex<()>,
-    /// Where versions of the plugin folder go that are to serve on several nodes, once there is one.
+    /// Receiver of versions from the plugin folder that several nodes will serve, once set.
     folder_installs: OnceLock<mpsc::UnboundedSender<Prepared>>,
     unattended: Mutex<VecDeque<UnattendedInstall>>,
+    /// Slots whose history was set aside at this start.
+    set_aside: BTreeSet<Slot>,
 }
 
-/// Held by the thread that loads or activates.
+/// Held by the thread that loads or activates a module.
 pub(crate) struct LoadingLock<'a>(
     #[expect(dead_code, reason = "held for its drop")] MutexGuard<'a, ()>,
 );
 
-/// What became of a module that was offered.
+/// Outcome of installing a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// Of its bytes; this version is active now.
+    /// Digest of the module.
     pub digest: Digest,
-    /// False where it was active already.
+    /// Whether this call has activated the version. False if it was active already, or was handed over (see
+    /// [`Runtime::hand_over_folder_installs`]).
     pub changed: bool,
 }
 
-/// A version that became active without an operator's call: its file was put into the plugin folder, or
-/// the program brought it along.
+/// An event in a slot that no operator's call caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnattendedInstall {
-    /// Which of the two.
-    pub cause: Cause,
-    /// The slot that serves it.
+    pub what: Unattended,
     pub slot: Slot,
-    /// Of its file.
-    pub digest: Digest,
-    /// The version before it.
-    pub before: Option<Digest>,
     pub at: Time,
 }
 
-/// A version that passed every check and waits to be activated.
+/// Kind of an [`UnattendedInstall`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unattended {
+    /// A version became active from the plugin folder, or because the program contains it.
+    Installed {
+        /// [`Cause::Folder`] or [`Cause::Bundled`].
+        cause: Cause,
+        /// Digest of the module file.
+        digest: Digest,
+        /// The version that was active before.
+        before: Option<Digest>,
+    },
+    /// The history of the slot was not authentic and was set aside.
+    SetAside {
+        /// The version that serves instead. `None` if no version serves.
+        serving: Option<Digest>,
+    },
+}
+
+/// A version that passed every check and can be activated.
 #[derive(Debug)]
 pub struct Prepared {
     slot: Slot,
@@ -87,22 +103,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Where it is to serve.
+    /// The slot that the version is for.
     pub fn slot(&self) -> &Slot {
         &self.slot
     }
 
-    /// The module.
+    /// Content of the module file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What brought it.
+    /// Reason for the activation.
     pub fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// Of its bytes.
+    /// Digest of the module file.
     pub fn digest(&self) -> Digest {
         self.module.identity().digest
     }
@@ -112,33 +128,33 @@ impl Prepared {
         self.before
     }
 
-    /// False where it is the active version already.
+    /// Whether activation would change the active version.
     pub fn changes(&self) -> bool {
         self.before != Some(self.digest())
     }
 }
 
-/// Why the operator cannot go back.
+/// Reason why a kept version cannot be used again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RollbackError {
-    /// There was no version before, or the slot has none at all.
+    /// The slot has no such version.
     #[error("there is no version to go back to")]
     Nothing,
-    /// The version before is not where it was kept.
+    /// The file of the version is lost or damaged.
     #[error("the version before cannot be read ({0}); upload it instead")]
     Lost(io::ErrorKind),
-    /// It was accepted once and is not any more.
+    /// The version was accepted before, but is refused now.
     #[error("the version before is refused now: {0}")]
     Refused(#[from] LoadError),
 }
 
-/// Why a slot is not taken away.
+/// Reason why a slot is not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// Its file would fill it again.
+    /// The slot's file in the plugin folder would fill it again.
     #[error("{0} stands in the plugin folder: delete it first")]
     FileStands(String),
-    /// The versions that are kept of it cannot be removed.
+    /// The kept versions, or the file, cannot be deleted.
     #[error("its versions cannot be removed ({0})")]
     Versions(io::ErrorKind),
 }
@@ -151,18 +167,15 @@ impl Runtime {
         bundled: &BTreeMap<Slot, Vec<u8>>,
     ) -> Result<Self, RuntimeError> {
         let versions =
-            VersionStore::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
+            VersionStore::open(config.versions.as_ref()).map_err(RuntimeError::Versions)?;
         let histories = versions.histories().map_err(RuntimeError::Versions)?;
+        let is_new = |history: &History| history.set_aside && history.versions.is_empty();
+        let set_aside = histories.iter().filter(|(_, history)| is_new(history));
+        let set_aside = set_aside.map(|(slot, _)| slot.clone()).collect();
         let mut host = Host::new(config, Arc::new(outgoing))?;
-        let now = bundled.iter();
-        let now = now.map(|(slot, bytes)| (slot.clone(), Digest::of(bytes)));
-        // Of those of programs before it versions are kept, for attempts under way and to go back to.
-        let before = histories.iter().flat_map(|(slot, history)| {
-            let events = history.events.iter();
-            let bundled = events.filter(|event| event.cause == Cause::Bundled);
-            bundled.map(|event| (slot.clone(), event.digest))
-        });
-        host.shipped = now.chain(before).collect();
+        let shipped = bundled.iter();
+        let shipped = shipped.map(|(slot, bytes)| (slot.clone(), Digest::hash(bytes)));
+        host.shipped = shipped.collect();
         Ok(Self {
             host: Arc::new(host),
             slots: Slots::new(histories),
@@ -174,51 +187,83 @@ impl Runtime {
             loading: Mutex::new(()),
             folder_installs: OnceLock::new(),
             unattended: Mutex::default(),
+            set_aside,
         })
     }
 
-    /// The version of a method's module that serves. Take it once and use it throughout a request.
+    /// The version of a method module that serves live payments.
     pub fn method(&self, id: MethodId) -> Option<Arc<MethodModule>> {
-        self.slots.method(id)
+        self.method_in(id, Environment::Live)
     }
 
-    /// Methods for which a module was loaded, whether it serves or not, in the order of lists.
+    /// The version of a method module that serves in an environment. Call this once per request and use the result
+    /// throughout.
+    pub fn method_in(&self, id: MethodId, environment: Environment) -> Option<Arc<MethodModule>> {
+        self.slots.method(id, environment)
+    }
+
+    /// Methods that have a loaded module, even if it does not serve, in display order.
     pub fn methods(&self) -> Vec<MethodId> {
         self.slots.methods()
     }
 
-    /// The version of a provider's module that serves, by the second half of its slot.
+    /// The version of a provider module that serves live payments. `module` is the second half of its slot's name.
     pub fn provider(&self, module: &str) -> Option<Arc<ProviderModule>> {
-        self.slots.provider(module)
+        self.provider_in(module, Environment::Live)
     }
 
-    /// The version that served well before the one that serves: for a call on which that one failed.
-    pub fn provider_before(&self, module: &str) -> Option<Arc<ProviderModule>> {
-        self.slots.provider_after(module, 1)
+    /// The version of a provider module that serves in an environment.
+    pub fn provider_in(
+        &self,
+        module: &str,
+        environment: Environment,
+    ) -> Option<Arc<ProviderModule>> {
+        self.slots.provider(module, environment)
     }
 
-    /// A version of a provider's module that is still kept: the one that started an attempt.
+    /// The last good version before the one that serves, to repeat a call that failed.
+    pub fn provider_before(
+        &self,
+        module: &str,
+        environment: Environment,
+    ) -> Option<Arc<ProviderModule>> {
+        self.slots.provider_after(module, environment, 1)
+    }
+
+    /// A kept version of a provider module, for the attempts that it started.
     pub fn provider_version(&self, slot: &Slot, digest: &Digest) -> Option<Arc<ProviderModule>> {
         self.slots.provider_version(slot, digest)
     }
 
-    /// Every slot that has ever been offered a module.
+    /// Status of every slot that has ever been offered a module.
     pub fn slots(&self) -> Vec<SlotStatus> {
         self.slots.statuses()
     }
 
-    /// Which versions became active in a slot, the latest first; none where the slot was never
-    /// offered a module.
+    /// Activations in a slot, the most recent first. `None` if the slot was never offered a module.
     pub fn history(&self, slot: &Slot) -> Option<Vec<Activation>> {
         self.slots.events(slot)
     }
 
-    /// What became active without an operator's call since the last time, the earliest first.
+    /// Removes and returns the events that no operator's call caused, the earliest first.
     pub fn take_unattended(&self) -> Vec<UnattendedInstall> {
         self.unattended.lock().drain(..).collect()
     }
 
-    /// Tells of every file and upload that was dealt with, accepted or not.
+    /// Slots whose history was not authentic, and for which no operator has decided since which version serves.
+    pub fn set_aside(&self) -> Vec<Slot> {
+        self.slots.set_aside()
+    }
+
+    /// Whether the start skips a file of the plugin folder: the slot's history was set aside, and a kept version
+    /// takes precedence over the file.
+    pub(crate) fn skips_file_at_start(&self, slot: &Slot) -> bool {
+        let history = self.slots.history(slot);
+        let last = history.activated();
+        history.set_aside && last.is_some_and(|event| event.cause == Cause::Kept)
+    }
+
+    /// Notifies after each processed file or upload, accepted or not.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.slots.changes()
     }
@@ -230,21 +275,18 @@ impl Runtime {
         while self.slots.active(slot) != Some(*digest) && changes.changed().await.is_ok() {}
     }
 
-    /// Loads a module from the folder and makes it the active one of its slot. Blocks while it
-    /// compiles.
+    /// Loads a module from the folder and activates it in its slot. Blocks during compilation.
     ///
-    /// The digest of the active version changes nothing; a version that is still kept is activated
-    /// without compiling it again.
+    /// Does nothing if the version is already active. A kept version is activated without compiling it again.
     ///
-    /// # Errors
-    /// Why the module is refused. Then what served goes on serving, the log has one line, and the
-    /// slot's status says why.
+    /// # Errors Reason why the module is refused. The active version continues to serve, the log has one line, and
+    /// the slot's status has the reason.
     pub fn install(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<Installed, LoadError> {
         self.install_locked(&self.lock_loading(), slot, bytes, now)
     }
 
-    /// Waits until no other thread loads or activates. The folder's thread reads a file under this
-    /// lock: what was read before an upload would undo the upload.
+    /// Waits until no other thread loads or activates a module. The folder's thread reads files under this lock:
+    /// otherwise, an old file read before an upload could replace the upload.
     pub(crate) fn lock_loading(&self) -> LoadingLock<'_> {
         LoadingLock(self.loading.lock())
     }
@@ -256,7 +298,7 @@ impl Runtime {
         bytes: &[u8],
         now: Time,
     ) -> Result<Installed, LoadError> {
-        let digest = Digest::of(bytes);
+        let digest = Digest::hash(bytes);
         if self.slots.active(slot) == Some(digest) {
             self.confirm(slot, Cause::Folder);
             return Ok(Installed {
@@ -286,8 +328,8 @@ impl Runtime {
         })
     }
 
-    /// From now on a file that is put into the plugin folder is checked and handed over, and does not serve by
-    /// itself. The first call counts.
+    /// From now on, files in the plugin folder are checked and sent to the returned receiver instead of being
+    /// activated. Only the first call has an effect.
     pub fn hand_over_folder_installs(&self) -> mpsc::UnboundedReceiver<Prepared> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let _ = self.folder_installs.set(sender);
@@ -299,12 +341,12 @@ impl Runtime {
         self.slots.active(slot)
     }
 
-    /// The version that was active before that.
+    /// The version that was active before the active one.
     pub fn previous(&self, slot: &Slot) -> Option<Digest> {
         self.slots.previous(slot)
     }
 
-    /// Whether the plugin folder has this very version.
+    /// Whether the plugin folder contains this version.
     pub fn stands_in_folder(&self, prepared: &Prepared) -> bool {
         let path = self
             .config()
@@ -313,9 +355,14 @@ impl Runtime {
         holds(&path, &prepared.bytes)
     }
 
-    /// Another node does not take a version of this one's plugin folder: noted as a refusal of its own.
+    /// Records that another node has refused a version of this node's plugin folder.
     pub fn note_refusal(&self, slot: &Slot, why: String) {
         self.refuse(slot, &LoadError::NotAccepted(why));
+    }
+
+    /// The kept version of a slot whose digest starts with a text. `None` if no version or more than one matches.
+    pub fn kept_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
+        self.slots.kept_version(slot, begin)
     }
 
     /// Whether a version is kept, loaded or not.
@@ -323,14 +370,12 @@ impl Runtime {
         self.slots.is_kept(slot, digest)
     }
 
-    /// Keeps a version that was active before the active one, for attempts that stay with it. Blocks while it
-    /// compiles.
+    /// Keeps a version that was active before the active one, for attempts that use it. Blocks during compilation.
     ///
-    /// # Errors
-    /// Why the module is refused.
+    /// # Errors Reason why the module is refused.
     pub fn keep(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<(), LoadError> {
         let _lock = self.loading.lock();
-        let digest = Digest::of(bytes);
+        let digest = Digest::hash(bytes);
         if self.slots.is_kept(slot, &digest) {
             return Ok(());
         }
@@ -347,10 +392,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// Checks a version without activating it. Blocks while it compiles.
+    /// Checks a version without activating it. Blocks during compilation.
     ///
-    /// # Errors
-    /// Why the module is refused; the slot's status says it too.
+    /// # Errors Reason why the module is refused, which the slot's status shows too.
     pub fn prepare(
         &self,
         slot: &Slot,
@@ -358,7 +402,7 @@ impl Runtime {
         cause: Cause,
     ) -> Result<Prepared, LoadError> {
         let _lock = self.loading.lock();
-        let module = self.load(slot, Digest::of(&bytes), &bytes)?;
+        let module = self.load(slot, Digest::hash(&bytes), &bytes)?;
         Ok(Prepared {
             slot: slot.clone(),
             module,
@@ -368,19 +412,17 @@ impl Runtime {
         })
     }
 
-    /// The same for the version that was active before the active one.
+    /// Like [`Runtime::prepare`], for the version that was active before the active one.
     ///
-    /// # Errors
-    /// Where there is none, or it cannot be had any more.
+    /// # Errors The version does not exist or cannot be loaded any longer.
     pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, RollbackError> {
         let digest = self.slots.previous(slot).ok_or(RollbackError::Nothing)?;
         self.prepare_kept(slot, digest, Cause::Rollback)
     }
 
-    /// The same for a version that is kept.
+    /// Like [`Runtime::prepare`], for a kept version.
     ///
-    /// # Errors
-    /// Where it cannot be had any more.
+    /// # Errors The version cannot be loaded any longer.
     pub fn prepare_kept(
         &self,
         slot: &Slot,
@@ -400,11 +442,10 @@ impl Runtime {
         })
     }
 
-    /// Writes a prepared version into the plugin folder, so that a restart serves the same, and
-    /// activates it. Of uploads and files in the folder the latest wins.
+    /// Writes a prepared version to the plugin folder, so that a restart serves it too, and activates it. The
+    /// later of an upload and a file in the folder wins.
     ///
-    /// # Errors
-    /// Where the folder cannot be written; then nothing changes.
+    /// # Errors The file cannot be written. The version is not activated then.
     pub fn activate(&self, prepared: Prepared, now: Time) -> io::Result<Installed> {
         let _lock = self.loading.lock();
         let Prepared {
@@ -416,7 +457,7 @@ impl Runtime {
         } = prepared;
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
         if is_refused(self.config(), &path) || !holds(&path, &bytes) {
-            // Readable for others, as a module that a deployment puts there.
+            // Readable for others, like a module that a deployment installs.
             kassette_files::write(&path, 0o644, &bytes)?;
         }
         if self.slots.active(&slot) == Some(module.identity().digest) {
@@ -429,25 +470,22 @@ impl Runtime {
         Ok(self.make_active(&slot, module, &bytes, cause, now))
     }
 
-    /// Opens a module beside the one that serves, with the checks of an upload: to ask it, never to
-    /// activate it. Nothing of it reaches the slot's status, metrics, the log or the cache of answers. Blocks
-    /// while it compiles.
+    /// Loads a module for a trial, with the checks of an upload. It can be called but never activated, and does
+    /// not appear in the slot's status, metrics, log or answer cache. Blocks during compilation.
     ///
-    /// # Errors
-    /// Why an upload would be refused.
+    /// # Errors Reason why an upload would be refused.
     pub fn open_trial(&self, slot: &Slot, bytes: &[u8]) -> Result<Module, LoadError> {
         let _lock = self.loading.lock();
-        // Machine code of the one that was tried before stays no longer.
+        // Removes the machine code of the previous trial.
         self.clean_cache();
-        let module = load::load_trial(&self.host, slot, Digest::of(bytes), bytes)?;
+        let module = load::load_trial(&self.host, slot, Digest::hash(bytes), bytes)?;
         self.judge(&module).map_err(LoadError::NotAccepted)?;
         Ok(module)
     }
 
-    /// The same of the version that is active, which is not checked again.
+    /// Like [`Runtime::open_trial`], for the active version, which is not checked again.
     ///
-    /// # Errors
-    /// Where the slot has none, or it cannot be had any more.
+    /// # Errors The slot does not have an active version, or its file cannot be loaded any longer.
     pub fn open_active(&self, slot: &Slot) -> Result<Module, RollbackError> {
         let _lock = self.loading.lock();
         let digest = self.slots.active(slot).ok_or(RollbackError::Nothing)?;
@@ -456,15 +494,14 @@ impl Runtime {
         Ok(load::load_trial(&self.host, slot, digest, &bytes)?)
     }
 
-    /// Whether nothing new is to be routed to a slot. Its modules go on for what is under way.
+    /// Whether the slot gets no new payments. Its modules still serve running attempts.
     pub fn is_disabled(&self, slot: &Slot) -> bool {
         self.slots.is_disabled(slot)
     }
 
-    /// Switches a slot off or on for what is new, over restarts too and whatever module is put into it.
+    /// Disables or enables a slot for new payments. Persists over restarts and other modules in the slot.
     ///
-    /// # Errors
-    /// Where that cannot be written down; then nothing changes.
+    /// # Errors The history cannot be saved. The running gateway does not change then.
     pub fn set_disabled(&self, slot: &Slot, disabled: bool) -> io::Result<()> {
         let _lock = self.loading.lock();
         let history = self.slots.history(slot);
@@ -481,10 +518,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// Takes a slot away with all its versions, where no file of it stands in the plugin folder.
+    /// Removes a slot with all its versions, unless the plugin folder has a file for it.
     ///
-    /// # Errors
-    /// See [`RemoveError`]; then it serves as before.
+    /// # Errors See [`RemoveError`]. The slot then serves as before.
     pub fn remove_slot(&self, slot: &Slot) -> Result<(), RemoveError> {
         let _lock = self.loading.lock();
         self.check_file_gone(slot)?;
@@ -496,10 +532,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// The same with its file.
+    /// Like [`Runtime::remove_slot`], but deletes the file too.
     ///
-    /// # Errors
-    /// As [`Runtime::remove_slot`], or that of the file.
+    /// # Errors Like [`Runtime::remove_slot`], or the file cannot be deleted.
     pub fn remove_slot_and_file(&self, slot: &Slot) -> Result<(), RemoveError> {
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
         match std::fs::remove_file(path) {
@@ -510,10 +545,9 @@ impl Runtime {
         }
     }
 
-    /// Whether a slot's file is gone from the plugin folder, which is looked at again when it is taken away.
+    /// Checks that the plugin folder has no file for a slot. [`Runtime::remove_slot`] checks this again.
     ///
-    /// # Errors
-    /// [`RemoveError::FileStands`]
+    /// # Errors [`RemoveError::FileStands`]
     pub fn check_file_gone(&self, slot: &Slot) -> Result<(), RemoveError> {
         let file = format!("{slot}.wasm");
         let path = self.config().plugin_dir.join(&file);
@@ -523,20 +557,20 @@ impl Runtime {
         }
     }
 
-    /// Has `acceptance` judge every module from now on that is to serve for the first time, after the one
-    /// that the start was given. The first call counts.
+    /// From now on, `acceptance` checks every module before it serves for the first time, after the check given to
+    /// the start. Only the first call has an effect.
     pub fn accept_by(&self, acceptance: Acceptance) {
         let [_, later] = &self.acceptance;
         let _ = later.set(acceptance);
     }
 
-    /// A version that is kept, or one made of these bytes; a refusal is noted.
+    /// Returns a kept version, or loads these bytes. Records a refusal.
     fn load(&self, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<Module, LoadError> {
         if let Some(module) = self.slots.kept(slot, &digest) {
             return Ok(module);
         }
         let loaded = load::load(&self.host, slot, digest, bytes).and_then(|module| {
-            // What served before the last start is not judged again: payments wait for it.
+            // Versions from before the last start are not checked again, because payments depend on them.
             if !self.slots.is_kept(slot, &digest) {
                 self.judge(&module).map_err(LoadError::NotAccepted)?;
             }
@@ -550,7 +584,7 @@ impl Runtime {
         judges.try_for_each(|judge| judge(module))
     }
 
-    /// The active version was offered again by an operator.
+    /// Records that an operator offered the active version again.
     fn confirm(&self, slot: &Slot, cause: Cause) {
         if self.slots.confirm(slot, cause)
             && let Err(error) = self.versions.save(slot, &self.slots.history(slot))
@@ -562,7 +596,6 @@ impl Runtime {
         }
     }
 
-    /// Keeps a version and makes it the active one.
     fn make_active(
         &self,
         slot: &Slot,
@@ -575,11 +608,11 @@ impl Runtime {
         let kept = self.versions.put(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
         if activated.new {
-            // At once: an operator who sees the version serve finds it counted, however slow the disk is.
+            // Count before writing to disk: an operator who sees the version serve must find it counted.
             counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
                 .increment(1);
         }
-        // What cannot be written down serves all the same: a full disk must not hold a fix back.
+        // The version serves even if it cannot be saved: a full disk must not prevent a fix.
         if let Err(error) = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
         {
             tracing::error!(
@@ -587,14 +620,16 @@ impl Runtime {
                 "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
             );
         }
-        // What several nodes serve has a line of its own.
+        // Versions that several nodes serve are recorded elsewhere.
         let is_alone = self.folder_installs.get().is_none();
         if activated.new && is_alone && matches!(cause, Cause::Folder | Cause::Bundled) {
             self.note_unattended(UnattendedInstall {
-                cause,
+                what: Unattended::Installed {
+                    cause,
+                    digest,
+                    before: activated.before,
+                },
                 slot: slot.clone(),
-                digest,
-                before: activated.before,
                 at: now,
             });
         }
@@ -632,7 +667,12 @@ impl Runtime {
         tracing::error!(plugin.slot = %slot, "{slot} was not replaced: {error}; {stays}");
     }
 
-    /// Removes compiled modules that no version needs which is kept.
+    /// Clears the refusal of a slot's file that no longer exists.
+    pub(crate) fn forget_refusal(&self, slot: &Slot) {
+        self.slots.forget_refusal(slot);
+    }
+
+    /// Removes compiled modules that no kept version needs.
     pub(crate) fn clean_cache(&self) {
         self.host.artifacts.retain(&self.slots.digests());
     }

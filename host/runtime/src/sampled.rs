@@ -1,4 +1,4 @@
-//! Lines of the log that a caller can cause: a few a second are written, and the others counted.
+//! Limits log lines that callers can cause: writes a few per second and counts the others.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// How often a kind of line may be written.
+/// Rate limit for one kind of line.
 #[derive(Debug)]
 pub struct Sampled {
     per_second: u32,
@@ -24,8 +24,8 @@ struct State {
 }
 
 impl Sampled {
-    /// So many lines a second of a kind; the others are counted in
-    /// `kassette_log_lines_left_out_total{kind}`, from where metrics are recorded when it is made.
+    /// Writes `per_second` lines of a kind. Counts the others in `kassette_log_lines_left_out_total{kind}`, with
+    /// the metrics recorder that is installed at this time.
     pub fn new(kind: &'static str, per_second: u32) -> Self {
         Self {
             per_second,
@@ -34,7 +34,7 @@ impl Sampled {
         }
     }
 
-    /// Whether a line is to be written now; with it, how many were left out since the last.
+    /// Returns the number of lines suppressed since the last one if a line may be written now, `None` otherwise.
     pub fn line(&self) -> Option<u64> {
         self.line_at(BEGAN.elapsed().as_secs())
     }

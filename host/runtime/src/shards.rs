@@ -1,9 +1,8 @@
-//! Shards: threads that ask methods at the same time write to nothing that another of them writes to.
+//! Shards: threads that call methods at the same time write to separate memory.
 //!
-//! A call counts references to its engine, its component and its version, and takes and gives back parts
-//! of a pool, dozens of times. Two threads that do so in the same places wait for each other's cache lines,
-//! 2 us of each `rank` by `perf`. So methods are loaded once for each of a few engines, and a thread keeps
-//! to one.
+//! A call updates reference counts of its engine, component and version, and takes and returns parts of a pool,
+//! dozens of times. Two threads doing so in the same memory wait for each other's cache lines, which costs 2 us
+//! per `rank` (measured with `perf`). So methods are loaded for several engines, and each thread uses one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +10,8 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-/// Most shards. Each holds its own copy of a method's machine code; with more threads than shards a few
-/// share one.
+/// Maximum number of shards. Each has its own copy of a method's machine code. With more threads, several threads
+/// share a shard.
 pub(crate) const MAX_SHARDS: usize = 4;
 
 /// Numbers of the live threads.
@@ -22,19 +21,19 @@ thread_local! {
     static THREAD_NUMBER: ThreadNumber = ThreadNumber::take();
 }
 
-/// How many shards there are where so many calls may run at once.
+/// Number of shards for this many calls at a time.
 pub(crate) fn count(calls: u32) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let calls = usize::try_from(calls).unwrap_or(MAX_SHARDS);
     processors.min(calls).clamp(1, MAX_SHARDS)
 }
 
-/// What each of so many shards has of a number of permits.
+/// Number of permits for each shard.
 pub(crate) fn share(permits: u32, shards: usize) -> u32 {
     u32::try_from(shards).map_or(1, |shards| permits.div_ceil(shards.max(1)))
 }
 
-/// Something that each shard has of its own, or one that all threads share.
+/// A value for each shard, or a single value for all threads.
 pub(crate) struct Sharded<T> {
     first: T,
     others: Box<[T]>,
@@ -42,7 +41,6 @@ pub(crate) struct Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// One for all threads.
     pub(crate) fn shared(one: T) -> Self {
         Self {
             first: one,
@@ -59,7 +57,7 @@ impl<T> Sharded<T> {
         }
     }
 
-    /// That of the first shard, or the one that is shared.
+    /// The value of the first shard, or the shared one.
     pub(crate) const fn first(&self) -> &T {
         &self.first
     }
@@ -72,7 +70,7 @@ impl<T> Sharded<T> {
         1 + self.others.len()
     }
 
-    /// Makes something of each but the first, of which it was made already.
+    /// Derives a value from each except the first, whose derived value is given.
     pub(crate) fn derive<U, E>(
         &self,
         first: U,
@@ -85,7 +83,7 @@ impl<T> Sharded<T> {
         })
     }
 
-    /// That of the calling thread, and its shard if it has one.
+    /// The value of the calling thread, and the number of its shard unless the value is shared.
     pub(crate) fn current(&self) -> (Option<usize>, &T) {
         if self.is_shared {
             return (None, &self.first);
@@ -99,14 +97,14 @@ impl<T> Sharded<T> {
     }
 }
 
-/// The number of the calling thread; zero where it is ending.
+/// The number of the calling thread, or zero while it ends.
 pub(crate) fn thread_number() -> usize {
     THREAD_NUMBER
         .try_with(|number| number.0)
         .unwrap_or_default()
 }
 
-/// The lowest number that no other thread has.
+/// The lowest number that no other live thread has.
 struct ThreadNumber(usize);
 
 impl ThreadNumber {
@@ -125,7 +123,7 @@ impl Drop for ThreadNumber {
     }
 }
 
-/// A reference that is counted apart from those of other shards.
+/// A reference with a separate count for each shard.
 pub(crate) type ShardArc<T> = Arc<CachePadded<Arc<T>>>;
 
 pub(crate) fn shard_arc<T>(shared: &Arc<T>) -> ShardArc<T> {
@@ -139,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// The numbers of as many threads as there are shards, which ask at the same time.
+    /// Numbers of `MAX_SHARDS` threads that run `ask` at the same time.
     fn together(ask: impl Fn(usize) + Sync) -> BTreeSet<usize> {
         let all = Barrier::new(MAX_SHARDS);
         let one = || {
@@ -159,7 +157,7 @@ mod tests {
     fn threads_that_live_together_have_numbers_of_their_own() {
         let first = together(|_| {});
         assert_eq!(first.len(), MAX_SHARDS);
-        // Another test's threads may have taken what was given back.
+        // Threads of another test may have taken released numbers.
         let given_back = |numbers: &BTreeSet<usize>| {
             let taken = TAKEN_NUMBERS.lock();
             numbers.iter().any(|number| !taken.contains(number))

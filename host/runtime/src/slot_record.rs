@@ -1,58 +1,65 @@
-//! The record of a slot: its versions, what happened, what operators are told of it.
+//! The record of a slot: its versions, events and status.
 
 use std::collections::VecDeque;
 
-use kassette_domain::candidate::Candidate;
+use kassette_domain::candidate::{Canary, Candidate, Counted};
 use kassette_domain::id::{Digest, Slot, SlotKind};
+use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 
-use crate::history::{Activation, Cause, History, MAX_EVENTS, SavedVersion};
+use crate::history::{Activation, Cause, History, MAX_EVENTS, SavedVersion, TrialResult};
 use crate::load::Module;
 use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 use crate::v0_2::VERSION;
 
-/// Versions kept per slot, the active one included: for going back, and for attempts that stay with
-/// the module that started them. Each holds a few hundred kilobytes of code.
+/// Maximum number of versions kept per slot, including the active one: for rollbacks, and for attempts that use
+/// the version that started them. Each has a few hundred kilobytes of code.
 pub(crate) const MAX_VERSIONS: usize = 8;
-/// Versions kept beside them that were on trial: attempts that they began stay with them.
+/// Maximum number of versions kept in addition after their trials, for attempts that they started.
 pub(crate) const MAX_RETIRED: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct SlotRecord {
-    /// The active version first, then those that were, the latest first.
+    /// The active version, then earlier ones, the most recent first.
     pub(crate) versions: VecDeque<KeptVersion>,
-    /// The latest first.
+    /// The most recent event first.
     pub(crate) events: VecDeque<Activation>,
     pub(crate) last_error: Option<String>,
-    /// Nothing new is routed to it.
+    /// Whether the slot gets no new payments.
     pub(crate) disabled: bool,
-    /// As in [`History`].
+    /// See [`History`].
     pub(crate) bundled: bool,
-    /// The same.
+    /// See [`History`].
     pub(crate) pinned: bool,
     pub(crate) candidate: Option<StagedVersion>,
-    /// Versions that were, and may have begun attempts; the latest first.
+    /// Versions that were on trial and may have started attempts. The most recent first.
     pub(crate) retired: VecDeque<KeptVersion>,
+    /// See [`History`].
+    pub(crate) set_aside: bool,
 }
 
-/// The version on trial.
+/// Error in the status of a slot whose history was set aside.
+const SET_ASIDE: &str = "its history was not authentic and is set aside: check which version serves, and upload, pin or roll back to the right one";
+
 pub(crate) struct StagedVersion {
     pub(crate) candidate: Candidate,
-    /// How often it had failed when its canary, or its time in the shadow, began.
+    /// Number of its faults when its current phase, canary or shadow, started.
     pub(crate) faults_before: u64,
-    /// None where it is only on disk so far, from before the last start.
+    /// Newest counts of its trial. Not kept over a restart.
+    pub(crate) counted: Option<Counted>,
+    /// `None` if it is only on disk since before the last start.
     pub(crate) module: Option<Module>,
 }
 
 pub(crate) struct KeptVersion {
     pub(crate) digest: Digest,
     pub(crate) since: Time,
-    /// None where it is only on disk so far, from before the last start.
+    /// `None` if it is only on disk since before the last start.
     pub(crate) module: Option<Module>,
 }
 
 impl SlotRecord {
-    pub(crate) fn of(history: History) -> Self {
+    pub(crate) fn from_history(history: History) -> Self {
         let kept = |saved: SavedVersion| KeptVersion {
             digest: saved.digest,
             since: saved.since,
@@ -65,6 +72,7 @@ impl SlotRecord {
             candidate: history.candidate.map(|candidate| StagedVersion {
                 candidate,
                 faults_before: 0,
+                counted: None,
                 module: None,
             }),
             pinned: history.pinned,
@@ -72,6 +80,7 @@ impl SlotRecord {
             last_error: None,
             disabled: history.disabled,
             bundled: history.bundled,
+            set_aside: history.set_aside,
         }
     }
 
@@ -91,36 +100,54 @@ impl SlotRecord {
                 .as_ref()
                 .map(|staged| staged.candidate.clone()),
             retired: self.retired.iter().map(saved).collect(),
+            set_aside: self.set_aside,
         }
     }
 
-    /// Every version of which there are bytes.
+    /// Whether the record has nothing to report.
+    pub(crate) fn is_blank(&self) -> bool {
+        let has_versions = self.digests().next().is_some();
+        let is_set = self.disabled || self.pinned || self.last_error.is_some();
+        !has_versions && self.events.is_empty() && !is_set
+    }
+
+    /// All versions that have a file.
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
         let kept = self.versions.iter().chain(&self.retired);
         let staged = self.candidate.iter().map(|staged| staged.candidate.digest);
         kept.map(|kept| kept.digest).chain(staged)
     }
 
-    /// The active version is the operator's from now on, whatever was wrong before. Tells whether that has to be
-    /// written down.
+    /// Makes the active version the operator's choice and clears the last error. Returns whether the history must
+    /// be saved.
     pub(crate) fn own(&mut self, cause: Cause) -> bool {
-        // A file of the plugin folder that is another is refused while the slot is pinned.
+        // While the slot is pinned, a different file in the plugin folder is refused.
         let pinned = cause == Cause::Pin || (self.pinned && cause == Cause::Folder);
-        let is_new = self.bundled || self.pinned != pinned;
-        (self.bundled, self.pinned) = (false, pinned);
+        // A file in the plugin folder does not decide about a history that was set aside.
+        let set_aside = self.set_aside && cause == Cause::Folder;
+        let is_new = self.bundled || self.pinned != pinned || self.set_aside != set_aside;
+        (self.bundled, self.pinned, self.set_aside) = (false, pinned, set_aside);
         self.last_error = None;
         is_new
     }
 
-    /// Ends the trial. Attempts that the candidate may have begun finish on it.
+    /// Ends the trial. The candidate finishes the attempts that it may have started.
     pub(crate) fn retire(&mut self, slot: &Slot, now: Time) {
-        let Some(StagedVersion {
-            candidate, module, ..
-        }) = self.candidate.take()
-        else {
+        let Some(staged) = self.candidate.take() else {
             return;
         };
-        let digest = candidate.digest;
+        let trial = Some(staged.result());
+        let (digest, module) = (staged.candidate.digest, staged.module);
+        let (name, version) = module.as_ref().map(Module::names).unwrap_or_default();
+        self.push(Activation {
+            number: 0,
+            at: now,
+            digest,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            cause: Cause::Ended,
+            trial,
+        });
         if slot.kind() == SlotKind::Provider {
             self.retired.retain(|kept| kept.digest != digest);
             self.retired.push_front(KeptVersion {
@@ -132,16 +159,34 @@ impl SlotRecord {
         }
     }
 
+    /// Adds an event under the next number.
+    pub(crate) fn push(&mut self, event: Activation) {
+        let number = self.events.front().map_or(1, |event| event.number + 1);
+        self.events.push_front(Activation { number, ..event });
+        self.events.truncate(MAX_EVENTS);
+    }
+
     pub(crate) fn active(&self) -> Option<&KeptVersion> {
         self.versions.front().filter(|kept| kept.module.is_some())
     }
 
+    /// Sets for each loaded version whether an earlier one could replace it.
+    pub(crate) fn note_replaceable(&self) {
+        let loaded = self.versions.iter().filter_map(|kept| kept.module.as_ref());
+        let mut is_replaceable = false;
+        for module in loaded.rev() {
+            module.identity().quarantine.set_replaceable(is_replaceable);
+            is_replaceable = true;
+        }
+    }
+
     pub(crate) fn status(&self, slot: &Slot) -> SlotStatus {
         let active = self.active();
+        // The end of a quarantine in live, or else in test.
         let quarantined = |kept: &KeptVersion| {
-            kept.module
-                .as_ref()
-                .and_then(|module| module.identity().quarantined_until())
+            let identity = kept.module.as_ref()?.identity();
+            let mut environments = [Environment::Live, Environment::Test].into_iter();
+            environments.find_map(|environment| identity.quarantined_until(environment))
         };
         let quarantined_until = active.and_then(quarantined);
         let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
@@ -167,7 +212,21 @@ impl SlotRecord {
                 .as_ref()
                 .map(|staged| staged.candidate.clone()),
             pinned: self.pinned,
-            last_error: self.last_error.clone(),
+            last_error: match self.set_aside {
+                true => Some(SET_ASIDE.to_owned()),
+                false => self.last_error.clone(),
+            },
+            set_aside: self.set_aside,
+        }
+    }
+}
+
+impl StagedVersion {
+    pub(crate) fn result(&self) -> TrialResult {
+        TrialResult {
+            since: self.candidate.since,
+            share: self.candidate.canary.as_ref().map(Canary::percent),
+            counted: self.counted.clone(),
         }
     }
 }
@@ -188,7 +247,7 @@ impl KeptVersion {
 }
 
 impl Module {
-    /// Its label, and its version as it says.
+    /// Label and version in the module's description.
     fn names(&self) -> (&str, &str) {
         match self {
             Self::Method(module) => {
@@ -202,15 +261,16 @@ impl Module {
         }
     }
 
-    pub(crate) fn event(&self, number: u64, cause: Cause, at: Time) -> Activation {
+    pub(crate) fn event(&self, cause: Cause, at: Time, trial: Option<TrialResult>) -> Activation {
         let (name, version) = self.names();
         Activation {
-            number,
+            number: 0,
             at,
             digest: self.identity().digest,
             name: name.to_owned(),
             version: version.to_owned(),
             cause,
+            trial,
         }
     }
 }

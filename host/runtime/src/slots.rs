@@ -1,67 +1,66 @@
-//! Slots and their versions: a snapshot that requests read, made of the records behind it.
+//! Slots and their versions: records, and a snapshot of them that requests read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use kassette_domain::candidate::Candidate;
+use kassette_domain::candidate::{Candidate, Counted};
 use kassette_domain::id::{Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::history::{Activation, Cause, History, MAX_EVENTS};
+use crate::history::{Activation, Cause, History};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
 use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord, StagedVersion};
 use crate::status::SlotStatus;
 
-/// What a request sees: one immutable snapshot, used throughout. Every list has the active version
-/// first, then those before it.
+/// An immutable snapshot. A request uses one throughout. Lists have the active version first, then earlier ones.
 #[derive(Default)]
 struct Snapshot {
     methods: BTreeMap<MethodId, Vec<Arc<MethodModule>>>,
     providers: BTreeMap<String, Vec<Arc<ProviderModule>>>,
-    /// Slots that nothing new is routed to.
+    /// Slots that get no new payments.
     disabled: BTreeSet<Slot>,
-    /// Versions on trial that are loaded.
+    /// Loaded versions on trial.
     staged: BTreeMap<Slot, Arc<Staged>>,
-    /// Those that were, and may have begun attempts.
+    /// Versions that were on trial and may have started attempts.
     retired: Vec<Arc<ProviderModule>>,
 }
 
 /// A version on trial.
 #[derive(Debug)]
 pub struct Staged {
-    /// How it is tried.
+    /// Settings of the trial.
     pub candidate: Arc<Candidate>,
     pub module: Module,
     faults_before: u64,
 }
 
 impl Staged {
-    /// How often it has failed for its own fault since its canary, or its time in the shadow, began.
+    /// Number of failures that the module caused since its current phase, canary or shadow, started.
     pub fn faults(&self) -> u64 {
         self.module.faults() - self.faults_before
     }
 }
 
-/// What became of an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Activated {
-    /// False where this version was the active one before the last start.
+    /// Whether another version was active before. False if this one was, also before the last start.
     pub(crate) new: bool,
     pub(crate) before: Option<Digest>,
-    /// Whether the oldest version made room for it.
+    /// Whether the oldest version was dropped.
     pub(crate) forgotten: bool,
 }
 
 pub(crate) struct Slots {
     snapshot: ArcSwap<Snapshot>,
     records: Mutex<BTreeMap<Slot, SlotRecord>>,
-    /// Raised after every file or upload that was dealt with, accepted or not.
+    /// Incremented after each processed file or upload, accepted or not.
     generation: watch::Sender<u64>,
 }
 
@@ -69,51 +68,59 @@ impl Slots {
     pub(crate) fn new(histories: Vec<(Slot, History)>) -> Self {
         let records = histories
             .into_iter()
-            .map(|(slot, history)| (slot, SlotRecord::of(history)));
+            .map(|(slot, history)| (slot, SlotRecord::from_history(history)));
         let records = records.collect();
         Self {
-            snapshot: ArcSwap::from_pointee(Snapshot::of(&records)),
+            snapshot: ArcSwap::from_pointee(Snapshot::new(&records)),
             records: Mutex::new(records),
             generation: watch::Sender::new(0),
         }
     }
 
-    /// The version of a method that serves: the active one, or while that is quarantined the last one
-    /// that is not.
-    pub(crate) fn method(&self, id: MethodId) -> Option<Arc<MethodModule>> {
+    /// The version of a method that serves in an environment: the active one, or the most recent earlier one that
+    /// is not quarantined there.
+    pub(crate) fn method(
+        &self,
+        id: MethodId,
+        environment: Environment,
+    ) -> Option<Arc<MethodModule>> {
         let snapshot = self.snapshot.load();
         let mut versions = snapshot.methods.get(&id)?.iter();
         versions
-            .find(|module| module.identity().quarantined_until().is_none())
+            .find(|module| module.identity().is_fit(environment))
             .cloned()
     }
 
-    /// Methods for which a module was loaded, quarantined or not: those of the specification in its order,
-    /// then the others.
+    /// Methods with a loaded module, quarantined or not: those of the specification in its order, then others.
     pub(crate) fn methods(&self) -> Vec<MethodId> {
         self.snapshot.load().methods.keys().copied().collect()
     }
 
-    /// The same of a provider.
-    pub(crate) fn provider(&self, module: &str) -> Option<Arc<ProviderModule>> {
-        self.provider_after(module, 0)
+    /// Like [`Self::method`], for a provider.
+    pub(crate) fn provider(
+        &self,
+        module: &str,
+        environment: Environment,
+    ) -> Option<Arc<ProviderModule>> {
+        self.provider_after(module, environment, 0)
     }
 
-    /// The one that would serve if `skipped` more were quarantined.
+    /// The version that would serve if the first `skipped` usable versions could not.
     pub(crate) fn provider_after(
         &self,
         module: &str,
+        environment: Environment,
         skipped: usize,
     ) -> Option<Arc<ProviderModule>> {
         let snapshot = self.snapshot.load();
         let versions = snapshot.providers.get(module)?.iter();
         versions
-            .filter(|module| module.identity().quarantined_until().is_none())
+            .filter(|module| module.identity().is_fit(environment))
             .nth(skipped)
             .cloned()
     }
 
-    /// A version that is kept, quarantined or not.
+    /// A kept version, quarantined or not.
     pub(crate) fn provider_version(
         &self,
         slot: &Slot,
@@ -133,12 +140,12 @@ impl Slots {
         }
     }
 
-    /// The version on trial, once it is loaded.
+    /// The version on trial, if it is loaded.
     pub(crate) fn staged(&self, slot: &Slot) -> Option<Arc<Staged>> {
         self.snapshot.load().staged.get(slot).cloned()
     }
 
-    /// The same of a method.
+    /// Like [`Self::staged`], for a method.
     pub(crate) fn staged_method(&self, method: MethodId) -> Option<Arc<Staged>> {
         let snapshot = self.snapshot.load();
         let mut all = snapshot.staged.values();
@@ -149,12 +156,11 @@ impl Slots {
         all.find(is_it).cloned()
     }
 
-    /// Whether any is loaded.
     pub(crate) fn has_staged(&self) -> bool {
         !self.snapshot.load().staged.is_empty()
     }
 
-    /// Every such version.
+    /// All loaded versions on trial.
     pub(crate) fn all_staged(&self) -> Vec<(Slot, Arc<Staged>)> {
         let snapshot = self.snapshot.load();
         let all = snapshot.staged.iter();
@@ -162,7 +168,7 @@ impl Slots {
             .collect()
     }
 
-    /// Puts a version on trial, in the place of the one that is.
+    /// Starts a trial, which replaces the current one.
     pub(crate) fn stage(&self, slot: &Slot, candidate: Candidate, module: Module, now: Time) {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
@@ -171,11 +177,12 @@ impl Slots {
         if before.is_some() && !is_same {
             record.retire(slot, now);
         }
-        // What it did in the shadow decided nothing, and is no fault of its canary.
+        // Faults of the shadow phase had no effect and do not count for the canary.
         let goes_on = |staged: &&StagedVersion| staged.candidate.since == candidate.since;
         let before = record.candidate.as_ref().filter(goes_on);
         record.candidate = Some(StagedVersion {
             faults_before: before.map_or_else(|| module.faults(), |staged| staged.faults_before),
+            counted: before.and_then(|staged| staged.counted.clone()),
             candidate,
             module: Some(module),
         });
@@ -183,7 +190,19 @@ impl Slots {
         self.publish(records);
     }
 
-    /// Ends the trial.
+    /// Stores the newest counts of a trial, for the event that ends it.
+    pub(crate) fn note_counted(&self, slot: &Slot, candidate: &Candidate, counted: Counted) {
+        let mut records = self.records.lock();
+        let staged = records.get_mut(slot);
+        if let Some(staged) = staged.and_then(|record| record.candidate.as_mut())
+            && staged.candidate.digest == candidate.digest
+            && staged.candidate.since == candidate.since
+        {
+            staged.counted = Some(counted);
+        }
+    }
+
+    /// Ends the trial. `why` becomes the last error.
     pub(crate) fn retire(&self, slot: &Slot, why: Option<String>, now: Time) {
         let mut records = self.records.lock();
         if let Some(record) = records.get_mut(slot) {
@@ -193,31 +212,29 @@ impl Slots {
         self.publish(records);
     }
 
-    /// Whether what is put into the plugin folder leaves the active version in its place.
+    /// Whether files in the plugin folder do not replace the active version.
     pub(crate) fn is_pinned(&self, slot: &Slot) -> bool {
         let records = self.records.lock();
         records.get(slot).is_some_and(|record| record.pinned)
     }
 
     fn publish(&self, records: MutexGuard<'_, BTreeMap<Slot, SlotRecord>>) {
-        self.snapshot.store(Arc::new(Snapshot::of(&records)));
+        self.snapshot.store(Arc::new(Snapshot::new(&records)));
         drop(records);
         self.notify();
     }
 
-    /// Whether nothing new is routed to a slot.
     pub(crate) fn is_disabled(&self, slot: &Slot) -> bool {
         self.snapshot.load().disabled.contains(slot)
     }
 
-    /// Switches a slot off or on for what is new.
     pub(crate) fn set_disabled(&self, slot: &Slot, disabled: bool) {
         let mut records = self.records.lock();
         records.entry(slot.clone()).or_default().disabled = disabled;
         self.publish(records);
     }
 
-    /// Forgets a slot; calls under way finish.
+    /// Removes a slot. Running calls continue.
     pub(crate) fn remove(&self, slot: &Slot) {
         let mut records = self.records.lock();
         records.remove(slot);
@@ -241,7 +258,7 @@ impl Slots {
         records.get(slot)?.versions.get(1).map(|kept| kept.digest)
     }
 
-    /// A version that is kept and loaded.
+    /// A kept version that is loaded.
     pub(crate) fn kept(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
         let records = self.records.lock();
         let record = records.get(slot)?;
@@ -261,7 +278,16 @@ impl Slots {
         record.is_some_and(|record| record.digests().any(|kept| kept == *digest))
     }
 
-    /// Every version that is kept: the active ones first, then those before them, and so on.
+    /// The kept version whose digest starts with a text. `None` if no version or more than one matches.
+    pub(crate) fn kept_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
+        let records = self.records.lock();
+        let kept = records.get(slot)?.digests();
+        let mut found = kept.filter(|digest| digest.to_string().starts_with(begin));
+        let first = found.next()?;
+        found.all(|other| other == first).then_some(first)
+    }
+
+    /// All kept versions: the active ones first, then the previous one of each slot, and so on.
     pub(crate) fn digests(&self) -> Vec<Digest> {
         let records = self.records.lock();
         let at = |age: usize| {
@@ -281,7 +307,7 @@ impl Slots {
             .collect()
     }
 
-    /// Versions that are only on disk so far; of each slot the latest first.
+    /// Versions that are only on disk. For each slot the most recent first.
     pub(crate) fn unloaded(&self) -> Vec<(Slot, Digest)> {
         let records = self.records.lock();
         let mut unloaded = Vec::new();
@@ -298,7 +324,7 @@ impl Slots {
         unloaded
     }
 
-    /// Slots that have versions, but none that serves.
+    /// Slots that have versions, but no active one.
     pub(crate) fn idle(&self) -> Vec<Slot> {
         let records = self.records.lock();
         let idle = records
@@ -307,19 +333,26 @@ impl Slots {
         idle.map(|(slot, _)| slot.clone()).collect()
     }
 
-    /// Whether the program's own module is to serve in a slot: where no file or upload ever stood, or the
-    /// program before brought the active version along. A file that was loaded goes before it.
+    pub(crate) fn set_aside(&self) -> Vec<Slot> {
+        let records = self.records.lock();
+        let set_aside = records.iter().filter(|(_, record)| record.set_aside);
+        set_aside.map(|(slot, _)| slot.clone()).collect()
+    }
+
+    /// Whether the module contained in the program serves in a slot: if the slot never had a file or upload, or if
+    /// its last version came with a program. A loaded file takes precedence.
     pub(crate) fn takes_bundled(&self, slot: &Slot) -> bool {
         let records = self.records.lock();
         let record = records.get(slot);
         record.is_none_or(|record| {
-            // A file that was refused stands there all the same.
-            let nothing_stood = record.versions.is_empty() && record.last_error.is_none();
+            // A refused file still exists. It only blocks the program's module if the history was not set aside.
+            let is_refused = record.last_error.is_some() && !record.set_aside;
+            let nothing_stood = record.versions.is_empty() && !is_refused;
             nothing_stood || (record.bundled && record.active().is_none())
         })
     }
 
-    /// A kept version was loaded from disk.
+    /// Records that a kept version was loaded from disk.
     pub(crate) fn set_loaded(&self, slot: &Slot, digest: &Digest, module: Module) {
         let mut records = self.records.lock();
         let Some(record) = records.get_mut(slot) else {
@@ -338,7 +371,7 @@ impl Slots {
         self.publish(records);
     }
 
-    /// Keeps a version behind all others.
+    /// Adds a version as the oldest one.
     pub(crate) fn keep(&self, slot: &Slot, module: Module, now: Time) {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
@@ -351,7 +384,7 @@ impl Slots {
         self.publish(records);
     }
 
-    /// Makes a version the active one; calls under way finish on theirs.
+    /// Activates a version. Running calls finish on their version.
     pub(crate) fn activate(
         &self,
         slot: &Slot,
@@ -367,14 +400,12 @@ impl Slots {
         let new = before != Some(digest);
         let mut since = now;
         if new {
-            // It was tried beside the version that this one follows.
-            match record.candidate.as_ref() {
-                Some(staged) if staged.candidate.digest == digest => record.candidate = None,
-                _ => record.retire(slot, now),
-            }
-            let number = record.events.front().map_or(1, |event| event.number + 1);
-            record.events.push_front(module.event(number, cause, now));
-            record.events.truncate(MAX_EVENTS);
+            // The trial compared the candidate with the version that is replaced.
+            let its = |staged: &mut StagedVersion| staged.candidate.digest == digest;
+            let promoted = record.candidate.take_if(its);
+            record.retire(slot, now);
+            let trial = promoted.map(|staged| staged.result());
+            record.push(module.event(cause, now, trial));
         } else if let Some(kept) = record.versions.front() {
             since = kept.since;
         }
@@ -388,8 +419,8 @@ impl Slots {
         let forgotten = record.versions.len() > MAX_VERSIONS;
         record.versions.truncate(MAX_VERSIONS);
         match cause {
-            Cause::Kept => {}
-            // A file that was refused before is refused still.
+            Cause::Kept | Cause::Ended => {}
+            // A file that was refused before remains refused.
             Cause::Bundled => record.bundled = true,
             Cause::Folder
             | Cause::Upload
@@ -408,8 +439,8 @@ impl Slots {
         }
     }
 
-    /// The active version was offered again: whatever was wrong before is over, and it is the operator's
-    /// from now on. Tells whether that has to be written down.
+    /// Records that the active version was offered again, which clears the last error and makes it the operator's
+    /// choice. Returns whether the history must be saved.
     pub(crate) fn confirm(&self, slot: &Slot, cause: Cause) -> bool {
         let mut is_new = false;
         if let Some(record) = self.records.lock().get_mut(slot) {
@@ -419,13 +450,26 @@ impl Slots {
         is_new
     }
 
-    /// Something was refused; what serves goes on serving.
+    /// Records a refusal. The active version continues to serve.
     pub(crate) fn refuse(&self, slot: &Slot, why: String) {
         self.records
             .lock()
             .entry(slot.clone())
             .or_default()
             .last_error = Some(why);
+        self.notify();
+    }
+
+    /// Clears the refusal of a file that no longer exists. Removes the slot if it has nothing else.
+    pub(crate) fn forget_refusal(&self, slot: &Slot) {
+        let mut records = self.records.lock();
+        if let Some(record) = records.get_mut(slot) {
+            record.last_error = None;
+            if record.is_blank() {
+                records.remove(slot);
+            }
+        }
+        drop(records);
         self.notify();
     }
 
@@ -437,13 +481,12 @@ impl Slots {
             .collect()
     }
 
-    /// What happened in a slot, the latest first; none where it was never offered a module.
+    /// Events of a slot, the most recent first. `None` if the slot was never offered a module.
     pub(crate) fn events(&self, slot: &Slot) -> Option<Vec<Activation>> {
         let records = self.records.lock();
         Some(records.get(slot)?.events.iter().cloned().collect())
     }
 
-    /// What the version store keeps about a slot.
     pub(crate) fn history(&self, slot: &Slot) -> History {
         let records = self.records.lock();
         records
@@ -452,16 +495,17 @@ impl Slots {
             .unwrap_or_default()
     }
 
-    /// Something was dealt with: those that wait look again.
+    /// Wakes tasks that wait for a change.
     pub(crate) fn notify(&self) {
         self.generation.send_modify(|generation| *generation += 1);
     }
 }
 
 impl Snapshot {
-    fn of(records: &BTreeMap<Slot, SlotRecord>) -> Self {
+    fn new(records: &BTreeMap<Slot, SlotRecord>) -> Self {
         let mut snapshot = Self::default();
         for (slot, record) in records {
+            record.note_replaceable();
             if record.disabled {
                 snapshot.disabled.insert(slot.clone());
             }
@@ -479,6 +523,7 @@ impl Snapshot {
                 candidate,
                 faults_before,
                 module: Some(module),
+                ..
             }) = &record.candidate
             {
                 let staged = Staged {
@@ -488,7 +533,7 @@ impl Snapshot {
                 };
                 snapshot.staged.insert(slot.clone(), Arc::new(staged));
             }
-            // Nothing serves in a slot whose active version is not loaded, not even an older one.
+            // Without a loaded active version, not even an earlier version serves.
             if record.active().is_none() {
                 continue;
             }
@@ -536,7 +581,7 @@ mod tests {
         }
     }
 
-    /// After a start the versions that are kept are loaded one by one, the active one not always first.
+    /// After a start, kept versions are loaded one by one, and the active one is not always first.
     #[test]
     fn an_older_version_does_not_serve_while_the_active_one_is_not_loaded() {
         let (active, older) = (module("active"), module("older"));
@@ -552,7 +597,11 @@ mod tests {
         };
         let ideal = slot("method.ideal");
         let slots = Slots::new(vec![(ideal.clone(), history)]);
-        let serving = || slots.method(MethodId::Ideal).map(|module| module.digest());
+        let serving = || {
+            slots
+                .method(MethodId::Ideal, Environment::Live)
+                .map(|module| module.digest())
+        };
         let (first, second) = (digest(&active), digest(&older));
         slots.set_loaded(&ideal, &second, older);
         assert_eq!(serving(), None);
@@ -573,11 +622,12 @@ mod tests {
         slots.activate(&ideal, module("new"), Cause::Folder, NOW);
         assert!(slots.is_disabled(&ideal) && state() == SlotState::Disabled);
         assert!(slots.history(&ideal).disabled);
-        // What is under way is served all the same.
-        assert!(slots.method(MethodId::Ideal).is_some());
+        // Running attempts are still served.
+        assert!(slots.method(MethodId::Ideal, Environment::Live).is_some());
         slots.set_disabled(&ideal, false);
         assert!(!slots.is_disabled(&ideal) && state() == SlotState::Serving);
         slots.remove(&ideal);
-        assert!(slots.statuses().is_empty() && slots.method(MethodId::Ideal).is_none());
+        assert!(slots.statuses().is_empty());
+        assert!(slots.method(MethodId::Ideal, Environment::Live).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The start of the runtime: the folder is loaded and then watched.
+//! The start of the runtime: loads the folder and watches it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,13 @@ use crate::outgoing::Outgoing;
 use crate::runtime::{Acceptance, Runtime};
 
 impl Runtime {
-    /// Sets up the engine, loads every `<slot>.wasm` of the folder, and watches it from then on.
+    /// Sets up the engine, loads every `<slot>.wasm` of the folder and watches it from then on.
     ///
-    /// Blocks for as long as the modules take to compile. A module that is refused does not stop
-    /// the start: it is logged and stands in [`Runtime::slots`], and the version that served before
-    /// the last stop serves. So it does where its file is gone.
+    /// Blocks while modules compile. A refused module does not stop the start: the log and [`Runtime::slots`] show
+    /// the refusal, and the version from before the last stop serves. That version also serves if the file is
+    /// missing.
     ///
-    /// # Errors
-    /// Where the engine cannot be set up or a folder cannot be read.
+    /// # Errors The engine cannot be set up, or a folder cannot be read.
     pub fn start(
         config: RuntimeConfig,
         outgoing: impl Outgoing,
@@ -27,12 +26,11 @@ impl Runtime {
         Self::start_with(config, outgoing, None, BTreeMap::new())
     }
 
-    /// The same; a module that is to serve for the first time, at the start or later, is judged by
-    /// `acceptance` before, if there is one. Modules that the program brings along serve in slots where no
-    /// file or upload ever stood, each until the next program brings another.
+    /// Like [`Runtime::start`], with an optional check and modules contained in the program. `acceptance` checks
+    /// every module, at the start or later, before it serves for the first time. Contained modules serve in slots
+    /// that never had a file or upload, until another program contains a newer one.
     ///
-    /// # Errors
-    /// As [`Runtime::start`].
+    /// # Errors Like [`Runtime::start`].
     pub fn start_with(
         config: RuntimeConfig,
         outgoing: impl Outgoing,
@@ -41,13 +39,15 @@ impl Runtime {
     ) -> Result<Arc<Self>, RuntimeError> {
         let runtime = Arc::new(Self::new(config, outgoing, acceptance, &bundled)?);
         runtime.host.config.compiler.warm_up();
-        // Watched before it is read, so that nothing falls between.
+        // Watch before reading, so that no change is missed.
         let watch = folder::watch(&runtime.host.config.plugin_dir)?;
+        runtime.restore_audited();
         let watch = watch.load_all(&runtime)?;
         runtime.install_bundled(bundled);
-        // What was compiled and not loaded goes.
+        // Drop modules that were compiled but not loaded.
         runtime.host.precompiled.lock().clear();
         runtime.resume();
+        runtime.note_set_aside();
         runtime.clean_cache();
         watch.spawn(Arc::downgrade(&runtime))?;
         Self::load_rest(&runtime)?;

@@ -1,4 +1,4 @@
-//! What operators see of the slots.
+//! Status of slots for operators.
 
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot, SlotKind};
@@ -6,42 +6,44 @@ use kassette_domain::time::Time;
 
 use crate::limits::ModuleClass;
 
-/// One slot, as the list of plugins shows it.
+/// A slot in the list of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotStatus {
     pub slot: Slot,
-    /// The world of its modules.
+    /// World of its modules.
     pub kind: SlotKind,
     pub state: SlotState,
-    /// The version that is meant to serve, quarantined or not.
+    /// The active version, quarantined or not.
     pub active: Option<ActiveVersion>,
-    /// The version that does serve: the active one, or while that is quarantined the last good one.
+    /// The version that serves: the active one, or the last good one while that is quarantined.
     pub serving: Option<Digest>,
-    /// When the active version returns, while it is quarantined.
+    /// End of the quarantine of the active version. `None` without one.
     pub quarantined_until: Option<Time>,
-    /// The version that was active before it and can be gone back to.
+    /// The version before the active one, for a rollback.
     pub previous: Option<PreviousVersion>,
     pub candidate: Option<Candidate>,
-    /// Whether files of the plugin folder leave the active version in its place.
+    /// Whether files in the plugin folder do not replace the active version.
     pub pinned: bool,
-    /// Why the last file or upload was refused; none once one was accepted.
+    /// Reason for the refusal of the last file or upload. `None` after a version was accepted.
     pub last_error: Option<String>,
+    /// Whether its history was not authentic, and no operator has decided since which version serves.
+    pub set_aside: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
     /// A version is active.
     Serving,
-    /// The active version is held back after repeated faults.
+    /// The active version is out of service after repeated faults.
     Quarantined,
-    /// There is no version that works.
+    /// No version works.
     Failed,
-    /// An operator has switched it off for new payments; what is under way goes on.
+    /// An operator has disabled new payments. Running attempts continue.
     Disabled,
 }
 
 impl SlotState {
-    /// The word of the admin API.
+    /// Value in the admin API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Serving => "serving",
@@ -52,18 +54,18 @@ impl SlotState {
     }
 }
 
-/// The version that is meant to serve.
+/// The active version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveVersion {
-    /// Of its file.
+    /// Digest of the module file.
     pub digest: Digest,
-    /// Its label.
+    /// Label of the module.
     pub name: String,
-    /// As it calls itself.
+    /// Version according to the module's description.
     pub version: String,
-    /// The contract's version it was built for.
+    /// Version of the contract that the module was built for.
     pub wit: String,
-    /// Its limits.
+    /// Class, which decides the limits.
     pub class: ModuleClass,
     pub since: Time,
 }
@@ -71,8 +73,8 @@ pub struct ActiveVersion {
 /// An earlier version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviousVersion {
-    /// Of its file.
+    /// Digest of the module file.
     pub digest: Digest,
-    /// When it had become active.
+    /// Time at which it became active.
     pub since: Time,
 }

@@ -1,7 +1,7 @@
-//! Text that a guest wrote: what is taken out before a person sees it.
+//! Sanitizes text from guests before people see it.
 
-/// Text without what could forge a line, hide or reorder what follows: control characters and the
-/// invisible ones that steer direction.
+/// Removes characters that could forge a line, or hide or reorder other text: control characters and invisible
+/// formatting characters.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -14,14 +14,14 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
-/// Bidirectional controls, invisible separators and the byte order mark.
+/// Whether a character is a bidirectional control, an invisible separator or the byte order mark.
 fn is_steering(c: char) -> bool {
     matches!(c,
         '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Clean text, cut to a number of bytes at a character's end.
+/// Sanitizes text and cuts it to at most this many bytes, at a character boundary.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     let mut clean = clean(text);
     clean.truncate(clean.floor_char_boundary(most));

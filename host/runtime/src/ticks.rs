@@ -1,5 +1,5 @@
-//! The tick that raises the engines' epochs, by which the time of calls is measured: every millisecond while there
-//! are stores, in which guests could run, and not at all otherwise, so that an idle gateway wakes no processor.
+//! Increments the epochs of the engines, which measure the time of calls: every millisecond while stores exist in
+//! which guests could run, and otherwise not, so that an idle gateway wakes no processor.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,28 +10,27 @@ use wasmtime::EngineWeak;
 
 use crate::shards::{MAX_SHARDS, thread_number};
 
-/// Length of a tick. Deadlines are counted in ticks before a thread's own clock takes over.
+/// Length of a tick. Deadlines are counted in ticks until the thread's CPU clock is used.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
-/// Ticks without a store after which a ticker sleeps: to wake it costs the call that does so some
-/// microseconds, which a busy gateway should not pay.
+/// Number of ticks without a store after which a ticker sleeps. Waking it costs a call some microseconds, which a
+/// busy gateway should avoid.
 const LINGER: u32 = 50;
-/// How often a sleeping ticker looks whether its engines are still there.
+/// Interval at which a sleeping ticker checks whether its engines still exist.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What the stores and the tickers of a process know of each other.
+/// State shared by the stores and tickers of a process.
 static PULSE: Pulse = Pulse::new();
 
 struct Pulse {
-    /// The stores that there are, counted apart by threads, so that calls do not wait for each other's
-    /// cache lines.
+    /// Number of stores, counted separately by thread so that calls do not wait for each other's cache lines.
     stores: [CachePadded<AtomicUsize>; MAX_SHARDS],
-    /// Tickers that sleep.
+    /// Number of sleeping tickers.
     sleeping: AtomicUsize,
     sleep: Mutex<()>,
     wake: Condvar,
 }
 
-/// Keeps the ticks going for as long as it lives; part of each store.
+/// Keeps ticks running until it is dropped. Part of each store.
 pub(crate) struct Ticking(&'static AtomicUsize);
 
 impl Ticking {
@@ -61,7 +60,7 @@ impl Pulse {
         let stores = self.stores.get(thread_number() % MAX_SHARDS);
         let stores = stores.unwrap_or(first);
         stores.fetch_add(1, Ordering::SeqCst);
-        // A ticker says that it sleeps before it counts: it counts this store, or is seen here.
+        // A ticker increments `sleeping` before it checks the counts: either it sees this store, or this sees it.
         if self.sleeping.load(Ordering::SeqCst) > 0 {
             drop(self.sleep.lock());
             self.wake.notify_all();
@@ -74,7 +73,7 @@ impl Pulse {
         stores.all(|stores| stores.load(Ordering::SeqCst) == 0)
     }
 
-    /// Ticks for as long as something is left that is ticked.
+    /// Runs as long as engines exist.
     fn run(&self, tick: impl Fn(), is_left: impl Fn() -> bool) {
         let mut idle = 0;
         while is_left() {
@@ -95,12 +94,12 @@ impl Pulse {
     }
 }
 
-/// Starts the thread that ticks engines. It holds only weak handles, so it ends with them.
+/// Starts the thread that ticks engines. It has only weak references, so it ends with them.
 pub(crate) fn start(engines: Vec<EngineWeak>) -> std::io::Result<()> {
     std::thread::Builder::new()
         .name("plugin-ticks".into())
         .spawn(move || {
-            // A module may outlive its runtime, and with it some of them.
+            // A module, and with it some of the engines, may outlive its runtime.
             let left = || engines.iter().filter_map(EngineWeak::upgrade);
             let tick = || left().for_each(|engine| engine.increment_epoch());
             PULSE.run(tick, || left().next().is_some());
@@ -115,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// A ticker of its own, the ticks that it made, and what ends it.
+    /// A separate ticker, the number of its ticks, and a flag that ends it.
     fn ticker() -> (&'static Pulse, &'static AtomicU64, &'static AtomicBool) {
         let pulse: &Pulse = Box::leak(Box::new(Pulse::new()));
         let ticks: &AtomicU64 = Box::leak(Box::default());

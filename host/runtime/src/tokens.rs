@@ -1,5 +1,5 @@
-//! What the host keeps of an account between calls: tokens that its module obtained at run time, and answers
-//! to requests without credentials. In memory only: a restart obtains them anew.
+//! Data of an account kept between calls: tokens that its module obtained, and cached responses to requests
+//! without credentials. Only in memory: after a restart they are obtained again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,22 +12,22 @@ use parking_lot::Mutex;
 
 use crate::response_cache::ResponseCache;
 
-/// Forgotten this much before the vendor says, so that none expires on its way.
+/// Margin by which a token expires early, so that it does not expire in flight.
 const MARGIN: Duration = Duration::from_secs(60);
-/// Forgotten after this in any case.
+/// Maximum lifetime of a token.
 const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Life of a token whose answer does not tell one.
+/// Lifetime of a token if the response does not specify one.
 const DEFAULT_LIFE: Duration = Duration::from_secs(5 * 60);
 
-/// The tokens of one account, and the answers that are kept for it.
+/// The tokens and cached responses of one account.
 #[derive(Default)]
 pub struct TokenStore {
-    /// Bounded by the names that the module's description lists.
+    /// Bounded by the names in the module's description.
     tokens: Mutex<HashMap<String, Token>>,
     pub(crate) responses: ResponseCache,
 }
 
-/// A token that is still good.
+/// An unexpired token.
 #[derive(Clone)]
 pub(crate) struct Token {
     pub(crate) value: Secret,
@@ -40,13 +40,13 @@ impl TokenStore {
         Self::default()
     }
 
-    /// Forgets everything, as when an account's credentials change.
+    /// Removes everything, for example when the account's credentials change.
     pub fn clear(&self) {
         self.tokens.lock().clear();
         self.responses.clear();
     }
 
-    /// Keeps a token for `life` as the vendor tells it, or for the default.
+    /// Keeps a token for the provider's `life`, or the default lifetime.
     pub(crate) fn keep(
         &self,
         name: &str,
@@ -68,7 +68,7 @@ impl TokenStore {
         );
     }
 
-    /// A token that is good at `now`.
+    /// Returns a token unless it is expired at `now`.
     pub(crate) fn get(&self, name: &str, now: Time) -> Option<Token> {
         self.tokens
             .lock()
@@ -77,7 +77,7 @@ impl TokenStore {
             .cloned()
     }
 
-    /// Every value held, expired ones too: an answer must not show those either.
+    /// All values, including expired ones, which must also be redacted.
     pub(crate) fn values(&self) -> Vec<Secret> {
         self.tokens
             .lock()

@@ -1,4 +1,4 @@
-//! A module on its own, without a server around it: for the tools and tests of its author.
+//! Runs a module without a server, for its author's tools and tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::limits::{CallLimits, ModuleClass, PoolSizes};
 use crate::load::{self, Module};
 use crate::outgoing::Outgoing;
 
-/// Calls at the same time; a tool makes one after the other.
+/// Number of calls at a time. A tool calls sequentially.
 const POOL: PoolSizes = PoolSizes {
     methods: 4,
     providers: 4,
 };
 
-/// Opens modules as a server would, with the same checks and limits, into no slot.
+/// Opens modules with a server's checks and limits, without a slot.
 pub struct Workbench {
     host: Arc<Host>,
 }
@@ -27,48 +27,46 @@ pub struct Workbench {
 /// A module that a server would accept.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The slot that it describes itself for.
+    /// The slot named in its description.
     pub slot: Slot,
-    /// Of its file.
+    /// Digest of the module file.
     pub digest: Digest,
-    /// Which limits it would have in a server without settings of its own.
+    /// Class in a server with default settings.
     pub class: ModuleClass,
-    /// These limits.
+    /// Limits of this class.
     pub limits: CallLimits,
-    /// Version of the contract that it was built for.
+    /// Version of the contract that the module was built for.
     pub wit: String,
-    /// Full names of what it imports.
+    /// Full names of its imports.
     pub imports: Vec<String>,
-    /// Full names of what it exports.
+    /// Full names of its exports.
     pub exports: Vec<String>,
-    /// Linear memories, of all its parts.
+    /// Number of linear memories in all its parts.
     pub memories: u32,
-    /// Bytes that its largest memory begins with.
+    /// Initial size of its largest memory, in bytes.
     pub memory_bytes: u64,
     /// Size of its machine code and data, in bytes.
     pub code_bytes: usize,
-    /// What can be called.
+    /// The module, ready for calls.
     pub module: Module,
 }
 
 impl Workbench {
-    /// Takes limits, classes, compiler and clock from a configuration; its folders are not used.
-    /// Requests of providers go `outgoing`.
+    /// Uses limits, classes, compiler, cache and clock of the configuration, but not the folders of modules and
+    /// versions. Providers send their requests with `outgoing`.
     ///
-    /// # Errors
-    /// Where the engine cannot be set up.
+    /// # Errors The engine cannot be set up.
     pub fn new(mut config: RuntimeConfig, outgoing: impl Outgoing) -> Result<Self, RuntimeError> {
         config.pool = POOL;
         let host = Arc::new(Host::new(config, Arc::new(outgoing))?);
         Ok(Self { host })
     }
 
-    /// Checks, compiles, links and describes a module.
+    /// Checks, compiles and links a module and reads its description.
     ///
-    /// # Errors
-    /// Why a server would refuse it.
+    /// # Errors Reason why a server would refuse it.
     pub fn open(&self, bytes: &[u8]) -> Result<Opened, LoadError> {
-        let digest = Digest::of(bytes);
+        let digest = Digest::hash(bytes);
         let loaded = load::compile_checked(&self.host, &digest, bytes)?;
         let component = loaded.first();
         let name = load::described_slot(&self.host, digest, bytes, component)?;
@@ -95,7 +93,7 @@ impl Workbench {
     }
 }
 
-/// What a component imports and exports, in its order.
+/// Names of the imports and exports of a component, in its order.
 fn names(component: &Component) -> (Vec<String>, Vec<String>) {
     let types = component.component_type();
     let imports = types

@@ -1,4 +1,4 @@
-//! Answers of methods that are cached: which, and for which version.
+//! The cache of method answers: which answers it keeps, and for which version.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,18 +18,17 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::routing::Context;
 use kassette_runtime::{CallError, MethodModule, OpenedModule, Runtime};
-use support::{Method, NOW, context, runtime, runtime_with, slot};
+use support::{Method, NOW, context, runtime, runtime_with, slot, versions};
 
-/// An amount at which [`failing`] traps.
+/// Amount at which [`failing`] traps.
 const UNLUCKY: u64 = 1300;
-/// One at which it does not.
+/// Amount at which it does not trap.
 const LUCKY: u64 = 1234;
 
 fn remembering(folder: &Path) -> Arc<Runtime> {
     runtime_with(folder, |config| config.answer_cache_bytes = 1 << 20)
 }
 
-/// Makes a version the active one.
 fn install(runtime: &Runtime, method: Method) -> Arc<MethodModule> {
     let bytes = method.build();
     runtime.install(&slot("method.ideal"), &bytes, NOW).unwrap();
@@ -40,7 +39,7 @@ fn saying(reason: &str) -> Method {
     Method::saying(&[("a", Ok(reason))])
 }
 
-/// A method that says yes, but for one amount.
+/// A method that accepts all amounts except one.
 fn failing() -> Method {
     let mut method = saying("well");
     let trap = format!("(if (i64.eq (local.get 1) (i64.const {UNLUCKY})) (then unreachable))");
@@ -55,7 +54,7 @@ fn asking(amount: u64) -> Context {
     }
 }
 
-/// The only verdict's reason.
+/// Reason of the only verdict.
 fn reason(module: &MethodModule, question: &Context) -> String {
     let verdicts = module.rank(question).unwrap().unwrap();
     verdicts[0].outcome.clone().unwrap()
@@ -120,7 +119,7 @@ fn what_a_module_on_trial_does_is_neither_cached_nor_held_against_the_one_that_s
     let kept = tempfile::tempdir().unwrap();
     let runtime = runtime_with(folder.path(), |config| {
         config.answer_cache_bytes = 1 << 20;
-        config.versions_dir = Some(kept.path().to_owned());
+        config.versions = Some(versions(kept.path()));
     });
     install(&runtime, saying("the one before"));
     let serving = install(&runtime, failing());

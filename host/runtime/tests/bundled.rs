@@ -1,4 +1,4 @@
-//! Modules that the program brings along, beside files, uploads and what is kept of both.
+//! Modules contained in the program, together with files, uploads and kept versions.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,12 +18,14 @@ use std::sync::Arc;
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{Acceptance, Cause, RollbackError, Runtime, SlotState, UnattendedInstall};
-use support::{Method, NOW, active, bundled_with, slot};
+use kassette_runtime::{
+    Acceptance, Cause, RollbackError, Runtime, SlotState, Unattended, UnattendedInstall,
+};
+use support::{Method, NOW, active, bundled_with, slot, versions};
 
 const IDEAL: &str = "method.ideal";
 
-/// An iDEAL whose only verdict gives this reason.
+/// An iDEAL module whose only verdict has this reason.
 fn saying(reason: &str) -> Vec<u8> {
     Method::saying(&[("a", Ok(reason))]).build()
 }
@@ -38,18 +40,18 @@ impl Place {
         place
     }
 
-    /// Starts a program that brings this iDEAL along.
+    /// Starts a program that contains this iDEAL module.
     fn start(&self, brings: &[u8]) -> Arc<Runtime> {
         let bundled = BTreeMap::from([(slot(IDEAL), brings.to_vec())]);
         bundled_with(&self.0.path().join("plugins"), bundled, |config| {
-            config.versions_dir = Some(self.0.path().join("modules"));
+            config.versions = Some(versions(&self.0.path().join("modules")));
         })
     }
 
-    /// Starts a program that brings nothing along.
+    /// Starts a program that contains no module.
     fn start_bare(&self) -> Arc<Runtime> {
         bundled_with(&self.0.path().join("plugins"), BTreeMap::new(), |config| {
-            config.versions_dir = Some(self.0.path().join("modules"));
+            config.versions = Some(versions(&self.0.path().join("modules")));
         })
     }
 
@@ -81,27 +83,32 @@ fn an_empty_folder_serves_what_the_program_brings_and_a_newer_program_its_newer_
     let place = Place::new();
     let (first, second) = (saying("first"), saying("second"));
     let runtime = place.start(&first);
-    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&first)));
     assert_eq!(causes(&runtime), [Cause::Bundled]);
     assert!(!place.file().exists(), "the folder is the operator's");
     let told = runtime.take_unattended();
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0].cause, Cause::Bundled);
+    let first_install = Unattended::Installed {
+        cause: Cause::Bundled,
+        digest: Digest::hash(&first),
+        before: None,
+    };
+    assert_eq!(told[0].what, first_install);
     drop(runtime);
     let runtime = place.start(&first);
     assert_eq!(causes(&runtime), [Cause::Bundled], "the same serves on");
     assert_eq!(runtime.take_unattended(), []);
     drop(runtime);
     let runtime = place.start(&second);
-    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&second)));
     assert_eq!(causes(&runtime), [Cause::Bundled, Cause::Bundled]);
     drop(runtime);
-    // Without modules of its own a program serves what did.
+    // A program without modules serves the last active version.
     let runtime = place.start_bare();
-    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&second)));
     drop(runtime);
     let runtime = place.start(&first);
-    assert_eq!(serving(&runtime), Some(Digest::of(&first)), "a downgrade");
+    assert_eq!(serving(&runtime), Some(Digest::hash(&first)), "a downgrade");
 }
 
 #[tokio::test]
@@ -110,27 +117,30 @@ async fn a_file_goes_before_what_the_program_brings_and_its_version_stays_when_i
     let (own, first, second) = (saying("own"), saying("first"), saying("second"));
     fs::write(place.file(), &own).unwrap();
     let runtime = place.start(&first);
-    assert_eq!(serving(&runtime), Some(Digest::of(&own)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&own)));
     assert_eq!(causes(&runtime), [Cause::Folder]);
     drop(runtime);
     fs::remove_file(place.file()).unwrap();
     for brings in [&first, &second] {
-        assert_eq!(serving(&place.start(brings)), Some(Digest::of(&own)));
+        assert_eq!(serving(&place.start(brings)), Some(Digest::hash(&own)));
     }
-    // Likewise where it came while the program's own served.
+    // The same if the file was added while the program's module served.
     let place = Place::new();
     let runtime = place.start(&first);
     fs::write(place.file(), &own).unwrap();
     active(&runtime, IDEAL, &own).await;
-    // It is told of once it is kept.
-    let is_kept = |dropped: &UnattendedInstall| dropped.cause == Cause::Folder;
+    // The event follows after the version has been saved.
+    let is_kept = |dropped: &UnattendedInstall| {
+        let cause = Cause::Folder;
+        matches!(dropped.what, Unattended::Installed { cause: found, .. } if found == cause)
+    };
     while !runtime.take_unattended().iter().any(is_kept) {
         tokio::task::yield_now().await;
     }
     drop(runtime);
     fs::remove_file(place.file()).unwrap();
     let runtime = place.start(&second);
-    assert_eq!(serving(&runtime), Some(Digest::of(&own)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&own)));
     assert_eq!(causes(&runtime), [Cause::Folder, Cause::Bundled]);
 }
 
@@ -142,7 +152,7 @@ fn an_upload_stays_whatever_the_next_program_brings_even_of_the_same_bytes() {
         let runtime = place.start(&first);
         upload(&runtime, uploaded);
         drop(runtime);
-        let digest = Some(Digest::of(uploaded));
+        let digest = Some(Digest::hash(uploaded));
         assert_eq!(serving(&place.start(&second)), digest);
         fs::remove_file(place.file()).unwrap();
         assert_eq!(serving(&place.start(&second)), digest);
@@ -160,7 +170,7 @@ fn an_operator_goes_back_to_the_module_of_the_program_before_and_stays_there() {
     drop(runtime);
     for brings in [&second, &third] {
         let runtime = place.start(brings);
-        assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+        assert_eq!(serving(&runtime), Some(Digest::hash(&first)));
         let expected = [Cause::Rollback, Cause::Bundled, Cause::Bundled];
         assert_eq!(causes(&runtime), expected);
     }
@@ -181,7 +191,7 @@ fn a_file_that_is_refused_keeps_an_empty_slot_empty_and_changes_nothing_where_on
     drop(place.start(&first));
     fs::write(place.file(), "broken").unwrap();
     let runtime = place.start(&second);
-    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&second)));
     let [status] = &runtime.slots()[..] else {
         panic!("one slot");
     };
@@ -198,7 +208,7 @@ fn what_the_program_brings_is_judged_once_and_where_it_is_refused_the_version_be
     let config = || {
         let mut config =
             kassette_runtime::RuntimeConfig::new(place.0.path().join("plugins"), Arc::new(|| NOW));
-        config.versions_dir = Some(place.0.path().join("modules"));
+        config.versions = Some(versions(&place.0.path().join("modules")));
         config
     };
     let refuse: Acceptance = Arc::new(|_| Err("it is a test".into()));
@@ -208,12 +218,12 @@ fn what_the_program_brings_is_judged_once_and_where_it_is_refused_the_version_be
         Runtime::start_with(config(), client, Some(Arc::clone(&refuse)), bundled).unwrap()
     };
     // It was accepted before.
-    assert_eq!(serving(&start(&first)), Some(Digest::of(&first)));
+    assert_eq!(serving(&start(&first)), Some(Digest::hash(&first)));
     let runtime = start(&second);
-    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&first)));
     let told = runtime.slots()[0].last_error.clone().unwrap();
     assert!(told.contains("it is a test"), "{told}");
     drop(runtime);
-    // The next program that brings a better one is not held up by it.
-    assert_eq!(serving(&place.start(&second)), Some(Digest::of(&second)));
+    // A refusal does not affect the next program with a better module.
+    assert_eq!(serving(&place.start(&second)), Some(Digest::hash(&second)));
 }

@@ -1,4 +1,4 @@
-//! Modules dropped into the folder while the runtime serves.
+//! Modules added to the folder while the runtime serves.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ use support::{Method, NOW, active, context, provider, runtime, runtime_with, slo
 
 const IDEAL: &str = "method.ideal";
 
-/// An iDEAL whose only verdict gives this reason.
+/// An iDEAL module whose only verdict has this reason.
 fn saying(reason: &str) -> Vec<u8> {
     Method::saying(&[("a", Ok(reason))]).build()
 }
@@ -51,7 +51,7 @@ fn last_error(runtime: &Runtime) -> Option<String> {
         .last_error
 }
 
-/// Waits until something that was offered has been dealt with.
+/// Waits until `done` is true, checking it after each processed file.
 async fn dealt_with(runtime: &Runtime, done: impl Fn(&Runtime) -> bool) {
     let mut changes = runtime.changes();
     let waiting = async {
@@ -94,7 +94,7 @@ fn what_lies_in_the_folder_serves_from_the_start() {
     );
     assert_eq!(
         (active.digest, active.since),
-        (Digest::of(&saying("first")), NOW)
+        (Digest::hash(&saying("first")), NOW)
     );
     assert_eq!(
         (slots[0].state, &slots[0].previous),
@@ -115,10 +115,10 @@ async fn a_replaced_file_is_picked_up_and_a_broken_one_changes_nothing() {
     assert_eq!(reason(&runtime), "second");
     assert_eq!(
         runtime.slots()[0].previous.unwrap().digest,
-        Digest::of(&first)
+        Digest::hash(&first)
     );
-    // A caller that holds the earlier version goes on with it.
-    assert_eq!(held.digest(), Digest::of(&first));
+    // A caller that holds the earlier version can still use it.
+    assert_eq!(held.digest(), Digest::hash(&first));
     assert!(held.rank(&context(&["a"])).is_ok());
 
     fs::write(file(folder.path()), "broken").unwrap();
@@ -126,7 +126,7 @@ async fn a_replaced_file_is_picked_up_and_a_broken_one_changes_nothing() {
     assert!(last_error(&runtime).unwrap().contains("not WebAssembly"));
     assert_eq!(reason(&runtime), "second");
 
-    // The file that serves, put back: nothing to do but to forget the complaint.
+    // Restoring the active file only clears the error.
     fs::write(file(folder.path()), &second).unwrap();
     dealt_with(&runtime, |runtime| last_error(runtime).is_none()).await;
     assert_eq!(reason(&runtime), "second");
@@ -153,7 +153,7 @@ async fn a_file_that_is_still_being_written_is_left_alone() {
     let mut writing = File::create(file(folder.path())).unwrap();
     writing.write_all(begin).unwrap();
     writing.sync_all().unwrap();
-    // A module written later and closed is active, so the events before it have been seen.
+    // The later module is active, so all earlier events have been processed.
     let other = Method {
         id: "venmo",
         ..Method::saying(&[])
@@ -181,6 +181,33 @@ async fn a_deleted_file_keeps_its_last_version_serving() {
     .build();
     fs::write(folder.path().join("method.venmo.wasm"), &other).unwrap();
     active(&runtime, "method.venmo", &other).await;
+    assert_eq!(reason(&runtime), "kept");
+}
+
+#[tokio::test]
+async fn a_refused_file_is_forgotten_once_it_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(file(folder.path()), saying("kept")).unwrap();
+    let runtime = runtime(folder.path());
+    let other = folder.path().join("method.venmo.wasm");
+    for path in [&file(folder.path()), &other] {
+        fs::write(path, b"no module").unwrap();
+    }
+    let refused = |runtime: &Runtime| {
+        let slots = runtime.slots().into_iter();
+        slots.filter(|status| status.last_error.is_some()).count()
+    };
+    dealt_with(&runtime, |runtime| refused(runtime) == 2).await;
+    for path in [&file(folder.path()), &other] {
+        fs::remove_file(path).unwrap();
+    }
+    dealt_with(&runtime, |runtime| refused(runtime) == 0).await;
+    let slots: Vec<_> = runtime
+        .slots()
+        .into_iter()
+        .map(|status| status.slot)
+        .collect();
+    assert_eq!(slots, [slot(IDEAL)]);
     assert_eq!(reason(&runtime), "kept");
 }
 
@@ -255,7 +282,7 @@ async fn links_that_are_switched_are_followed() {
         std::os::unix::fs::symlink(to, &aside).unwrap();
         fs::rename(aside, link).unwrap();
     };
-    // The folder itself is a link, as tools that deploy whole releases leave it.
+    // The folder is a link, as left by tools that deploy whole releases.
     let (one, _) = release("one", "first");
     let current = parent.path().join("current");
     switch(&current, &one);
@@ -265,7 +292,7 @@ async fn links_that_are_switched_are_followed() {
     switch(&current, &two);
     active(&linked, IDEAL, &second).await;
 
-    // The files are links through a link beside them, as orchestrators mount them.
+    // The files are links through a link next to them, as orchestrators mount them.
     let mounted = parent.path().join("mounted");
     fs::create_dir(&mounted).unwrap();
     switch(&mounted.join("..data"), &one);
@@ -280,7 +307,7 @@ async fn links_that_are_switched_are_followed() {
 async fn a_file_that_could_not_be_read_is_picked_up_once_it_can() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
-    // Where tests run as root permissions stop no read; a folder in the file's place does.
+    // Permissions do not stop reads by root, but a folder in place of the file does.
     fs::create_dir(file(folder.path())).unwrap();
     dealt_with(&runtime, |runtime| !runtime.slots().is_empty()).await;
     assert!(last_error(&runtime).unwrap().contains("cannot be read"));
@@ -291,7 +318,7 @@ async fn a_file_that_could_not_be_read_is_picked_up_once_it_can() {
     assert_eq!(last_error(&runtime), None);
 }
 
-/// More events than the system keeps, while the loader takes none: those of the last file are lost.
+/// Causes more events than the system queues while the loader processes none: those of the last file are lost.
 #[tokio::test]
 async fn a_file_whose_events_were_lost_is_found_by_looking() {
     let folder = tempfile::tempdir().unwrap();
@@ -300,7 +327,7 @@ async fn a_file_whose_events_were_lost_is_found_by_looking() {
     let runtime = {
         let gate = Arc::clone(&gate);
         runtime_with(folder.path(), move |config| {
-            // The loading thread asks for the time before it activates; there it can be held up.
+            // The loading thread reads the time before it activates a module, and can be blocked there.
             config.clock = Arc::new(move || {
                 let _ = tell.send(());
                 drop(gate.lock());
@@ -313,7 +340,7 @@ async fn a_file_whose_events_were_lost_is_found_by_looking() {
     asked.recv_timeout(Duration::from_secs(60)).unwrap();
     let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let queue: usize = queue.trim().parse().unwrap();
-    // Beside the system's queue there is our own, of some thousands.
+    // Our own queue holds some thousands of events in addition to the system's queue.
     let many = folder.path().join("method.klarna.wasm");
     for _ in 0..queue + 8192 {
         drop(File::create(&many).unwrap());
@@ -324,7 +351,7 @@ async fn a_file_whose_events_were_lost_is_found_by_looking() {
     active(&runtime, IDEAL, &module).await;
 }
 
-/// What the runtime logs as an error.
+/// Error messages logged by the runtime.
 #[derive(Default)]
 struct Complaints(Mutex<Vec<String>>);
 
@@ -358,8 +385,8 @@ impl tracing::Subscriber for &'static Complaints {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Runs one test of this program in a process that permissions hold for: root's are none, but for
-/// what `setpriv` takes away. False where that is already so.
+/// Runs one test of this program again in a process to which file permissions apply, using `setpriv` to drop
+/// root's override. Returns false, and runs nothing, if they already apply.
 fn rerun_where_permissions_hold(test: &str) -> bool {
     const AGAIN: &str = "KASSETTE_TEST_UNPRIVILEGED";
     let closed = tempfile::NamedTempFile::new().unwrap();
@@ -399,7 +426,7 @@ async fn a_module_that_others_may_write_is_refused_until_they_may_not() {
     dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
     assert!(last_error(&runtime).unwrap().contains("chmod go-w"));
     assert_eq!(reason(&runtime), "first");
-    // An upload of the same bytes does not leave them open to others.
+    // An upload of the same bytes also corrects the permissions.
     let prepared = runtime
         .prepare(&slot(IDEAL), second.clone(), Cause::Upload)
         .unwrap();
@@ -441,7 +468,7 @@ async fn permissions_may_be_lost_and_regained() {
     active(&runtime, IDEAL, &second).await;
     assert_eq!(last_error(&runtime), None);
 
-    // A whole folder that the loader may not enter, in the place of the one before.
+    // The loader has no access to the new folder that replaces the old one.
     let third = saying("third");
     let next = parent.path().join("next");
     fs::create_dir(&next).unwrap();
@@ -485,16 +512,22 @@ fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
     }
     let kept = |version: &[u8]| {
         runtime
-            .provider_version(&slot, &Digest::of(version))
+            .provider_version(&slot, &Digest::hash(version))
             .is_some()
     };
     assert!(versions[2..].iter().all(|version| kept(version)));
     assert!(versions[..2].iter().all(|version| !kept(version)));
     assert_eq!(
         runtime.provider("vendor").unwrap().digest(),
-        Digest::of(&versions[9])
+        Digest::hash(&versions[9])
     );
-    // Going back needs no compiler.
+    let newest = Digest::hash(&versions[9]);
+    let begin = &newest.to_string()[..12];
+    assert_eq!(runtime.kept_version(&slot, begin), Some(newest));
+    assert_eq!(runtime.kept_version(&slot, ""), None, "more than one");
+    let gone = Digest::hash(&versions[0]).to_string();
+    assert_eq!(runtime.kept_version(&slot, &gone), None);
+    // A rollback does not compile anything.
     let started = Instant::now();
     assert!(runtime.install(&slot, &versions[5], NOW).unwrap().changed);
     assert!(started.elapsed() < Duration::from_millis(20));
@@ -546,7 +579,7 @@ async fn a_file_that_is_handed_over_serves_once_it_is_activated() {
     );
     runtime.activate(prepared, NOW).unwrap();
     assert_eq!(reason(&runtime), "second");
-    // One that is refused is not handed over.
+    // A refused file is not handed over.
     fs::write(file(folder.path()), "broken").unwrap();
     dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
     assert!(installs.try_recv().is_err());

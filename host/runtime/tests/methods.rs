@@ -1,4 +1,4 @@
-//! Method modules, honest and hostile, through the real engine.
+//! Method modules, correct and hostile, in the real engine.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +20,6 @@ use kassette_runtime::{CallError, LoadError, MethodModule, SlotState};
 use std::sync::Arc;
 use support::{CONTEXT, HEAP, Method, NOW, context, runtime, slot};
 
-/// Loads one hand-written iDEAL and gives its module.
 fn load(method: Method) -> Arc<MethodModule> {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
@@ -64,7 +63,7 @@ fn an_honest_module_routes() {
 
 #[test]
 fn each_call_has_a_fresh_instance() {
-    // Counts its calls in memory and refuses by that many letters.
+    // Counts its calls in memory, and refuses with as many letters.
     let mut counting = Method::ideal("");
     let letters = counting.data.put(b"aaaaaaaa");
     let answer = counting
@@ -84,12 +83,12 @@ fn each_call_has_a_fresh_instance() {
     }
 }
 
-/// Whether its memory is cleared whole or where it was written (the engine of either kind), and what
-/// it grew by as well.
+/// Covers both kinds of engine, which clear the whole memory or only written pages, and memory that the call has
+/// grown by.
 #[test]
 fn nothing_stays_in_a_memory_however_large_it_is() {
     for pages in [1, 2, 40] {
-        // Traps where anything is found that a call before it left in one of these places.
+        // Traps if it finds a value that an earlier call has left in one of these places.
         let places = [
             u32::try_from(HEAP).unwrap() * 3,
             pages * (64 << 10) - 8,

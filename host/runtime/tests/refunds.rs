@@ -1,4 +1,4 @@
-//! Giving money back: what the host believes of a module's answers.
+//! Refunds: the outcome of a module's answers according to the host.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,19 +11,22 @@
 mod support;
 
 use kassette_domain::method::MethodId;
-use kassette_domain::provider::{Given, QueryFailure, RefundFailure, RefundState, RefundTerms};
+use kassette_domain::provider::{
+    Given, QueryFailure, RefundFailure, RefundQuery, RefundState, RefundTerms,
+};
 use kassette_runtime::{CallError, LoadError};
 use support::vendor::{Bench, Vendor, sending};
 use support::{Data, NOW, Provider, Refunds, given, paid, provider, refund_order, terms};
 
 const TRAP: &str = "unreachable";
 
-/// A provider that gives money back by these bodies, and asks nothing.
+/// A provider that supports refunds with these function bodies.
 fn refunding(vendor: &Vendor, data: Data, terms: u32, refund: &str, query: u32) -> Bench {
     let refunds = Refunds {
         terms: format!("(i32.const {terms})"),
         refund: refund.into(),
         query: format!("(i32.const {query})"),
+        cancel: format!("(i32.const {query})"),
     };
     let provider = Provider {
         data,
@@ -40,7 +43,10 @@ async fn refund(bench: &Bench) -> Result<Given, RefundFailure> {
 
 async fn query_refund(bench: &Bench) -> Result<Result<Given, QueryFailure>, CallError> {
     let (access, paid, order) = (&bench.access, paid(), refund_order());
-    bench.module.query_refund(access, &paid, &order).await
+    bench
+        .module
+        .query_refund(access, &paid, &order, RefundQuery::Sync)
+        .await
 }
 
 #[tokio::test]
@@ -73,6 +79,7 @@ async fn a_refund_is_told_as_the_module_tells_it() {
         parts: true,
         at_most: Some(2),
         days: None,
+        whole_units: Vec::new(),
     };
     assert_eq!(
         bench.module.refund_terms(&bench.access).await,
@@ -83,6 +90,7 @@ async fn a_refund_is_told_as_the_module_tells_it() {
         state,
         claim_url,
         detail: "so it says".into(),
+        paid_out: None,
     };
     assert_eq!(
         refund(&bench).await,
@@ -99,16 +107,10 @@ async fn a_refund_is_told_as_the_module_tells_it() {
 async fn a_refund_whose_answer_breaks_the_contract_is_uncertain_once_a_changing_request_left() {
     let vendor = Vendor::start(true).await;
     let long = "r".repeat(256);
-    for (reference, claim) in [
-        ("re_1", Some("https://evil.example/claim")),
-        ("re_1", Some("javascript:alert(1)")),
-        ("", None),
-        ("re\n1", None),
-        (long.as_str(), None),
-    ] {
+    for reference in ["", "re\n1", long.as_str()] {
         for (sends, expected_uncertain) in [(true, true), (false, false)] {
             let mut data = Data::default();
-            let answer = given(&mut data, reference, 1, claim);
+            let answer = given(&mut data, reference, 1, None);
             let then = format!("(i32.const {answer})");
             let body = match sends {
                 true => sending(&mut data, 1, &vendor.url(), &then),
@@ -122,7 +124,7 @@ async fn a_refund_whose_answer_breaks_the_contract_is_uncertain_once_a_changing_
             assert_eq!(
                 (uncertain, unavailable),
                 (expected_uncertain, !expected_uncertain),
-                "{reference:?} {claim:?}: {refunded:?}"
+                "{reference:?}: {refunded:?}"
             );
             assert!(matches!(
                 query_refund(&bench).await,
@@ -133,6 +135,21 @@ async fn a_refund_whose_answer_breaks_the_contract_is_uncertain_once_a_changing_
                 Err(CallError::BadReply(_))
             ));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_refund_with_a_claim_address_that_the_account_does_not_allow_is_made_without_it() {
+    let vendor = Vendor::start(true).await;
+    for claim in ["https://evil.example/claim", "javascript:alert(1)"] {
+        let mut data = Data::default();
+        let answer = given(&mut data, "re_1", 1, Some(claim));
+        let told = terms(&mut data, &["ideal"]);
+        let body = format!("(i32.const {answer})");
+        let bench = refunding(&vendor, data, told, &body, answer);
+        let given = refund(&bench).await.unwrap();
+        assert_eq!((given.reference.as_str(), given.claim_url), ("re_1", None));
+        assert!(given.detail.contains("claim address"), "{}", given.detail);
     }
 }
 
@@ -161,6 +178,7 @@ async fn terms_are_told_without_a_request() {
         terms: asking,
         refund: TRAP.into(),
         query: TRAP.into(),
+        cancel: TRAP.into(),
     };
     let provider = Provider {
         data,

@@ -1,4 +1,4 @@
-//! The modules of this workspace, built from source, under production limits.
+//! The modules of this workspace, built from source, with production limits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -54,8 +54,8 @@ fn every_module_of_this_workspace_loads_as_native() {
     }
 }
 
-/// The engine clears such a memory without asking the system what was written, which makes a call a
-/// quarter shorter: stack, arena and constants of a method share one page of WebAssembly.
+/// The engine clears a memory of one page without asking the kernel what was written, which makes a call a quarter
+/// shorter. Stack, arena and constants of a method share this page.
 #[test]
 fn every_method_of_this_workspace_lives_in_one_page() {
     let config = RuntimeConfig::new("", Arc::new(|| NOW));
@@ -81,7 +81,7 @@ fn every_method_answers_for_every_currency_within_the_rules() {
         for currency in Currency::ALL {
             let mut context = context(&["a", "b", "c", "d"]);
             context.currency = currency;
-            // A refusal is an answer; a fault is none.
+            // A refusal is an answer, a fault is not.
             let _ = module
                 .rank(&context)
                 .unwrap_or_else(|error| panic!("{method} {currency}: {error}"));
@@ -98,7 +98,7 @@ fn a_method_gives_the_same_answer_to_the_same_question() {
     }
 }
 
-/// Every word of what two methods decide about one question, by a runtime of its own.
+/// Complete decisions of two methods about one question, in a new runtime.
 fn decided() -> String {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
@@ -117,7 +117,7 @@ fn decided() -> String {
 #[test]
 #[ignore = "the test below runs it in a process of its own, and reads what it prints"]
 fn decides_where_another_process_asks() {
-    // A line of its own, after whatever the harness has written.
+    // On a separate line after the output of the test harness.
     println!("\nanswer={}", decided());
 }
 

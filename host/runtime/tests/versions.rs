@@ -1,4 +1,4 @@
-//! Versions over time: kept, gone back to, quarantined, and all of it after a restart.
+//! Versions over time: kept, rolled back, quarantined, and restored after a restart.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,22 +18,23 @@ use std::time::Duration;
 
 use kassette_domain::candidate::{Canary, Candidate};
 use kassette_domain::id::Digest;
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_runtime::{
-    Cause, LoadError, OpenedModule, RollbackError, Runtime, SlotState, SlotStatus,
+    Cause, LoadError, OpenedModule, RollbackError, Runtime, SlotState, SlotStatus, Unattended,
 };
-use support::{Method, NOW, active, context, provider, runtime_with, slot};
+use support::{Method, NOW, active, context, provider, runtime_with, slot, versions};
 
 const IDEAL: &str = "method.ideal";
 const VENDOR: &str = "provider.vendor";
 
-/// An iDEAL whose only verdict gives this reason.
+/// An iDEAL module whose only verdict has this reason.
 fn saying(reason: &str) -> Vec<u8> {
     Method::saying(&[("a", Ok(reason))]).build()
 }
 
-/// A vendor told from others by a number.
+/// A provider whose code depends on a number.
 fn vendor(number: u32) -> Vec<u8> {
     let start = format!("(drop (i32.const {number})) unreachable");
     provider(Default::default(), &start)
@@ -58,7 +59,7 @@ impl Place {
     fn start(&self) -> Arc<Runtime> {
         let now = Arc::clone(&self.now);
         runtime_with(&self.plugins(), |config| {
-            config.versions_dir = Some(self.parent.path().join("modules"));
+            config.versions = Some(versions(&self.parent.path().join("modules")));
             config.clock = Arc::new(move || Time::from_millis(now.load(Ordering::SeqCst)));
         })
     }
@@ -117,16 +118,16 @@ fn the_last_good_version_serves_after_a_restart_whatever_became_of_its_file() {
     upload(&place.start(), IDEAL, &good);
     fs::write(place.file(IDEAL), "broken").unwrap();
     let runtime = place.start();
-    assert_eq!(serving(&runtime), Some(Digest::of(&good)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&good)));
     let broken = status(&runtime, IDEAL);
     assert_eq!(broken.state, SlotState::Serving);
     assert!(broken.last_error.unwrap().contains("not WebAssembly"));
     drop(runtime);
     fs::remove_file(place.file(IDEAL)).unwrap();
     let runtime = place.start();
-    assert_eq!(serving(&runtime), Some(Digest::of(&good)));
-    // Nothing happened in the slot since.
-    assert_eq!(causes(&runtime), [(Cause::Upload, Digest::of(&good))]);
+    assert_eq!(serving(&runtime), Some(Digest::hash(&good)));
+    // The slot has no newer events.
+    assert_eq!(causes(&runtime), [(Cause::Upload, Digest::hash(&good))]);
 }
 
 #[tokio::test]
@@ -140,7 +141,7 @@ async fn the_version_that_started_an_attempt_is_found_after_a_restart() {
     let runtime = place.start();
     let mut changes = runtime.changes();
     for number in 0..3 {
-        let digest = Digest::of(&vendor(number));
+        let digest = Digest::hash(&vendor(number));
         let found = async {
             while runtime.provider_version(&slot(VENDOR), &digest).is_none() {
                 changes.changed().await.unwrap();
@@ -150,9 +151,12 @@ async fn the_version_that_started_an_attempt_is_found_after_a_restart() {
         found.unwrap_or_else(|_| panic!("version {number} is not found"));
     }
     let active = runtime.provider("vendor").unwrap().digest();
-    assert_eq!(active, Digest::of(&vendor(2)));
-    let before = runtime.provider_before("vendor").unwrap().digest();
-    assert_eq!(before, Digest::of(&vendor(1)));
+    assert_eq!(active, Digest::hash(&vendor(2)));
+    let before = runtime
+        .provider_before("vendor", Environment::Live)
+        .unwrap()
+        .digest();
+    assert_eq!(before, Digest::hash(&vendor(1)));
 }
 
 #[tokio::test]
@@ -168,13 +172,13 @@ async fn an_upload_and_a_rollback_outlive_a_restart_and_the_folder_s_watch() {
     drop(runtime);
 
     let runtime = place.start();
-    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&second)));
     roll_back(&runtime);
-    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&first)));
     assert_eq!(fs::read(place.file(IDEAL)).unwrap(), first);
-    let (one, two) = (Digest::of(&first), Digest::of(&second));
+    let (one, two) = (Digest::hash(&first), Digest::hash(&second));
     assert_eq!(status(&runtime, IDEAL).previous.unwrap().digest, two);
-    // A file of another slot that is active says that the folder's events have been dealt with.
+    // When the file of another slot is active, earlier events of the folder have been processed.
     fs::write(place.file(VENDOR), vendor(1)).unwrap();
     active(&runtime, VENDOR, &vendor(1)).await;
     assert_eq!(serving(&runtime), Some(one));
@@ -182,7 +186,7 @@ async fn an_upload_and_a_rollback_outlive_a_restart_and_the_folder_s_watch() {
 
     let runtime = place.start();
     assert_eq!(serving(&runtime), Some(one));
-    // Going back once more is going forward again.
+    // A second rollback returns to the newer version.
     roll_back(&runtime);
     assert_eq!(serving(&runtime), Some(two));
     let causes = causes(&runtime);
@@ -209,7 +213,7 @@ fn an_upload_that_is_refused_or_cannot_be_written_changes_nothing() {
         .unwrap();
     fs::remove_dir_all(place.plugins()).unwrap();
     assert!(runtime.activate(prepared, NOW).is_err());
-    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&first)));
 }
 
 #[test]
@@ -220,20 +224,22 @@ fn what_was_dropped_into_the_folder_is_told_once() {
     let runtime = place.start();
     let installs = runtime.take_unattended();
     assert_eq!(installs.len(), 1);
-    assert_eq!(
-        (installs[0].digest, installs[0].before),
-        (Digest::of(&first), None)
-    );
+    let dropped = |digest, before| Unattended::Installed {
+        cause: Cause::Folder,
+        digest,
+        before,
+    };
+    assert_eq!(installs[0].what, dropped(Digest::hash(&first), None));
     assert_eq!(runtime.take_unattended(), []);
     upload(&runtime, IDEAL, &second);
     assert_eq!(runtime.take_unattended(), [], "that was no drop");
     drop(runtime);
     assert_eq!(place.start().take_unattended(), [], "nor is a restart one");
-    // Replaced while no runtime ran: told at the start.
+    // Replaced while no runtime was running: reported at the start.
     fs::write(place.file(IDEAL), &first).unwrap();
     let installs = place.start().take_unattended();
-    let told = (installs[0].digest, installs[0].before);
-    assert_eq!(told, (Digest::of(&first), Some(Digest::of(&second))));
+    let again = dropped(Digest::hash(&first), Some(Digest::hash(&second)));
+    assert_eq!(installs[0].what, again);
 }
 
 #[test]
@@ -243,7 +249,7 @@ fn a_version_that_keeps_failing_is_quarantined_and_returns_after_a_while() {
     let runtime = place.start();
     upload(&runtime, IDEAL, &good);
     upload(&runtime, IDEAL, &bad);
-    let (good, bad) = (Digest::of(&good), Digest::of(&bad));
+    let (good, bad) = (Digest::hash(&good), Digest::hash(&bad));
     let call = || {
         runtime
             .method(MethodId::Ideal)
@@ -268,15 +274,15 @@ fn a_version_that_keeps_failing_is_quarantined_and_returns_after_a_while() {
     place.pass(Duration::from_secs(30));
     assert_eq!(serving(&runtime), Some(bad));
     assert_eq!(status(&runtime, IDEAL).state, SlotState::Serving);
-    // It has not learned anything, and gets fewer chances.
+    // It still fails, and is quarantined after fewer faults.
     for _ in 0..3 {
         assert!(call().is_err());
     }
     assert_eq!(serving(&runtime), Some(good));
-    // A new version is not to blame for an old one.
+    // A new version is not affected by faults of an earlier one.
     let new = saying("new");
     upload(&runtime, IDEAL, &new);
-    assert_eq!(serving(&runtime), Some(Digest::of(&new)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&new)));
     assert_eq!(status(&runtime, IDEAL).state, SlotState::Serving);
 }
 
@@ -298,13 +304,13 @@ fn where_every_version_is_quarantined_nothing_serves() {
 fn versions_that_other_nodes_have_kept_stand_behind_the_active_one_in_their_order() {
     let place = Place::new();
     let runtime = place.start();
-    // As a node follows that joins: the active one first, then those before it.
+    // Like a node that joins: first the active version, then the earlier ones.
     upload(&runtime, VENDOR, &vendor(2));
     for number in [1, 0] {
         let kept = runtime.keep(&slot(VENDOR), &vendor(number), NOW);
         kept.unwrap();
     }
-    let digest = |number| Digest::of(&vendor(number));
+    let digest = |number| Digest::hash(&vendor(number));
     assert_eq!(runtime.active(&slot(VENDOR)), Some(digest(2)));
     assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
     let found = |runtime: &Runtime, number| {
@@ -313,7 +319,7 @@ fn versions_that_other_nodes_have_kept_stand_behind_the_active_one_in_their_orde
             .is_some()
     };
     assert!((0..3).all(|number| found(&runtime, number)));
-    // One that is kept already changes nothing.
+    // Keeping it again changes nothing.
     runtime.keep(&slot(VENDOR), &vendor(0), NOW).unwrap();
     assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
     assert!(runtime.keep(&slot(VENDOR), b"broken", NOW).is_err());
@@ -365,7 +371,7 @@ async fn a_trial_outlives_a_restart_and_changes_nothing_of_what_serves() {
     let active = saying("active");
     upload(&runtime, IDEAL, &active);
     let tried = stage(&runtime, IDEAL, &saying("tried"), true);
-    assert_eq!(serving(&runtime), Some(Digest::of(&active)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&active)));
     let before = status(&runtime, IDEAL);
     drop(runtime);
     let runtime = place.start();
@@ -375,7 +381,7 @@ async fn a_trial_outlives_a_restart_and_changes_nothing_of_what_serves() {
     }
     assert_eq!(staged(&runtime, IDEAL), Some(tried));
     assert_eq!(status(&runtime, IDEAL).candidate, before.candidate);
-    assert_eq!(serving(&runtime), Some(Digest::of(&active)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&active)));
     runtime.end_trial(&slot(IDEAL), None, NOW).unwrap();
     assert_eq!(staged(&runtime, IDEAL), None);
     drop(runtime);
@@ -399,7 +405,7 @@ fn the_candidate_takes_the_active_version_s_place_and_can_be_taken_back() {
         Err(RollbackError::Nothing)
     ));
     roll_back(&runtime);
-    assert_eq!(serving(&runtime), Some(Digest::of(&active)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&active)));
 }
 
 #[test]
@@ -413,14 +419,16 @@ fn attempts_that_a_candidate_began_find_it_after_its_trial_and_nothing_new_does(
         version.map(|version| version.digest())
     };
     assert_eq!(found(&runtime), Some(tried));
-    // Another version becomes active: the comparison is over.
+    // Activating another version ends the trial.
     upload(&runtime, VENDOR, &vendor(2));
     assert_eq!(staged(&runtime, VENDOR), None);
     assert_eq!(found(&runtime), Some(tried));
     let previous = status(&runtime, VENDOR).previous;
-    assert_eq!(previous.map(|it| it.digest), Some(Digest::of(&vendor(0))));
-    let before = runtime.provider_before("vendor").map(|it| it.digest());
-    assert_eq!(before, Some(Digest::of(&vendor(0))));
+    assert_eq!(previous.map(|it| it.digest), Some(Digest::hash(&vendor(0))));
+    let before = runtime
+        .provider_before("vendor", Environment::Live)
+        .map(|it| it.digest());
+    assert_eq!(before, Some(Digest::hash(&vendor(0))));
     drop(runtime);
     let runtime = place.start();
     assert!(runtime.is_kept(&slot(VENDOR), &tried));
@@ -452,7 +460,7 @@ fn what_a_candidate_did_in_the_shadow_is_no_fault_of_its_canary() {
     runtime.restage(&slot(IDEAL), canary(&[10]), NOW).unwrap();
     assert_eq!(faults(), 0);
     fail();
-    // Another share of the same canary forgets nothing.
+    // Changing the share of the same canary keeps its faults.
     runtime.restage(&slot(IDEAL), canary(&[20]), NOW).unwrap();
     assert_eq!(faults(), 1);
 }
@@ -464,12 +472,12 @@ fn no_file_takes_a_pinned_version_s_place_until_an_operator_acts() {
     let (first, second, third) = (saying("first"), saying("second"), saying("third"));
     upload(&runtime, IDEAL, &first);
     upload(&runtime, IDEAL, &second);
-    let pinned = runtime.prepare_kept(&slot(IDEAL), Digest::of(&first), Cause::Pin);
+    let pinned = runtime.prepare_kept(&slot(IDEAL), Digest::hash(&first), Cause::Pin);
     runtime.activate(pinned.unwrap(), NOW).unwrap();
     assert!(status(&runtime, IDEAL).pinned);
     let refused = runtime.install(&slot(IDEAL), &third, NOW);
     assert!(matches!(refused, Err(LoadError::Pinned)));
-    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&first)));
     assert!(
         status(&runtime, IDEAL)
             .last_error
@@ -481,11 +489,11 @@ fn no_file_takes_a_pinned_version_s_place_until_an_operator_acts() {
     let runtime = place.start();
     assert_eq!(
         serving(&runtime),
-        Some(Digest::of(&first)),
+        Some(Digest::hash(&first)),
         "over a restart too"
     );
     upload(&runtime, IDEAL, &third);
     assert!(!status(&runtime, IDEAL).pinned);
     runtime.install(&slot(IDEAL), &second, NOW).unwrap();
-    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
+    assert_eq!(serving(&runtime), Some(Digest::hash(&second)));
 }

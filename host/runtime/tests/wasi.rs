@@ -1,4 +1,4 @@
-//! Method modules that ask for clock, random bytes, files and environment.
+//! Method modules that use clock, random bytes, files and environment.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,10 +18,11 @@ use std::time::Duration;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::Context;
 use kassette_domain::time::Time;
-use kassette_runtime::{CacheConfig, CacheKey, CallError, LoadError, MethodModule};
+use kassette_runtime::{CacheConfig, CallError, LoadError, MacKey, MethodModule};
 use support::{Method, NOW, answer_of_another_process, context, runtime, runtime_with, slot};
 
-/// Answers "<seconds of the clock> <a random number>", in hexadecimal digits, after a wait of a day.
+/// Answers with the seconds of the clock and a random number, after waiting for a day. Each has 16 letters, a to p
+/// for the hexadecimal digits.
 fn probe() -> Method {
     let mut probe = Method::saying(&[("a", Ok("................ ................"))]);
     let answer = std::mem::take(&mut probe.rank);
@@ -41,7 +42,7 @@ fn probe() -> Method {
             (local.set $number (i64.shr_u (local.get $number) (i64.const 4)))
             (br_if $next (local.get $left))))"
         .into();
-    // The list stands at the answer's address + 4, the reason's address 12 bytes into a verdict.
+    // The list is at address + 4 of the answer, the address of the reason 12 bytes into a verdict.
     probe.rank = format!(
         "(local $text i32)
          (call $block (call $wait (i64.const 86400000000000)))
@@ -112,7 +113,7 @@ fn the_same_question_has_the_same_chance_a_thousand_times_and_another_has_anothe
 #[ignore = "the test below runs it in a process of its own, and reads what it prints"]
 fn answers_where_another_process_asks() {
     let said = reason(&load(probe()), &context(&["a"]));
-    // A line of its own, after whatever the harness has written.
+    // On a separate line after the output of the test harness.
     println!("\nanswer={said}");
 }
 
@@ -130,7 +131,7 @@ fn after_a_restart_the_same_is_drawn() {
     let (plugins, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let start = || {
         runtime_with(plugins.path(), |config| {
-            let key = CacheKey::from_bytes([7; 32].into());
+            let key = MacKey::from_bytes([7; 32].into());
             config.cache = Some(CacheConfig::new(cache.path().join("code"), key));
         })
     };

@@ -8,18 +8,21 @@ footer-reassurance = Údaje o kartě a bankovním účtu zadáváte jen u pos
 footer-brand = Platební stránka Kassette
 opens-new-tab = (otevře se na nové kartě)
 language-menu = Jazyk
-summary-heading = Vaše objednávka
 summary-pay = Platíte obchodníkovi { $merchant }
 summary-paid = Zaplatili jste obchodníkovi { $merchant }
 summary-about = Platba obchodníkovi { $merchant }
-summary-amount = Částka
 summary-order = Objednávka
+support = Máte dotazy k objednávce?
 
 ## Výběr
 
 choose-title = Zaplatit { $amount } obchodníkovi { $merchant }
 choose-heading = Jak chcete zaplatit?
+choose-heading-again = Jak chcete zaplatit nyní?
 choose-hint = Samotným výběrem se nic neplatí. Platbu dokončíte v dalších krocích.
+choose-with = Pokračovat: { $method }
+choose-declined = Váš poslední pokus byl zamítnut.
+choose-down = Asi na minutu není v nabídce, protože { $provider } neodpovídá.
 choose-via = přes { $provider }
 choose-more = Více informací: { $provider }
 changed-title = Podívejte se prosím ještě jednou
@@ -29,8 +32,8 @@ changed-other = Zobrazit všechny způsoby platby
 
 ## K poskytovateli
 
-go-title = Přechod na stránku { $provider }
-go-text = Přesměrováváme vás na stránku { $provider }. Částka k zaplacení: { $amount }.
+going-title = Přesměrování: { $provider } …
+going-text = Tam zaplatíte { $amount } a potom se vrátíte sem.
 go-text-stuck = Pokud se nic nestane, použijte tlačítko.
 go-link = Pokračovat na stránku { $provider }
 open-title = Vaše platba čeká
@@ -60,16 +63,18 @@ error-phone = Zadejte prosím telefonní číslo s předvolbou země, napříkl
 error-length = Použijte prosím nejvýše { $most } znaků.
 error-choice = Vyberte prosím jednu z možností.
 error-characters = Použijte prosím jen písmena, číslice a běžnou interpunkci.
+error-card = Sem prosím nezadávejte číslo karty.
 
 ## Pokyny
 
 show-title = Zaplatit: { $method }
 show-details = Platební údaje
 show-details-hint = Kliknutím nebo klepnutím na hodnotu ji celou označíte.
+copy = Kopírovat
 show-qr = QR kód pro bankovní aplikaci nebo peněženku; obsahuje platební údaje z této stránky
 show-link = Otevřít aplikaci
 show-page = Otevřít platební stránku
-show-left = Zbývající čas na zaplacení: { $time } (do { $until } UTC)
+show-left = Zbývající čas na zaplacení: { $time }
 show-paid = Zaplaceno – zkontrolovat nyní
 
 ## Stav platby
@@ -77,7 +82,16 @@ show-paid = Zaplaceno – zkontrolovat nyní
 completed-title = Platba je dokončena
 completed-text = Děkujeme. Zaplatili jste { $amount } obchodníkovi { $merchant }.
 completed-test = Toto byla zkouška. Nikomu nebylo nic účtováno.
-completed-part-returned = Část této částky byla vrácena.
+receipt-date = Datum
+receipt-method = Způsob platby
+receipt-by = { $method }, přes { $provider }
+receipt-reference = Reference
+receipt-payee = Zaplaceno komu
+receipt-paid = Zaplacená částka
+receipt-refunded = Vráceno { $day }
+receipt-rest = Zaplaceno po vrácení
+receipt-keep = Stránku si můžete vytisknout nebo uložit jako PDF. Potvrzuje platbu a není fakturou.
+completed-part-returned = Z toho bylo vráceno { $amount }.
 completed-disputed = Tato platba je u poskytovatele plateb reklamována.
 second-received = Za tuto objednávku byla přijata ještě další platba. Obraťte se prosím na obchodníka { $merchant }.
 second-part-given-back = Za tuto objednávku byla přijata ještě další platba a její část byla vrácena. Ohledně zbytku se prosím obraťte na obchodníka { $merchant }.
@@ -110,8 +124,8 @@ checking-text = Od { $provider } ještě nemáme odpověď. Ověříme to dřív
 checking-retry = Zeptat se znovu
 waiting-title = Čekáme na potvrzení od { $provider }
 waiting-text = Jakmile od { $provider } dostaneme potvrzení vaší platby, uvidíte ho zde. Ještě nemáte hotovo? Můžete pokračovat.
+waiting-declined = Poslední pokus přes { $provider } byl zamítnut. Můžete to tam zkusit znovu. Jiný způsob platby lze zvolit, jakmile { $provider } oznámí, že je pokus u konce.
 declined-title = Platba byla odmítnuta
-declined-text = Platba přes { $provider } nebyla přijata a žádné peníze nebyly strženy.
 ended-title = Ještě jste nezaplatili
 ended-text = Platba přes { $provider } skončila a žádné peníze nebyly strženy.
 try-again = Můžete to zkusit znovu nebo vybrat jiný způsob.
@@ -124,6 +138,7 @@ unavailable-title = Platit teď není možné
 unavailable-text = Pro tuto částku není momentálně k dispozici žádný způsob platby. Zkuste to prosím později nebo se obraťte na obchodníka { $merchant }.
 back-to-merchant = Zpět do obchodu
 back-soon = Za několik sekund se automaticky vrátíte k obchodníkovi { $merchant }.
+stay = Zůstat na této stránce
 close-page = Tuto stránku teď můžete zavřít.
 updates-itself = Tato stránka se sama aktualizuje.
 updates-pause = Pozastavit
@@ -133,9 +148,25 @@ check-again = Zkontrolovat znovu
 ## Zprávy po výběru
 
 notice-still-open = Platbu u { $provider } se nepodařilo s jistotou uzavřít. Abyste nikdy nezaplatili dvakrát, dokončete ji prosím, nebo to za chvíli zkuste znovu.
-notice-declined = Platba byla odmítnuta a žádné peníze nebyly strženy.
 notice-not-available = Tento způsob platby již není k dispozici.
 choose-another = Vyberte prosím jiný.
+not-taken = Za tento pokus nebyly strženy žádné peníze.
+one-try-left = Zbývá jeden pokus: vyberte způsob platby, který pravděpodobně bude fungovat.
+declined-funds = Platba byla zamítnuta: na účtu nebylo dost peněz.
+advice-funds = Použijte jinou kartu nebo jiný způsob platby, nebo se banky zeptejte na zůstatek a limit.
+declined-expired = Platba byla zamítnuta: platnost karty skončila.
+advice-expired = Použijte jinou kartu, nebo zkontrolujte zadané datum.
+declined-authentication = Banka nemohla potvrdit, že jste to vy.
+advice-authentication = Zkuste to znovu a platbu potvrďte v aplikaci banky, nebo vyberte jiný způsob.
+declined-limit = Platba byla zamítnuta: částka překračuje limit.
+advice-limit = Požádejte banku o zvýšení limitu, nebo vyberte jiný způsob platby.
+declined-bank = Platba byla zamítnuta bez uvedení důvodu.
+advice-bank = Důvod vám možná sdělí banka. Použijte jinou kartu, nebo vyberte jiný způsob platby.
+declined-cancelled = Platbu jste zrušili.
+declined-provider = Platba přes { $provider } nebyla přijata.
+down-title = { $provider } právě neodpovídá.
+down-text = Vaše platba tam nebyla zahájena a žádné peníze nebyly strženy.
+advice-down = Vyberte jiný způsob, nebo to za minutu zkontrolujte znovu.
 notice-forbidden = Platby obchodníkovi { $merchant } momentálně nelze zahájit.
 notice-conflict = To už není možné. Toto je aktuální stav vaší platby.
 notice-unsettled = Poskytovatel ještě neodpověděl. Počkejte prosím okamžik.

@@ -8,18 +8,21 @@ footer-reassurance = Kort- og bankoplysninger indtaster du kun hos betalingsudby
 footer-brand = Betalingsside fra Kassette
 opens-new-tab = (åbner i en ny fane)
 language-menu = Sprog
-summary-heading = Din bestilling
 summary-pay = Du betaler til { $merchant }
 summary-paid = Du har betalt til { $merchant }
 summary-about = Betaling til { $merchant }
-summary-amount = Beløb
 summary-order = Bestilling
+support = Spørgsmål om din bestilling?
 
 ## Valget
 
 choose-title = Betal { $amount } til { $merchant }
 choose-heading = Hvordan vil du betale?
+choose-heading-again = Hvordan vil du betale nu?
 choose-hint = Du betaler ikke noget ved at vælge. Du gennemfører betalingen i de næste trin.
+choose-with = Fortsæt med { $method }
+choose-declined = Dit seneste forsøg blev afvist.
+choose-down = Tilbydes ikke i omkring et minut, fordi { $provider } ikke svarer.
 choose-via = via { $provider }
 choose-more = Mere om { $provider }
 changed-title = Se venligst efter en gang til
@@ -29,8 +32,8 @@ changed-other = Se alle betalingsmåder
 
 ## Videre til udbyderen
 
-go-title = Videre til { $provider }
-go-text = Vi sender dig til { $provider } for at betale { $amount }.
+going-title = Vi sender dig til { $provider } …
+going-text = Der betaler du { $amount }, og derefter kommer du tilbage hertil.
 go-text-stuck = Brug knappen, hvis der ikke sker noget.
 go-link = Fortsæt til { $provider }
 open-title = Din betaling venter
@@ -60,16 +63,18 @@ error-phone = Indtast et telefonnummer med landekode, for eksempel +45 32 12 34 
 error-length = Brug højst { $most } tegn.
 error-choice = Vælg en af mulighederne.
 error-characters = Brug kun bogstaver, tal og almindelige tegn.
+error-card = Indtast ikke et kortnummer her.
 
 ## Vejledning
 
 show-title = Betal med { $method }
 show-details = Betalingsoplysninger
 show-details-hint = Klik eller tryk på en værdi for at markere den hele.
+copy = Kopiér
 show-qr = QR-kode til din bank- eller wallet-app; den indeholder betalingsoplysningerne på denne side
 show-link = Åbn appen
 show-page = Åbn betalingssiden
-show-left = Tid tilbage til at betale: { $time } (til kl. { $until } UTC)
+show-left = Tid tilbage til at betale: { $time }
 show-paid = Jeg har betalt – tjek nu
 
 ## Hvor en betaling står
@@ -77,7 +82,16 @@ show-paid = Jeg har betalt – tjek nu
 completed-title = Betalingen er gennemført
 completed-text = Tak. Du har betalt { $amount } til { $merchant }.
 completed-test = Dette var en test. Ingen er blevet opkrævet noget.
-completed-part-returned = En del af beløbet er betalt tilbage.
+receipt-date = Dato
+receipt-method = Betalingsmåde
+receipt-by = { $method }, med { $provider }
+receipt-reference = Reference
+receipt-payee = Betalt til
+receipt-paid = Betalt beløb
+receipt-refunded = Betalt tilbage { $day }
+receipt-rest = Betalt efter tilbagebetalinger
+receipt-keep = Udskriv siden, eller gem den som PDF. Den bekræfter betalingen og er ikke en faktura.
+completed-part-returned = Heraf er { $amount } betalt tilbage.
 completed-disputed = Der er gjort indsigelse mod denne betaling hos betalingsudbyderen.
 second-received = Der er også modtaget en anden betaling for denne ordre. Spørg { $merchant } om den.
 second-part-given-back = Der er også modtaget en anden betaling for denne ordre, og en del af den er betalt tilbage. Spørg { $merchant } om resten.
@@ -110,8 +124,8 @@ checking-text = { $provider } har ikke svaret endnu. Det finder vi ud af, før d
 checking-retry = Spørg igen
 waiting-title = Venter på { $provider }
 waiting-text = Så snart { $provider } bekræfter din betaling, ser du det her. Ikke færdig endnu? Du kan fortsætte.
+waiting-declined = Det seneste forsøg med { $provider } blev afvist. Du kan prøve igen der. En anden betalingsmåde kan vælges, når { $provider } melder, at forsøget er slut.
 declined-title = Betalingen blev afvist
-declined-text = { $provider } tog ikke imod betalingen, og der er ikke trukket penge.
 ended-title = Du har ikke betalt endnu
 ended-text = Betalingen med { $provider } er afsluttet, og der er ikke trukket penge.
 try-again = Du kan prøve igen eller vælge en anden måde.
@@ -124,6 +138,7 @@ unavailable-title = Det er ikke muligt at betale lige nu
 unavailable-text = Der er i øjeblikket ingen betalingsmåde til dette beløb. Prøv igen senere, eller spørg { $merchant }.
 back-to-merchant = Tilbage til butikken
 back-soon = Om få sekunder kommer du automatisk tilbage til { $merchant }.
+stay = Bliv på denne side
 close-page = Du kan lukke denne side nu.
 updates-itself = Denne side opdaterer sig selv.
 updates-pause = Sæt på pause
@@ -133,9 +148,25 @@ check-again = Tjek igen
 ## Beskeder efter et valg
 
 notice-still-open = Betalingen hos { $provider } kunne ikke lukkes med sikkerhed. Fortsæt med den, eller prøv igen om lidt, så du aldrig betaler to gange.
-notice-declined = Betalingen blev afvist, og der er ikke trukket penge.
 notice-not-available = Den betalingsmåde er ikke længere tilgængelig.
 choose-another = Vælg en anden.
+not-taken = Der er ikke trukket penge for dette forsøg.
+one-try-left = Der er ét forsøg tilbage: Vælg en betalingsmåde, der sandsynligvis virker.
+declined-funds = Betalingen blev afvist: Der var ikke penge nok.
+advice-funds = Brug et andet kort eller en anden betalingsmåde, eller spørg din bank om saldo og grænse.
+declined-expired = Betalingen blev afvist: Kortet er udløbet.
+advice-expired = Brug et andet kort, eller kontrollér den dato, du indtastede.
+declined-authentication = Din bank kunne ikke bekræfte, at det er dig.
+advice-authentication = Prøv igen og bekræft i din banks app, eller vælg en anden betalingsmåde.
+declined-limit = Betalingen blev afvist: Beløbet er over en grænse.
+advice-limit = Bed din bank om at hæve grænsen, eller vælg en anden betalingsmåde.
+declined-bank = Betalingen blev afvist, uden at der blev givet en grund.
+advice-bank = Din bank kan måske fortælle hvorfor. Brug et andet kort, eller vælg en anden betalingsmåde.
+declined-cancelled = Du annullerede betalingen.
+declined-provider = { $provider } tog ikke imod betalingen.
+down-title = { $provider } svarer ikke lige nu.
+down-text = Din betaling blev ikke startet der, og der er ikke trukket penge.
+advice-down = Vælg en anden måde, eller tjek igen om et minut.
 notice-forbidden = Betalinger til { $merchant } kan ikke startes i øjeblikket.
 notice-conflict = Det er ikke længere muligt. Sådan står din betaling nu.
 notice-unsettled = Udbyderen har ikke svaret endnu. Vent et øjeblik.

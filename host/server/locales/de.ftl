@@ -8,18 +8,21 @@ footer-reassurance = Karten- und Bankdaten geben Sie nur beim Zahlungsanbieter e
 footer-brand = Bezahlseite von Kassette
 opens-new-tab = (öffnet einen neuen Tab)
 language-menu = Sprache
-summary-heading = Ihre Bestellung
 summary-pay = Sie zahlen an { $merchant }
 summary-paid = Sie haben an { $merchant } bezahlt
 summary-about = Zahlung an { $merchant }
-summary-amount = Betrag
 summary-order = Bestellung
+support = Fragen zu Ihrer Bestellung?
 
 ## Auswählen
 
 choose-title = { $amount } an { $merchant } bezahlen
 choose-heading = Wie möchten Sie bezahlen?
+choose-heading-again = Wie möchten Sie jetzt bezahlen?
 choose-hint = Mit der Auswahl wird noch nichts abgebucht. Sie schließen die Zahlung in den nächsten Schritten ab.
+choose-with = Weiter mit { $method }
+choose-declined = Ihr letzter Versuch wurde abgelehnt.
+choose-down = Für etwa eine Minute nicht verfügbar, weil { $provider } nicht antwortet.
 choose-via = über { $provider }
 choose-more = Mehr über { $provider }
 changed-title = Bitte schauen Sie noch einmal hin
@@ -29,8 +32,8 @@ changed-other = Alle Zahlungsarten ansehen
 
 ## Weiter zum Anbieter
 
-go-title = Weiter zu { $provider }
-go-text = Wir leiten Sie zu { $provider } weiter, um { $amount } zu bezahlen.
+going-title = Weiter zu { $provider } …
+going-text = Dort bezahlen Sie { $amount } und kommen danach hierher zurück.
 go-text-stuck = Falls nichts geschieht, nutzen Sie bitte die Schaltfläche.
 go-link = Weiter zu { $provider }
 open-title = Ihre Zahlung wartet auf Sie
@@ -60,16 +63,18 @@ error-phone = Bitte geben Sie eine Telefonnummer mit Landesvorwahl ein, zum Beis
 error-length = Bitte verwenden Sie höchstens { $most } Zeichen.
 error-choice = Bitte wählen Sie eine der Möglichkeiten.
 error-characters = Bitte verwenden Sie nur Buchstaben, Ziffern und übliche Satzzeichen.
+error-card = Bitte geben Sie hier keine Kartennummer ein.
 
 ## Anweisungen
 
 show-title = Mit { $method } bezahlen
 show-details = Zahlungsdaten
 show-details-hint = Klicken oder tippen Sie auf einen Wert, um ihn ganz auszuwählen.
+copy = Kopieren
 show-qr = QR-Code für Ihre Banking- oder Wallet-App; er enthält die Zahlungsdaten dieser Seite
 show-link = App öffnen
 show-page = Bezahlseite öffnen
-show-left = Verbleibende Zeit zum Bezahlen: { $time } (bis { $until } UTC)
+show-left = Verbleibende Zeit zum Bezahlen: { $time }
 show-paid = Ich habe bezahlt – jetzt prüfen
 
 ## Wo eine Zahlung steht
@@ -77,7 +82,16 @@ show-paid = Ich habe bezahlt – jetzt prüfen
 completed-title = Zahlung abgeschlossen
 completed-text = Vielen Dank. Sie haben { $amount } an { $merchant } bezahlt.
 completed-test = Dies war ein Test. Niemandem wurde etwas berechnet.
-completed-part-returned = Ein Teil davon wurde erstattet.
+receipt-date = Datum
+receipt-method = Zahlungsart
+receipt-by = { $method }, mit { $provider }
+receipt-reference = Referenz
+receipt-payee = Bezahlt an
+receipt-paid = Bezahlter Betrag
+receipt-refunded = Erstattet am { $day }
+receipt-rest = Bezahlt nach Erstattungen
+receipt-keep = Drucken Sie diese Seite oder speichern Sie sie als PDF, um sie aufzubewahren. Sie bestätigt die Zahlung und ist keine Rechnung.
+completed-part-returned = Davon wurden { $amount } erstattet.
 completed-disputed = Diese Zahlung ist beim Zahlungsanbieter strittig.
 second-received = Für diese Bestellung ist noch eine weitere Zahlung eingegangen. Bitte fragen Sie { $merchant } danach.
 second-part-given-back = Für diese Bestellung ist noch eine weitere Zahlung eingegangen; ein Teil davon wurde erstattet. Bitte fragen Sie { $merchant } nach dem Rest.
@@ -110,8 +124,8 @@ checking-text = { $provider } hat noch nicht geantwortet. Wir klären das, bevor
 checking-retry = Noch einmal nachfragen
 waiting-title = Wir warten auf { $provider }
 waiting-text = Sobald { $provider } Ihre Zahlung bestätigt, sehen Sie es hier. Noch nicht fertig? Sie können weitermachen.
+waiting-declined = Der letzte Versuch mit { $provider } wurde abgelehnt. Sie können es dort noch einmal versuchen. Ein anderer Weg kann gewählt werden, sobald { $provider } meldet, dass der Versuch beendet ist.
 declined-title = Die Zahlung wurde abgelehnt
-declined-text = { $provider } hat die Zahlung nicht angenommen, es wurde kein Geld eingezogen.
 ended-title = Sie haben noch nicht bezahlt
 ended-text = Die Zahlung mit { $provider } wurde beendet, es wurde kein Geld eingezogen.
 try-again = Sie können es erneut versuchen oder eine andere Zahlungsart wählen.
@@ -124,6 +138,7 @@ unavailable-title = Bezahlen ist gerade nicht möglich
 unavailable-text = Für diesen Betrag ist im Moment keine Zahlungsart verfügbar. Bitte versuchen Sie es später erneut oder fragen Sie { $merchant }.
 back-to-merchant = Zurück zum Shop
 back-soon = In wenigen Sekunden kehren Sie von selbst zu { $merchant } zurück.
+stay = Auf dieser Seite bleiben
 close-page = Sie können diese Seite jetzt schließen.
 updates-itself = Diese Seite aktualisiert sich von selbst.
 updates-pause = Anhalten
@@ -133,9 +148,25 @@ check-again = Erneut prüfen
 ## Hinweise nach einer Wahl
 
 notice-still-open = Die Zahlung bei { $provider } konnte nicht sicher geschlossen werden. Damit Sie nie doppelt bezahlen, setzen Sie sie bitte fort oder versuchen Sie es in Kürze noch einmal.
-notice-declined = Die Zahlung wurde abgelehnt, es wurde kein Geld eingezogen.
 notice-not-available = Diese Zahlungsart ist nicht mehr verfügbar.
 choose-another = Bitte wählen Sie eine andere.
+not-taken = Für diesen Versuch wurde kein Geld eingezogen.
+one-try-left = Ein Versuch bleibt: Wählen Sie eine Zahlungsart, die voraussichtlich funktioniert.
+declined-funds = Die Zahlung wurde abgelehnt: Es war nicht genug Geld verfügbar.
+advice-funds = Nutzen Sie eine andere Karte oder Zahlungsart, oder fragen Sie Ihre Bank nach Kontostand und Limit.
+declined-expired = Die Zahlung wurde abgelehnt: Die Karte ist abgelaufen.
+advice-expired = Nutzen Sie eine andere Karte, oder prüfen Sie das eingegebene Datum.
+declined-authentication = Ihre Bank konnte nicht bestätigen, dass Sie es sind.
+advice-authentication = Versuchen Sie es erneut und bestätigen Sie in der App Ihrer Bank, oder wählen Sie eine andere Zahlungsart.
+declined-limit = Die Zahlung wurde abgelehnt: Der Betrag liegt über einem Limit.
+advice-limit = Bitten Sie Ihre Bank, das Limit zu erhöhen, oder wählen Sie eine andere Zahlungsart.
+declined-bank = Die Zahlung wurde ohne Angabe eines Grundes abgelehnt.
+advice-bank = Ihre Bank kann Ihnen vielleicht den Grund nennen. Nutzen Sie eine andere Karte, oder wählen Sie eine andere Zahlungsart.
+declined-cancelled = Sie haben die Zahlung abgebrochen.
+declined-provider = { $provider } hat die Zahlung nicht angenommen.
+down-title = { $provider } antwortet gerade nicht.
+down-text = Ihre Zahlung wurde dort nicht begonnen, es wurde kein Geld eingezogen.
+advice-down = Wählen Sie eine andere Zahlungsart, oder prüfen Sie in einer Minute erneut.
 notice-forbidden = Zahlungen an { $merchant } können im Moment nicht begonnen werden.
 notice-conflict = Das ist nicht mehr möglich. So steht es jetzt um Ihre Zahlung.
 notice-unsettled = Der Anbieter hat noch nicht geantwortet. Bitte warten Sie einen Moment.

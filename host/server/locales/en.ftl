@@ -8,18 +8,21 @@ footer-reassurance = You enter card and bank details only with the payment provi
 footer-brand = Checkout by Kassette
 opens-new-tab = (opens in a new tab)
 language-menu = Language
-summary-heading = Your order
 summary-pay = You pay { $merchant }
 summary-paid = You paid { $merchant }
 summary-about = Payment to { $merchant }
-summary-amount = Amount
 summary-order = Order
+support = Questions about your order?
 
 ## Choosing
 
 choose-title = Pay { $amount } to { $merchant }
 choose-heading = How would you like to pay?
+choose-heading-again = How would you like to pay now?
 choose-hint = Nothing is charged when you choose. You complete your payment in the steps that follow.
+choose-with = Continue with { $method }
+choose-declined = Your last try was declined.
+choose-down = Not offered for about a minute, because { $provider } does not answer.
 choose-via = via { $provider }
 choose-more = More about { $provider }
 changed-title = Please look once more
@@ -29,8 +32,8 @@ changed-other = See all ways to pay
 
 ## On to the provider
 
-go-title = On to { $provider }
-go-text = We are taking you to { $provider } to pay { $amount }.
+going-title = Taking you to { $provider } …
+going-text = There you pay { $amount }, and then you come back here.
 go-text-stuck = If nothing happens, use the button.
 go-link = Continue to { $provider }
 open-title = Your payment is waiting
@@ -60,16 +63,18 @@ error-phone = Please enter a phone number with its country code, such as +31 20 
 error-length = Please use at most { $most } characters.
 error-choice = Please choose one of the options.
 error-characters = Please use letters, digits and ordinary punctuation only.
+error-card = Please do not enter a card number here.
 
 ## Instructions
 
 show-title = Pay with { $method }
 show-details = Payment details
 show-details-hint = Click or tap a value to select all of it.
+copy = Copy
 show-qr = QR code for your banking or wallet app; it holds the payment details of this page
 show-link = Open the app
 show-page = Open the payment page
-show-left = Time left to pay: { $time } (until { $until } UTC)
+show-left = Time left to pay: { $time }
 show-paid = I have paid – check now
 
 ## Where a payment stands
@@ -77,7 +82,16 @@ show-paid = I have paid – check now
 completed-title = Payment complete
 completed-text = Thank you. You have paid { $amount } to { $merchant }.
 completed-test = This was a test. Nobody was charged.
-completed-part-returned = A part of it was given back.
+receipt-date = Date
+receipt-method = Method
+receipt-by = { $method }, with { $provider }
+receipt-reference = Reference
+receipt-payee = Paid to
+receipt-paid = Amount paid
+receipt-refunded = Refunded, { $day }
+receipt-rest = Paid after refunds
+receipt-keep = To keep a copy, print this page or save it as a PDF. It confirms the payment and is not an invoice.
+completed-part-returned = { $amount } of it was refunded.
 completed-disputed = This payment is disputed at the payment provider.
 second-received = Another payment was received for this order as well. Please ask { $merchant } about it.
 second-part-given-back = Another payment was received for this order as well, and a part of it was given back. Please ask { $merchant } about the rest.
@@ -110,8 +124,8 @@ checking-text = { $provider } has not answered yet. We make sure of it before an
 checking-retry = Ask again
 waiting-title = Waiting for { $provider }
 waiting-text = As soon as { $provider } confirms your payment, you see it here. Not finished yet? You can continue.
+waiting-declined = The last try with { $provider } was declined. You can try again there. Another way can be chosen once { $provider } says that the try is over.
 declined-title = The payment was declined
-declined-text = { $provider } did not take the payment, and no money was taken.
 ended-title = You have not paid yet
 ended-text = The payment with { $provider } has ended, and no money was taken.
 try-again = You can try again or choose another way.
@@ -124,6 +138,7 @@ unavailable-title = Paying is not possible right now
 unavailable-text = No way to pay is available for this amount at the moment. Please try again later or ask { $merchant }.
 back-to-merchant = Back to merchant
 back-soon = In a few seconds you return to { $merchant } automatically.
+stay = Stay on this page
 close-page = You can close this page now.
 updates-itself = This page keeps itself up to date.
 updates-pause = Pause
@@ -133,9 +148,25 @@ check-again = Check again
 ## Notices after a choice
 
 notice-still-open = The payment with { $provider } could not be closed for certain. So that you never pay twice, please continue it, or try again in a little while.
-notice-declined = The payment was declined, and no money was taken.
 notice-not-available = That way to pay is no longer available.
 choose-another = Please choose another.
+not-taken = No money was taken for this try.
+one-try-left = One try is left: choose a way to pay that is likely to work.
+declined-funds = The payment was declined: not enough money was available.
+advice-funds = Use another card or another way to pay, or ask your bank about your balance and limit.
+declined-expired = The payment was declined: the card has expired.
+advice-expired = Use another card, or check the date that you entered.
+declined-authentication = Your bank could not confirm that it is you.
+advice-authentication = Try again and confirm in your bank’s app, or choose another way to pay.
+declined-limit = The payment was declined: the amount is over a limit.
+advice-limit = Ask your bank to raise the limit, or choose another way to pay.
+declined-bank = The payment was declined, and no reason was given.
+advice-bank = Your bank may tell you why. Use another card, or choose another way to pay.
+declined-cancelled = You cancelled the payment.
+declined-provider = { $provider } did not accept the payment.
+down-title = { $provider } does not answer right now.
+down-text = Your payment was not started there, and no money was taken.
+advice-down = Choose another way, or check again in a minute.
 notice-forbidden = Payments to { $merchant } cannot be started at the moment.
 notice-conflict = That is no longer possible. This is where your payment stands now.
 notice-unsettled = The provider has not answered yet. Please wait a moment.

@@ -8,18 +8,21 @@ footer-reassurance = Los datos de su tarjeta y de su banco solo los introduce co
 footer-brand = Página de pago de Kassette
 opens-new-tab = (se abre en una pestaña nueva)
 language-menu = Idioma
-summary-heading = Su pedido
 summary-pay = Usted paga a { $merchant }
 summary-paid = Ha pagado a { $merchant }
 summary-about = Pago a { $merchant }
-summary-amount = Importe
 summary-order = Pedido
+support = ¿Preguntas sobre su pedido?
 
 ## Elegir
 
 choose-title = Pagar { $amount } a { $merchant }
 choose-heading = ¿Cómo desea pagar?
+choose-heading-again = ¿Cómo desea pagar ahora?
 choose-hint = Al elegir todavía no se le cobra nada. El pago se completa en los pasos siguientes.
+choose-with = Continuar con { $method }
+choose-declined = Su último intento fue rechazado.
+choose-down = No disponible durante un minuto aproximadamente, porque { $provider } no responde.
 choose-via = a través de { $provider }
 choose-more = Más sobre { $provider }
 changed-title = Por favor, revíselo una vez más
@@ -29,8 +32,8 @@ changed-other = Ver todas las formas de pago
 
 ## Hacia el proveedor
 
-go-title = Continúa en { $provider }
-go-text = Le llevamos a { $provider } para pagar { $amount }.
+going-title = Le llevamos a { $provider } …
+going-text = Allí paga { $amount } y después vuelve aquí.
 go-text-stuck = Si no ocurre nada, use el botón.
 go-link = Continuar en { $provider }
 open-title = Su pago le espera
@@ -60,16 +63,18 @@ error-phone = Por favor, escriba un número de teléfono con el prefijo del paí
 error-length = Por favor, use como máximo { $most } caracteres.
 error-choice = Por favor, elija una de las opciones.
 error-characters = Por favor, use solo letras, cifras y signos de puntuación habituales.
+error-card = Por favor, no introduzca aquí un número de tarjeta.
 
 ## Instrucciones
 
 show-title = Pagar con { $method }
 show-details = Datos del pago
 show-details-hint = Haga clic en un valor o tóquelo para seleccionarlo entero.
+copy = Copiar
 show-qr = Código QR para la aplicación de su banco o monedero; contiene los datos de pago de esta página
 show-link = Abrir la aplicación
 show-page = Abrir la página de pago
-show-left = Tiempo restante para pagar: { $time } (hasta las { $until } UTC)
+show-left = Tiempo restante para pagar: { $time }
 show-paid = Ya he pagado: comprobar ahora
 
 ## En qué estado está un pago
@@ -77,7 +82,16 @@ show-paid = Ya he pagado: comprobar ahora
 completed-title = Pago completado
 completed-text = Gracias. Ha pagado { $amount } a { $merchant }.
 completed-test = Esto era una prueba. No se ha cobrado a nadie.
-completed-part-returned = Se ha devuelto una parte.
+receipt-date = Fecha
+receipt-method = Forma de pago
+receipt-by = { $method }, con { $provider }
+receipt-reference = Referencia
+receipt-payee = Pagado a
+receipt-paid = Importe pagado
+receipt-refunded = Devuelto el { $day }
+receipt-rest = Pagado tras las devoluciones
+receipt-keep = Para conservar una copia, imprima esta página o guárdela como PDF. Confirma el pago y no es una factura.
+completed-part-returned = Se han devuelto { $amount }.
 completed-disputed = Este pago está en disputa ante el proveedor de pagos.
 second-received = Se ha recibido además otro pago por este pedido. Por favor, consulte a { $merchant }.
 second-part-given-back = Se ha recibido además otro pago por este pedido y se ha devuelto una parte. Por favor, consulte a { $merchant } por el resto.
@@ -110,8 +124,8 @@ checking-text = { $provider } todavía no ha respondido. Lo aclaramos antes de q
 checking-retry = Preguntar de nuevo
 waiting-title = Esperando a { $provider }
 waiting-text = En cuanto { $provider } confirme su pago, lo verá aquí. ¿Aún no ha terminado? Puede continuar.
+waiting-declined = El último intento con { $provider } fue rechazado. Puede intentarlo allí otra vez. Podrá elegir otra forma de pago cuando { $provider } comunique que el intento ha terminado.
 declined-title = El pago ha sido rechazado
-declined-text = { $provider } no ha aceptado el pago y no se ha cobrado nada.
 ended-title = Todavía no ha pagado
 ended-text = El pago con { $provider } ha terminado y no se ha cobrado nada.
 try-again = Puede intentarlo de nuevo o elegir otra forma de pago.
@@ -124,6 +138,7 @@ unavailable-title = Ahora mismo no es posible pagar
 unavailable-text = En este momento no hay ninguna forma de pago disponible para este importe. Inténtelo más tarde o consulte a { $merchant }.
 back-to-merchant = Volver a la tienda
 back-soon = En unos segundos volverá automáticamente a { $merchant }.
+stay = Quedarse en esta página
 close-page = Ya puede cerrar esta página.
 updates-itself = Esta página se actualiza sola.
 updates-pause = Pausar
@@ -133,9 +148,25 @@ check-again = Comprobar de nuevo
 ## Avisos tras una elección
 
 notice-still-open = No se ha podido cerrar con seguridad el pago con { $provider }. Para que nunca pague dos veces, continúelo o inténtelo de nuevo dentro de un momento.
-notice-declined = El pago ha sido rechazado y no se ha cobrado nada.
 notice-not-available = Esa forma de pago ya no está disponible.
 choose-another = Por favor, elija otra.
+not-taken = No se ha cobrado nada por este intento.
+one-try-left = Queda un intento: elija una forma de pago que probablemente funcione.
+declined-funds = El pago ha sido rechazado: no había saldo suficiente.
+advice-funds = Use otra tarjeta u otra forma de pago, o consulte a su banco el saldo y el límite.
+declined-expired = El pago ha sido rechazado: la tarjeta ha caducado.
+advice-expired = Use otra tarjeta o compruebe la fecha que ha introducido.
+declined-authentication = Su banco no pudo confirmar que es usted.
+advice-authentication = Inténtelo de nuevo y confirme en la aplicación de su banco, o elija otra forma de pago.
+declined-limit = El pago ha sido rechazado: el importe supera un límite.
+advice-limit = Pida a su banco que suba el límite o elija otra forma de pago.
+declined-bank = El pago ha sido rechazado sin indicar el motivo.
+advice-bank = Es posible que su banco le diga el motivo. Use otra tarjeta o elija otra forma de pago.
+declined-cancelled = Usted ha cancelado el pago.
+declined-provider = { $provider } no ha aceptado el pago.
+down-title = { $provider } no responde en este momento.
+down-text = Su pago no se ha iniciado allí y no se ha cobrado nada.
+advice-down = Elija otra forma de pago o compruebe de nuevo dentro de un minuto.
 notice-forbidden = En este momento no se pueden iniciar pagos a { $merchant }.
 notice-conflict = Eso ya no es posible. Este es el estado actual de su pago.
 notice-unsettled = El proveedor todavía no ha respondido. Espere un momento, por favor.

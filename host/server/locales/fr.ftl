@@ -8,18 +8,21 @@ footer-reassurance = Vous ne saisissez vos données de carte et de banque que ch
 footer-brand = Page de paiement Kassette
 opens-new-tab = (s’ouvre dans un nouvel onglet)
 language-menu = Langue
-summary-heading = Votre commande
 summary-pay = Vous payez à { $merchant }
 summary-paid = Vous avez payé à { $merchant }
 summary-about = Paiement à { $merchant }
-summary-amount = Montant
 summary-order = Commande
+support = Des questions sur votre commande ?
 
 ## Choisir
 
 choose-title = Payer { $amount } à { $merchant }
 choose-heading = Comment souhaitez-vous payer ?
+choose-heading-again = Comment souhaitez-vous payer maintenant ?
 choose-hint = Votre choix n’entraîne encore aucun débit. Vous effectuez le paiement aux étapes suivantes.
+choose-with = Continuer avec { $method }
+choose-declined = Votre dernier essai a été refusé.
+choose-down = Indisponible pendant environ une minute, car { $provider } ne répond pas.
 choose-via = via { $provider }
 choose-more = En savoir plus sur { $provider }
 changed-title = Merci de vérifier encore une fois
@@ -29,8 +32,8 @@ changed-other = Voir tous les moyens de paiement
 
 ## Vers le prestataire
 
-go-title = Direction { $provider }
-go-text = Nous vous dirigeons vers { $provider } pour payer { $amount }.
+going-title = Nous vous dirigeons vers { $provider } …
+going-text = Vous y payez { $amount }, puis vous revenez ici.
 go-text-stuck = Si rien ne se passe, utilisez le bouton.
 go-link = Continuer vers { $provider }
 open-title = Votre paiement vous attend
@@ -60,16 +63,18 @@ error-phone = Merci d’indiquer un numéro de téléphone avec l’indicatif du
 error-length = Merci d’utiliser au plus { $most } caractères.
 error-choice = Merci de choisir l’une des options.
 error-characters = Merci de n’utiliser que des lettres, des chiffres et la ponctuation courante.
+error-card = Merci de ne pas saisir de numéro de carte ici.
 
 ## Instructions
 
 show-title = Payer avec { $method }
 show-details = Détails du paiement
 show-details-hint = Cliquez sur une valeur ou touchez-la pour la sélectionner en entier.
+copy = Copier
 show-qr = Code QR pour votre application bancaire ou votre portefeuille ; il contient les détails de paiement de cette page
 show-link = Ouvrir l’application
 show-page = Ouvrir la page de paiement
-show-left = Temps restant pour payer : { $time } (jusqu’à { $until } UTC)
+show-left = Temps restant pour payer : { $time }
 show-paid = J’ai payé – vérifier maintenant
 
 ## Où en est un paiement
@@ -77,7 +82,16 @@ show-paid = J’ai payé – vérifier maintenant
 completed-title = Paiement effectué
 completed-text = Merci. Vous avez payé { $amount } à { $merchant }.
 completed-test = C’était un test. Personne n’a été débité.
-completed-part-returned = Une partie a été remboursée.
+receipt-date = Date
+receipt-method = Moyen de paiement
+receipt-by = { $method }, avec { $provider }
+receipt-reference = Référence
+receipt-payee = Payé à
+receipt-paid = Montant payé
+receipt-refunded = Remboursé le { $day }
+receipt-rest = Payé après remboursements
+receipt-keep = Pour en garder une copie, imprimez cette page ou enregistrez-la en PDF. Elle confirme le paiement et n’est pas une facture.
+completed-part-returned = { $amount } ont été remboursés.
 completed-disputed = Ce paiement est contesté auprès du prestataire de paiement.
 second-received = Un autre paiement a également été reçu pour cette commande. Merci de vous adresser à { $merchant }.
 second-part-given-back = Un autre paiement a également été reçu pour cette commande, et une partie en a été remboursée. Merci de vous adresser à { $merchant } pour le reste.
@@ -110,8 +124,8 @@ checking-text = { $provider } n’a pas encore répondu. Nous nous en assurons a
 checking-retry = Demander à nouveau
 waiting-title = En attente de { $provider }
 waiting-text = Dès que { $provider } confirme votre paiement, vous le voyez ici. Pas encore terminé ? Vous pouvez continuer.
+waiting-declined = Le dernier essai avec { $provider } a été refusé. Vous pouvez y réessayer. Un autre moyen pourra être choisi dès que { $provider } signalera que l’essai est terminé.
 declined-title = Le paiement a été refusé
-declined-text = { $provider } n’a pas accepté le paiement et rien n’a été débité.
 ended-title = Vous n’avez pas encore payé
 ended-text = Le paiement avec { $provider } est terminé et rien n’a été débité.
 try-again = Vous pouvez réessayer ou choisir un autre moyen.
@@ -124,6 +138,7 @@ unavailable-title = Le paiement n’est pas possible pour le moment
 unavailable-text = Aucun moyen de paiement n’est disponible pour ce montant actuellement. Merci de réessayer plus tard ou de vous adresser à { $merchant }.
 back-to-merchant = Retour à la boutique
 back-soon = Dans quelques secondes, vous serez ramené chez { $merchant }.
+stay = Rester sur cette page
 close-page = Vous pouvez maintenant fermer cette page.
 updates-itself = Cette page s’actualise d’elle-même.
 updates-pause = Suspendre
@@ -133,9 +148,25 @@ check-again = Vérifier à nouveau
 ## Avis après un choix
 
 notice-still-open = Le paiement chez { $provider } n’a pas pu être clôturé avec certitude. Pour ne jamais payer deux fois, merci de le poursuivre ou de réessayer dans un petit moment.
-notice-declined = Le paiement a été refusé et rien n’a été débité.
 notice-not-available = Ce moyen de paiement n’est plus disponible.
 choose-another = Merci d’en choisir un autre.
+not-taken = Rien n’a été débité pour cet essai.
+one-try-left = Il reste un essai : choisissez un moyen de paiement qui a de bonnes chances d’aboutir.
+declined-funds = Le paiement a été refusé : les fonds étaient insuffisants.
+advice-funds = Utilisez une autre carte ou un autre moyen, ou renseignez-vous auprès de votre banque sur votre solde et votre plafond.
+declined-expired = Le paiement a été refusé : la carte a expiré.
+advice-expired = Utilisez une autre carte, ou vérifiez la date saisie.
+declined-authentication = Votre banque n’a pas pu confirmer votre identité.
+advice-authentication = Réessayez et confirmez dans l’application de votre banque, ou choisissez un autre moyen.
+declined-limit = Le paiement a été refusé : le montant dépasse un plafond.
+advice-limit = Demandez à votre banque de relever le plafond, ou choisissez un autre moyen.
+declined-bank = Le paiement a été refusé sans que la raison soit donnée.
+advice-bank = Votre banque pourra peut-être vous dire pourquoi. Utilisez une autre carte, ou choisissez un autre moyen.
+declined-cancelled = Vous avez annulé le paiement.
+declined-provider = { $provider } n’a pas accepté le paiement.
+down-title = { $provider } ne répond pas actuellement.
+down-text = Votre paiement n’y a pas été lancé et rien n’a été débité.
+advice-down = Choisissez un autre moyen, ou vérifiez à nouveau dans une minute.
 notice-forbidden = Les paiements à { $merchant } ne peuvent pas être lancés pour le moment.
 notice-conflict = Ce n’est plus possible. Voici où en est votre paiement.
 notice-unsettled = Le prestataire n’a pas encore répondu. Merci de patienter un instant.

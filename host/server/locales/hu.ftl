@@ -8,18 +8,21 @@ footer-reassurance = Kártya- és bankszámlaadatait csak a fizetési szolgálta
 footer-brand = Kassette fizetőoldal
 opens-new-tab = (új lapon nyílik meg)
 language-menu = Nyelv
-summary-heading = Az Ön rendelése
 summary-pay = Fizetés { $merchant } részére
 summary-paid = Kifizetve { $merchant } részére
 summary-about = { $merchant } részére indított fizetés
-summary-amount = Összeg
 summary-order = Rendelés
+support = Kérdése van a rendeléséről?
 
 ## Választás
 
 choose-title = { $amount } fizetése { $merchant } részére
 choose-heading = Hogyan szeretne fizetni?
+choose-heading-again = Hogyan szeretne most fizetni?
 choose-hint = A választással még nem fizet. A fizetést a következő lépésekben hajthatja végre.
+choose-with = Folytatás: { $method }
+choose-declined = A legutóbbi próbálkozását elutasították.
+choose-down = Körülbelül egy percig nem választható, mert a szolgáltató ({ $provider }) nem válaszol.
 choose-via = szolgáltató: { $provider }
 choose-more = Bővebben: { $provider }
 changed-title = Kérjük, nézze meg még egyszer
@@ -29,8 +32,8 @@ changed-other = Az összes fizetési mód megtekintése
 
 ## A szolgáltatóhoz
 
-go-title = Tovább ide: { $provider }
-go-text = Átirányítjuk ide: { $provider }. Fizetendő összeg: { $amount }.
+going-title = Átirányítás: { $provider } …
+going-text = Ott kifizeti az összeget ({ $amount }), majd visszatér ide.
 go-text-stuck = Ha semmi sem történik, használja a gombot.
 go-link = Tovább ide: { $provider }
 open-title = A fizetés Önre vár
@@ -60,16 +63,18 @@ error-phone = Kérjük, adjon meg egy telefonszámot országhívószámmal, pél
 error-length = Kérjük, legfeljebb { $most } karaktert használjon.
 error-choice = Kérjük, válasszon a lehetőségek közül.
 error-characters = Kérjük, csak betűket, számjegyeket és szokásos írásjeleket használjon.
+error-card = Kérjük, ne adjon meg itt kártyaszámot.
 
 ## Útmutató
 
 show-title = Fizetés: { $method }
 show-details = Fizetési adatok
 show-details-hint = Kattintson vagy koppintson egy értékre a teljes kijelöléséhez.
+copy = Másolás
 show-qr = QR-kód banki vagy tárcaalkalmazáshoz; az oldal fizetési adatait tartalmazza
 show-link = Alkalmazás megnyitása
 show-page = Fizetőoldal megnyitása
-show-left = A fizetésre hátralévő idő: { $time } (határidő: { $until } UTC)
+show-left = A fizetésre hátralévő idő: { $time }
 show-paid = Fizettem – ellenőrzés most
 
 ## Hol tart a fizetés
@@ -77,7 +82,16 @@ show-paid = Fizettem – ellenőrzés most
 completed-title = A fizetés sikerült
 completed-text = Köszönjük. Ön { $amount } összeget fizetett { $merchant } részére.
 completed-test = Ez próba volt. Senkit sem terheltünk meg.
-completed-part-returned = Ennek egy részét visszatérítették.
+receipt-date = Dátum
+receipt-method = Fizetési mód
+receipt-by = { $method }, szolgáltató: { $provider }
+receipt-reference = Hivatkozás
+receipt-payee = Kedvezményezett
+receipt-paid = Kifizetett összeg
+receipt-refunded = Visszatérítve: { $day }
+receipt-rest = Fizetve visszatérítés után
+receipt-keep = Megőrzéshez nyomtassa ki vagy mentse PDF-be ezt az oldalt. A fizetést igazolja, és nem számla.
+completed-part-returned = Ebből { $amount } összeget visszatérítettek.
 completed-disputed = Ezt a fizetést a fizetési szolgáltatónál vitatják.
 second-received = Ehhez a rendeléshez egy további fizetés is érkezett. Kérjük, forduljon a kereskedőhöz: { $merchant }.
 second-part-given-back = Ehhez a rendeléshez egy további fizetés is érkezett, amelynek egy részét visszatérítették. A többi ügyében kérjük, forduljon a kereskedőhöz: { $merchant }.
@@ -110,8 +124,8 @@ checking-text = Még nem érkezett válasz ({ $provider }). Ezt tisztázzuk, mie
 checking-retry = Kérdezés újra
 waiting-title = Várakozás a megerősítésre: { $provider }
 waiting-text = Amint a szolgáltató ({ $provider }) megerősíti a fizetést, itt látni fogja. Még nem végzett? Folytathatja.
+waiting-declined = Az utolsó próbálkozást elutasították ({ $provider }). Ott újra megpróbálhatja. Más fizetési mód akkor választható, ha a szolgáltató jelzi, hogy a próbálkozás véget ért.
 declined-title = A fizetést elutasították
-declined-text = A szolgáltató ({ $provider }) nem fogadta el a fizetést, és terhelés nem történt.
 ended-title = Még nem fizetett
 ended-text = A megkezdett fizetés ({ $provider }) véget ért, és terhelés nem történt.
 try-again = Megpróbálhatja újra, vagy választhat másik módot.
@@ -124,6 +138,7 @@ unavailable-title = Most nem lehet fizetni
 unavailable-text = Ehhez az összeghez jelenleg nincs elérhető fizetési mód. Kérjük, próbálja meg később, vagy forduljon a kereskedőhöz: { $merchant }.
 back-to-merchant = Vissza az áruházba
 back-soon = Néhány másodperc múlva automatikusan visszatér ide: { $merchant }.
+stay = Maradok ezen az oldalon
 close-page = Ezt az oldalt most bezárhatja.
 updates-itself = Ez az oldal magától frissül.
 updates-pause = Szünet
@@ -133,9 +148,25 @@ check-again = Ellenőrzés újra
 ## Üzenetek választás után
 
 notice-still-open = A megkezdett fizetést ({ $provider }) nem sikerült biztosan lezárni. Hogy soha ne fizessen kétszer, folytassa azt, vagy próbálja újra kis idő múlva.
-notice-declined = A fizetést elutasították, és terhelés nem történt.
 notice-not-available = Ez a fizetési mód már nem elérhető.
 choose-another = Kérjük, válasszon másikat.
+not-taken = Ezért a próbálkozásért terhelés nem történt.
+one-try-left = Egy próbálkozás maradt: olyan fizetési módot válasszon, amely várhatóan működik.
+declined-funds = A fizetést elutasították: nem volt elegendő fedezet.
+advice-funds = Használjon másik kártyát vagy fizetési módot, vagy kérdezze meg bankját az egyenlegéről és a limitjéről.
+declined-expired = A fizetést elutasították: a kártya lejárt.
+advice-expired = Használjon másik kártyát, vagy ellenőrizze a megadott dátumot.
+declined-authentication = A bankja nem tudta megerősíteni, hogy Ön az.
+advice-authentication = Próbálja újra, és erősítse meg a bankja alkalmazásában, vagy válasszon másik fizetési módot.
+declined-limit = A fizetést elutasították: az összeg túllép egy limitet.
+advice-limit = Kérje bankját a limit emelésére, vagy válasszon másik fizetési módot.
+declined-bank = A fizetést indoklás nélkül elutasították.
+advice-bank = A bankja talán megmondja az okát. Használjon másik kártyát, vagy válasszon másik fizetési módot.
+declined-cancelled = Ön megszakította a fizetést.
+declined-provider = A szolgáltató ({ $provider }) nem fogadta el a fizetést.
+down-title = A szolgáltató ({ $provider }) most nem válaszol.
+down-text = A fizetés ott nem indult el, és terhelés nem történt.
+advice-down = Válasszon másik módot, vagy ellenőrizze újra egy perc múlva.
 notice-forbidden = { $merchant } részére jelenleg nem indítható fizetés.
 notice-conflict = Ez már nem lehetséges. A fizetés jelenlegi állása itt látható.
 notice-unsettled = A szolgáltató még nem válaszolt. Kérjük, várjon egy pillanatot.

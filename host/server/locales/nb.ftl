@@ -8,18 +8,21 @@ footer-reassurance = Kort- og bankopplysninger oppgir du bare hos betalingslever
 footer-brand = Betalingsside fra Kassette
 opens-new-tab = (åpnes i en ny fane)
 language-menu = Språk
-summary-heading = Bestillingen din
 summary-pay = Du betaler til { $merchant }
 summary-paid = Du har betalt til { $merchant }
 summary-about = Betaling til { $merchant }
-summary-amount = Beløp
 summary-order = Bestilling
+support = Spørsmål om bestillingen?
 
 ## Valget
 
 choose-title = Betal { $amount } til { $merchant }
 choose-heading = Hvordan vil du betale?
+choose-heading-again = Hvordan vil du betale nå?
 choose-hint = Du betaler ikke noe ved å velge. Du fullfører betalingen i de neste stegene.
+choose-with = Fortsett med { $method }
+choose-declined = Det siste forsøket ditt ble avvist.
+choose-down = Tilbys ikke på omtrent et minutt, fordi { $provider } ikke svarer.
 choose-via = via { $provider }
 choose-more = Mer om { $provider }
 changed-title = Se en gang til
@@ -29,8 +32,8 @@ changed-other = Se alle betalingsmåter
 
 ## Videre til leverandøren
 
-go-title = Videre til { $provider }
-go-text = Vi sender deg til { $provider } for å betale { $amount }.
+going-title = Vi sender deg til { $provider } …
+going-text = Der betaler du { $amount }, og deretter kommer du tilbake hit.
 go-text-stuck = Bruk knappen hvis ingenting skjer.
 go-link = Fortsett til { $provider }
 open-title = Betalingen din venter
@@ -60,16 +63,18 @@ error-phone = Skriv inn et telefonnummer med landkode, for eksempel +47 22 12 34
 error-length = Bruk høyst { $most } tegn.
 error-choice = Velg et av alternativene.
 error-characters = Bruk bare bokstaver, tall og vanlige skilletegn.
+error-card = Ikke oppgi et kortnummer her.
 
 ## Veiledning
 
 show-title = Betal med { $method }
 show-details = Betalingsopplysninger
 show-details-hint = Klikk eller trykk på en verdi for å merke hele.
+copy = Kopier
 show-qr = QR-kode for bank- eller lommebokappen din; den inneholder betalingsopplysningene på denne siden
 show-link = Åpne appen
 show-page = Åpne betalingssiden
-show-left = Tid igjen til å betale: { $time } (til kl. { $until } UTC)
+show-left = Tid igjen til å betale: { $time }
 show-paid = Jeg har betalt – sjekk nå
 
 ## Hvor en betaling står
@@ -77,7 +82,16 @@ show-paid = Jeg har betalt – sjekk nå
 completed-title = Betalingen er fullført
 completed-text = Takk. Du har betalt { $amount } til { $merchant }.
 completed-test = Dette var en test. Ingen er belastet.
-completed-part-returned = En del av beløpet er betalt tilbake.
+receipt-date = Dato
+receipt-method = Betalingsmåte
+receipt-by = { $method }, med { $provider }
+receipt-reference = Referanse
+receipt-payee = Betalt til
+receipt-paid = Betalt beløp
+receipt-refunded = Betalt tilbake { $day }
+receipt-rest = Betalt etter tilbakebetalinger
+receipt-keep = Skriv ut siden eller lagre den som PDF for å beholde en kopi. Den bekrefter betalingen og er ikke en faktura.
+completed-part-returned = Av dette er { $amount } betalt tilbake.
 completed-disputed = Det er reist innsigelse mot denne betalingen hos betalingsleverandøren.
 second-received = Det er også mottatt en annen betaling for denne bestillingen. Spør { $merchant } om den.
 second-part-given-back = Det er også mottatt en annen betaling for denne bestillingen, og en del av den er betalt tilbake. Spør { $merchant } om resten.
@@ -110,8 +124,8 @@ checking-text = { $provider } har ikke svart ennå. Vi finner ut av det før noe
 checking-retry = Spør igjen
 waiting-title = Venter på { $provider }
 waiting-text = Så snart { $provider } bekrefter betalingen, ser du det her. Ikke ferdig ennå? Du kan fortsette.
+waiting-declined = Det siste forsøket med { $provider } ble avvist. Du kan prøve igjen der. En annen betalingsmåte kan velges når { $provider } melder at forsøket er over.
 declined-title = Betalingen ble avvist
-declined-text = { $provider } tok ikke imot betalingen, og ingen penger er trukket.
 ended-title = Du har ikke betalt ennå
 ended-text = Betalingen med { $provider } er avsluttet, og ingen penger er trukket.
 try-again = Du kan prøve igjen eller velge en annen måte.
@@ -124,6 +138,7 @@ unavailable-title = Det er ikke mulig å betale akkurat nå
 unavailable-text = Ingen betalingsmåte er tilgjengelig for dette beløpet akkurat nå. Prøv igjen senere, eller spør { $merchant }.
 back-to-merchant = Tilbake til butikken
 back-soon = Om noen sekunder kommer du automatisk tilbake til { $merchant }.
+stay = Bli på denne siden
 close-page = Du kan lukke denne siden nå.
 updates-itself = Denne siden oppdaterer seg selv.
 updates-pause = Sett på pause
@@ -133,9 +148,25 @@ check-again = Sjekk igjen
 ## Meldinger etter et valg
 
 notice-still-open = Betalingen hos { $provider } kunne ikke avsluttes med sikkerhet. Fortsett med den, eller prøv igjen om litt, slik at du aldri betaler to ganger.
-notice-declined = Betalingen ble avvist, og ingen penger er trukket.
 notice-not-available = Den betalingsmåten er ikke lenger tilgjengelig.
 choose-another = Velg en annen.
+not-taken = Ingen penger er trukket for dette forsøket.
+one-try-left = Du har ett forsøk igjen: Velg en betalingsmåte som sannsynligvis virker.
+declined-funds = Betalingen ble avvist: Det var ikke nok penger.
+advice-funds = Bruk et annet kort eller en annen betalingsmåte, eller spør banken om saldo og grense.
+declined-expired = Betalingen ble avvist: Kortet er utløpt.
+advice-expired = Bruk et annet kort, eller kontroller datoen du skrev inn.
+declined-authentication = Banken din kunne ikke bekrefte at det er deg.
+advice-authentication = Prøv igjen og bekreft i bankens app, eller velg en annen betalingsmåte.
+declined-limit = Betalingen ble avvist: Beløpet er over en grense.
+advice-limit = Be banken om å heve grensen, eller velg en annen betalingsmåte.
+declined-bank = Betalingen ble avvist uten at det ble oppgitt en grunn.
+advice-bank = Banken kan kanskje fortelle hvorfor. Bruk et annet kort, eller velg en annen betalingsmåte.
+declined-cancelled = Du avbrøt betalingen.
+declined-provider = { $provider } tok ikke imot betalingen.
+down-title = { $provider } svarer ikke akkurat nå.
+down-text = Betalingen ble ikke startet der, og ingen penger er trukket.
+advice-down = Velg en annen måte, eller sjekk igjen om et minutt.
 notice-forbidden = Betalinger til { $merchant } kan ikke startes akkurat nå.
 notice-conflict = Det er ikke lenger mulig. Slik står betalingen din nå.
 notice-unsettled = Leverandøren har ikke svart ennå. Vent et øyeblikk.

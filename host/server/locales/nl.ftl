@@ -8,18 +8,21 @@ footer-reassurance = Kaart- en bankgegevens vult u alleen bij de betaalprovider 
 footer-brand = Betaalpagina van Kassette
 opens-new-tab = (opent in een nieuw tabblad)
 language-menu = Taal
-summary-heading = Uw bestelling
 summary-pay = U betaalt aan { $merchant }
 summary-paid = U hebt betaald aan { $merchant }
 summary-about = Betaling aan { $merchant }
-summary-amount = Bedrag
 summary-order = Bestelling
+support = Vragen over uw bestelling?
 
 ## Kiezen
 
 choose-title = { $amount } betalen aan { $merchant }
 choose-heading = Hoe wilt u betalen?
+choose-heading-again = Hoe wilt u nu betalen?
 choose-hint = Met uw keuze wordt nog niets afgeschreven. U rondt de betaling af in de volgende stappen.
+choose-with = Doorgaan met { $method }
+choose-declined = Uw laatste poging is geweigerd.
+choose-down = Ongeveer een minuut niet beschikbaar, omdat { $provider } niet antwoordt.
 choose-via = via { $provider }
 choose-more = Meer over { $provider }
 changed-title = Kijk alstublieft nog een keer
@@ -29,8 +32,8 @@ changed-other = Alle betaalmethoden bekijken
 
 ## Naar de provider
 
-go-title = Verder naar { $provider }
-go-text = We brengen u naar { $provider } om { $amount } te betalen.
+going-title = We brengen u naar { $provider } …
+going-text = Daar betaalt u { $amount } en daarna komt u hier terug.
 go-text-stuck = Gebruik de knop als er niets gebeurt.
 go-link = Verder naar { $provider }
 open-title = Uw betaling staat klaar
@@ -60,16 +63,18 @@ error-phone = Vul een telefoonnummer met landnummer in, bijvoorbeeld +31 20 123 
 error-length = Gebruik hoogstens { $most } tekens.
 error-choice = Kies een van de mogelijkheden.
 error-characters = Gebruik alleen letters, cijfers en gewone leestekens.
+error-card = Vul hier geen kaartnummer in.
 
 ## Instructies
 
 show-title = Betalen met { $method }
 show-details = Betaalgegevens
 show-details-hint = Klik of tik op een waarde om die helemaal te selecteren.
+copy = Kopiëren
 show-qr = QR-code voor uw bank- of wallet-app; hij bevat de betaalgegevens van deze pagina
 show-link = App openen
 show-page = Betaalpagina openen
-show-left = Resterende tijd om te betalen: { $time } (tot { $until } UTC)
+show-left = Resterende tijd om te betalen: { $time }
 show-paid = Ik heb betaald – nu controleren
 
 ## Hoe een betaling ervoor staat
@@ -77,7 +82,16 @@ show-paid = Ik heb betaald – nu controleren
 completed-title = Betaling voltooid
 completed-text = Dank u wel. U hebt { $amount } aan { $merchant } betaald.
 completed-test = Dit was een test. Er is bij niemand iets afgeschreven.
-completed-part-returned = Een deel ervan is terugbetaald.
+receipt-date = Datum
+receipt-method = Betaalmethode
+receipt-by = { $method }, met { $provider }
+receipt-reference = Referentie
+receipt-payee = Betaald aan
+receipt-paid = Betaald bedrag
+receipt-refunded = Terugbetaald op { $day }
+receipt-rest = Betaald na terugbetalingen
+receipt-keep = Druk deze pagina af of sla haar op als pdf om een kopie te bewaren. De pagina bevestigt de betaling en is geen factuur.
+completed-part-returned = Daarvan is { $amount } terugbetaald.
 completed-disputed = Deze betaling wordt betwist bij de betaaldienst.
 second-received = Voor deze bestelling is nog een betaling ontvangen. Vraag { $merchant } ernaar.
 second-part-given-back = Voor deze bestelling is nog een betaling ontvangen; een deel daarvan is terugbetaald. Vraag { $merchant } naar de rest.
@@ -110,8 +124,8 @@ checking-text = { $provider } heeft nog niet geantwoord. We zoeken dat uit voord
 checking-retry = Opnieuw navragen
 waiting-title = Wachten op { $provider }
 waiting-text = Zodra { $provider } uw betaling bevestigt, ziet u het hier. Nog niet klaar? U kunt verdergaan.
+waiting-declined = De laatste poging met { $provider } is geweigerd. U kunt het daar opnieuw proberen. Een andere manier kan worden gekozen zodra { $provider } meldt dat de poging voorbij is.
 declined-title = De betaling is geweigerd
-declined-text = { $provider } heeft de betaling niet aangenomen en er is niets afgeschreven.
 ended-title = U hebt nog niet betaald
 ended-text = De betaling met { $provider } is beëindigd en er is niets afgeschreven.
 try-again = U kunt het opnieuw proberen of een andere betaalmethode kiezen.
@@ -124,6 +138,7 @@ unavailable-title = Betalen is nu niet mogelijk
 unavailable-text = Voor dit bedrag is op dit moment geen betaalmethode beschikbaar. Probeer het later opnieuw of vraag het { $merchant }.
 back-to-merchant = Terug naar de winkel
 back-soon = Over enkele seconden keert u vanzelf terug naar { $merchant }.
+stay = Op deze pagina blijven
 close-page = U kunt deze pagina nu sluiten.
 updates-itself = Deze pagina werkt zichzelf bij.
 updates-pause = Pauzeren
@@ -133,9 +148,25 @@ check-again = Opnieuw controleren
 ## Meldingen na een keuze
 
 notice-still-open = De betaling bij { $provider } kon niet met zekerheid worden gesloten. Ga ermee verder of probeer het straks opnieuw, zodat u nooit dubbel betaalt.
-notice-declined = De betaling is geweigerd en er is niets afgeschreven.
 notice-not-available = Die betaalmethode is niet meer beschikbaar.
 choose-another = Kies een andere.
+not-taken = Voor deze poging is niets afgeschreven.
+one-try-left = Er is nog één poging: kies een betaalmethode die waarschijnlijk werkt.
+declined-funds = De betaling is geweigerd: er was niet genoeg saldo.
+advice-funds = Gebruik een andere kaart of betaalmethode, of vraag uw bank naar uw saldo en limiet.
+declined-expired = De betaling is geweigerd: de kaart is verlopen.
+advice-expired = Gebruik een andere kaart of controleer de ingevoerde datum.
+declined-authentication = Uw bank kon niet bevestigen dat u het bent.
+advice-authentication = Probeer het opnieuw en bevestig in de app van uw bank, of kies een andere betaalmethode.
+declined-limit = De betaling is geweigerd: het bedrag is hoger dan een limiet.
+advice-limit = Vraag uw bank om de limiet te verhogen, of kies een andere betaalmethode.
+declined-bank = De betaling is zonder opgave van reden geweigerd.
+advice-bank = Misschien kan uw bank de reden noemen. Gebruik een andere kaart of kies een andere betaalmethode.
+declined-cancelled = U hebt de betaling geannuleerd.
+declined-provider = { $provider } heeft de betaling niet aangenomen.
+down-title = { $provider } antwoordt op dit moment niet.
+down-text = Uw betaling is daar niet gestart en er is niets afgeschreven.
+advice-down = Kies een andere betaalmethode, of controleer het over een minuut opnieuw.
 notice-forbidden = Betalingen aan { $merchant } kunnen op dit moment niet worden gestart.
 notice-conflict = Dat kan niet meer. Zo staat uw betaling er nu voor.
 notice-unsettled = De provider heeft nog niet geantwoord. Wacht een ogenblik.

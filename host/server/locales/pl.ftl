@@ -8,18 +8,21 @@ footer-reassurance = Dane karty i konta podajesz wyłącznie u operatora płat
 footer-brand = Strona płatności Kassette
 opens-new-tab = (otwiera się w nowej karcie)
 language-menu = Język
-summary-heading = Twoje zamówienie
 summary-pay = Do zapłaty dla { $merchant }
 summary-paid = Zapłacono: { $merchant }
 summary-about = Płatność dla { $merchant }
-summary-amount = Kwota
 summary-order = Zamówienie
+support = Masz pytania dotyczące zamówienia?
 
 ## Wybór
 
 choose-title = Zapłać { $amount } – { $merchant }
 choose-heading = Jak chcesz zapłacić?
+choose-heading-again = Jak chcesz teraz zapłacić?
 choose-hint = Samo wybranie metody nie powoduje pobrania pieniędzy. Płatność dokończysz w kolejnych krokach.
+choose-with = Kontynuuj: { $method }
+choose-declined = Ostatnia próba została odrzucona.
+choose-down = Niedostępne przez około minutę, ponieważ { $provider } nie odpowiada.
 choose-via = przez { $provider }
 choose-more = Więcej informacji: { $provider }
 changed-title = Prosimy spojrzeć jeszcze raz
@@ -29,8 +32,8 @@ changed-other = Zobacz wszystkie metody płatności
 
 ## Do operatora
 
-go-title = Przejście do { $provider }
-go-text = Przekierowujemy Cię do { $provider }. Kwota do zapłaty: { $amount }.
+going-title = Przekierowanie do { $provider } …
+going-text = Tam zapłacisz { $amount }, a potem wrócisz tutaj.
 go-text-stuck = Jeśli nic się nie dzieje, użyj przycisku.
 go-link = Przejdź do { $provider }
 open-title = Twoja płatność czeka
@@ -60,16 +63,18 @@ error-phone = Podaj numer telefonu z kodem kraju, na przykład +48 22 123 45 67
 error-length = Użyj najwyżej { $most } znaków.
 error-choice = Wybierz jedną z opcji.
 error-characters = Użyj tylko liter, cyfr i zwykłych znaków interpunkcyjnych.
+error-card = Nie podawaj tutaj numeru karty.
 
 ## Instrukcje
 
 show-title = Zapłać: { $method }
 show-details = Dane do płatności
 show-details-hint = Kliknij lub dotknij wartości, aby zaznaczyć ją w całości.
+copy = Kopiuj
 show-qr = Kod QR dla aplikacji bankowej lub portfela; zawiera dane do płatności z tej strony
 show-link = Otwórz aplikację
 show-page = Otwórz stronę płatności
-show-left = Pozostały czas na zapłatę: { $time } (do { $until } UTC)
+show-left = Pozostały czas na zapłatę: { $time }
 show-paid = Zapłacone – sprawdź teraz
 
 ## Stan płatności
@@ -77,7 +82,16 @@ show-paid = Zapłacone – sprawdź teraz
 completed-title = Płatność zakończona
 completed-text = Dziękujemy. Zapłacono { $amount }, odbiorca: { $merchant }.
 completed-test = To był test. Nikt nie został obciążony.
-completed-part-returned = Część tej kwoty została zwrócona.
+receipt-date = Data
+receipt-method = Metoda płatności
+receipt-by = { $method }, przez { $provider }
+receipt-reference = Numer referencyjny
+receipt-payee = Odbiorca
+receipt-paid = Zapłacona kwota
+receipt-refunded = Zwrócono { $day }
+receipt-rest = Zapłacono po zwrotach
+receipt-keep = Aby zachować kopię, wydrukuj tę stronę lub zapisz ją jako PDF. Potwierdza ona płatność i nie jest fakturą.
+completed-part-returned = Z tej kwoty zwrócono { $amount }.
 completed-disputed = Ta płatność jest przedmiotem reklamacji u operatora płatności.
 second-received = Za to zamówienie wpłynęła jeszcze jedna płatność. Skontaktuj się w tej sprawie z { $merchant }.
 second-part-given-back = Za to zamówienie wpłynęła jeszcze jedna płatność, a jej część została zwrócona. W sprawie reszty skontaktuj się z { $merchant }.
@@ -110,8 +124,8 @@ checking-text = Nie mamy jeszcze odpowiedzi od { $provider }. Najpierw to wyjaś
 checking-retry = Zapytaj ponownie
 waiting-title = Czekamy na potwierdzenie od { $provider }
 waiting-text = Gdy tylko otrzymamy potwierdzenie płatności od { $provider }, zobaczysz je tutaj. Płatność nie jest jeszcze dokończona? Możesz kontynuować.
+waiting-declined = Ostatnia próba przez { $provider } została odrzucona. Możesz tam spróbować ponownie. Inny sposób można wybrać, gdy { $provider } zgłosi, że próba się zakończyła.
 declined-title = Płatność została odrzucona
-declined-text = Płatność przez { $provider } nie została przyjęta i nie pobrano żadnych pieniędzy.
 ended-title = Jeszcze nie zapłacono
 ended-text = Płatność przez { $provider } została zakończona i nie pobrano żadnych pieniędzy.
 try-again = Możesz spróbować ponownie lub wybrać inną metodę.
@@ -124,6 +138,7 @@ unavailable-title = Płatność nie jest teraz możliwa
 unavailable-text = Dla tej kwoty nie ma w tej chwili dostępnej metody płatności. Spróbuj później lub skontaktuj się z { $merchant }.
 back-to-merchant = Wróć do sklepu
 back-soon = Za kilka sekund nastąpi automatyczny powrót do { $merchant }.
+stay = Zostań na tej stronie
 close-page = Możesz teraz zamknąć tę stronę.
 updates-itself = Ta strona odświeża się sama.
 updates-pause = Wstrzymaj
@@ -133,9 +148,25 @@ check-again = Sprawdź ponownie
 ## Komunikaty po wyborze
 
 notice-still-open = Nie udało się z całą pewnością zamknąć płatności przez { $provider }. Aby nigdy nie zapłacić dwa razy, dokończ ją lub spróbuj ponownie za chwilę.
-notice-declined = Płatność została odrzucona i nie pobrano żadnych pieniędzy.
 notice-not-available = Ta metoda płatności nie jest już dostępna.
 choose-another = Wybierz inną.
+not-taken = Za tę próbę nie pobrano żadnych pieniędzy.
+one-try-left = Pozostała jedna próba: wybierz metodę płatności, która prawdopodobnie zadziała.
+declined-funds = Płatność została odrzucona: brak wystarczających środków.
+advice-funds = Użyj innej karty lub metody płatności albo zapytaj bank o saldo i limit.
+declined-expired = Płatność została odrzucona: karta straciła ważność.
+advice-expired = Użyj innej karty lub sprawdź wpisaną datę.
+declined-authentication = Twój bank nie mógł potwierdzić, że to Ty.
+advice-authentication = Spróbuj ponownie i potwierdź w aplikacji banku albo wybierz inną metodę płatności.
+declined-limit = Płatność została odrzucona: kwota przekracza limit.
+advice-limit = Poproś bank o podniesienie limitu albo wybierz inną metodę płatności.
+declined-bank = Płatność została odrzucona bez podania przyczyny.
+advice-bank = Bank może znać przyczynę. Użyj innej karty albo wybierz inną metodę płatności.
+declined-cancelled = Płatność została przez Ciebie anulowana.
+declined-provider = Płatność przez { $provider } nie została przyjęta.
+down-title = { $provider } w tej chwili nie odpowiada.
+down-text = Płatność nie została tam rozpoczęta i nie pobrano żadnych pieniędzy.
+advice-down = Wybierz inną metodę albo sprawdź ponownie za minutę.
 notice-forbidden = W tej chwili nie można rozpocząć płatności dla { $merchant }.
 notice-conflict = To już nie jest możliwe. Oto obecny stan Twojej płatności.
 notice-unsettled = Nie mamy jeszcze odpowiedzi od operatora. Poczekaj chwilę.

@@ -8,18 +8,21 @@ footer-reassurance = Os dados do cartão e do banco são indicados apenas junto 
 footer-brand = Página de pagamento Kassette
 opens-new-tab = (abre num novo separador)
 language-menu = Idioma
-summary-heading = O seu pedido
 summary-pay = Está a pagar a { $merchant }
 summary-paid = Pagou a { $merchant }
 summary-about = Pagamento a { $merchant }
-summary-amount = Valor
 summary-order = Pedido
+support = Perguntas sobre o seu pedido?
 
 ## Escolher
 
 choose-title = Pagar { $amount } a { $merchant }
 choose-heading = Como deseja pagar?
+choose-heading-again = Como deseja pagar agora?
 choose-hint = Ao escolher, ainda nada é cobrado. O pagamento é concluído nos passos seguintes.
+choose-with = Continuar com { $method }
+choose-declined = A sua última tentativa foi recusada.
+choose-down = Indisponível durante cerca de um minuto, porque { $provider } não responde.
 choose-via = através de { $provider }
 choose-more = Mais sobre { $provider }
 changed-title = Por favor, veja mais uma vez
@@ -29,8 +32,8 @@ changed-other = Ver todas as formas de pagamento
 
 ## Para o prestador
 
-go-title = Continua em { $provider }
-go-text = Vamos encaminhar para { $provider } para pagar { $amount }.
+going-title = Vamos encaminhar para { $provider } …
+going-text = Lá paga { $amount } e depois volta aqui.
 go-text-stuck = Se nada acontecer, use o botão.
 go-link = Continuar em { $provider }
 open-title = O seu pagamento está à espera
@@ -60,16 +63,18 @@ error-phone = Por favor, indique um número de telefone com o indicativo do paí
 error-length = Por favor, use no máximo { $most } caracteres.
 error-choice = Por favor, escolha uma das opções.
 error-characters = Por favor, use apenas letras, algarismos e pontuação comum.
+error-card = Por favor, não introduza aqui um número de cartão.
 
 ## Instruções
 
 show-title = Pagar com { $method }
 show-details = Dados do pagamento
 show-details-hint = Clique ou toque num valor para o selecionar por inteiro.
+copy = Copiar
 show-qr = Código QR para a aplicação do seu banco ou carteira; contém os dados de pagamento desta página
 show-link = Abrir a aplicação
 show-page = Abrir a página de pagamento
-show-left = Tempo restante para pagar: { $time } (até às { $until } UTC)
+show-left = Tempo restante para pagar: { $time }
 show-paid = Já paguei – verificar agora
 
 ## Em que estado está um pagamento
@@ -77,7 +82,16 @@ show-paid = Já paguei – verificar agora
 completed-title = Pagamento concluído
 completed-text = Obrigado. Pagou { $amount } a { $merchant }.
 completed-test = Isto foi um teste. Nada foi cobrado.
-completed-part-returned = Uma parte foi devolvida.
+receipt-date = Data
+receipt-method = Forma de pagamento
+receipt-by = { $method }, com { $provider }
+receipt-reference = Referência
+receipt-payee = Pago a
+receipt-paid = Valor pago
+receipt-refunded = Devolvido em { $day }
+receipt-rest = Pago após devoluções
+receipt-keep = Para guardar uma cópia, imprima esta página ou guarde-a em PDF. Confirma o pagamento e não é uma fatura.
+completed-part-returned = Foram devolvidos { $amount }.
 completed-disputed = Este pagamento está em disputa junto do prestador de pagamentos.
 second-received = Foi também recebido outro pagamento para esta encomenda. Por favor, contacte { $merchant }.
 second-part-given-back = Foi também recebido outro pagamento para esta encomenda, do qual uma parte foi devolvida. Por favor, contacte { $merchant } sobre o resto.
@@ -110,8 +124,8 @@ checking-text = { $provider } ainda não respondeu. Esclarecemos isso antes de q
 checking-retry = Perguntar de novo
 waiting-title = À espera de { $provider }
 waiting-text = Assim que { $provider } confirmar o seu pagamento, verá aqui. Ainda não terminou? Pode continuar.
+waiting-declined = A última tentativa com { $provider } foi recusada. Pode tentar lá outra vez. Outra forma de pagar poderá ser escolhida quando { $provider } comunicar que a tentativa terminou.
 declined-title = O pagamento foi recusado
-declined-text = { $provider } não aceitou o pagamento e nada foi cobrado.
 ended-title = Ainda não pagou
 ended-text = O pagamento com { $provider } terminou e nada foi cobrado.
 try-again = Pode tentar de novo ou escolher outra forma de pagamento.
@@ -124,6 +138,7 @@ unavailable-title = Não é possível pagar neste momento
 unavailable-text = De momento não há nenhuma forma de pagamento disponível para este valor. Tente mais tarde ou contacte { $merchant }.
 back-to-merchant = Voltar à loja
 back-soon = Dentro de alguns segundos voltará automaticamente a { $merchant }.
+stay = Ficar nesta página
 close-page = Já pode fechar esta página.
 updates-itself = Esta página atualiza-se sozinha.
 updates-pause = Pausar
@@ -133,9 +148,25 @@ check-again = Verificar de novo
 ## Avisos depois de uma escolha
 
 notice-still-open = Não foi possível encerrar com certeza o pagamento com { $provider }. Para que nunca pague duas vezes, continue-o ou tente de novo daqui a pouco.
-notice-declined = O pagamento foi recusado e nada foi cobrado.
 notice-not-available = Essa forma de pagamento já não está disponível.
 choose-another = Por favor, escolha outra.
+not-taken = Nada foi cobrado por esta tentativa.
+one-try-left = Resta uma tentativa: escolha uma forma de pagamento que provavelmente funcione.
+declined-funds = O pagamento foi recusado: o saldo era insuficiente.
+advice-funds = Use outro cartão ou outra forma de pagamento, ou pergunte ao seu banco pelo saldo e pelo limite.
+declined-expired = O pagamento foi recusado: o cartão expirou.
+advice-expired = Use outro cartão ou verifique a data que introduziu.
+declined-authentication = O seu banco não conseguiu confirmar a sua identidade.
+advice-authentication = Tente de novo e confirme na aplicação do seu banco, ou escolha outra forma de pagamento.
+declined-limit = O pagamento foi recusado: o valor ultrapassa um limite.
+advice-limit = Peça ao seu banco que aumente o limite ou escolha outra forma de pagamento.
+declined-bank = O pagamento foi recusado sem indicação do motivo.
+advice-bank = O seu banco talvez possa dizer o motivo. Use outro cartão ou escolha outra forma de pagamento.
+declined-cancelled = Cancelou o pagamento.
+declined-provider = { $provider } não aceitou o pagamento.
+down-title = { $provider } não responde neste momento.
+down-text = O seu pagamento não foi iniciado lá e nada foi cobrado.
+advice-down = Escolha outra forma ou verifique de novo dentro de um minuto.
 notice-forbidden = De momento não é possível iniciar pagamentos a { $merchant }.
 notice-conflict = Isso já não é possível. É este o estado atual do seu pagamento.
 notice-unsettled = O prestador ainda não respondeu. Aguarde um momento, por favor.

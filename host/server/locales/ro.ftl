@@ -8,18 +8,21 @@ footer-reassurance = Datele cardului și ale contului bancar le introduceți doa
 footer-brand = Pagină de plată Kassette
 opens-new-tab = (se deschide într-o filă nouă)
 language-menu = Limba
-summary-heading = Comanda dumneavoastră
 summary-pay = Plătiți către { $merchant }
 summary-paid = Ați plătit către { $merchant }
 summary-about = Plată către { $merchant }
-summary-amount = Sumă
 summary-order = Comandă
+support = Întrebări despre comandă?
 
 ## Alegerea
 
 choose-title = Plătiți { $amount } către { $merchant }
 choose-heading = Cum doriți să plătiți?
+choose-heading-again = Cum doriți să plătiți acum?
 choose-hint = Prin alegere nu se încasează încă nimic. Finalizați plata în pașii următori.
+choose-with = Continuați cu { $method }
+choose-declined = Ultima încercare a fost refuzată.
+choose-down = Nu este disponibilă timp de aproximativ un minut, deoarece { $provider } nu răspunde.
 choose-via = prin { $provider }
 choose-more = Mai multe despre { $provider }
 changed-title = Vă rugăm să mai verificați o dată
@@ -29,8 +32,8 @@ changed-other = Vedeți toate metodele de plată
 
 ## Către furnizor
 
-go-title = Continuați la { $provider }
-go-text = Vă redirecționăm către { $provider } pentru a plăti { $amount }.
+going-title = Vă redirecționăm către { $provider } …
+going-text = Acolo plătiți { $amount }, apoi reveniți aici.
 go-text-stuck = Dacă nu se întâmplă nimic, folosiți butonul.
 go-link = Continuați la { $provider }
 open-title = Plata vă așteaptă
@@ -60,16 +63,18 @@ error-phone = Vă rugăm să introduceți un număr de telefon cu prefixul țăr
 error-length = Vă rugăm să folosiți cel mult { $most } caractere.
 error-choice = Vă rugăm să alegeți una dintre opțiuni.
 error-characters = Vă rugăm să folosiți doar litere, cifre și semne de punctuație obișnuite.
+error-card = Vă rugăm să nu introduceți aici un număr de card.
 
 ## Instrucțiuni
 
 show-title = Plătiți cu { $method }
 show-details = Datele plății
 show-details-hint = Faceți clic sau atingeți o valoare pentru a o selecta în întregime.
+copy = Copiați
 show-qr = Cod QR pentru aplicația băncii sau portofelul digital; conține datele de plată de pe această pagină
 show-link = Deschideți aplicația
 show-page = Deschideți pagina de plată
-show-left = Timp rămas pentru plată: { $time } (până la { $until } UTC)
+show-left = Timp rămas pentru plată: { $time }
 show-paid = Am plătit – verificați acum
 
 ## Starea unei plăți
@@ -77,7 +82,16 @@ show-paid = Am plătit – verificați acum
 completed-title = Plată finalizată
 completed-text = Vă mulțumim. Ați plătit { $amount } către { $merchant }.
 completed-test = Acesta a fost un test. Nimănui nu i s-a debitat nimic.
-completed-part-returned = O parte din sumă a fost restituită.
+receipt-date = Data
+receipt-method = Metoda de plată
+receipt-by = { $method }, prin { $provider }
+receipt-reference = Referință
+receipt-payee = Plătit către
+receipt-paid = Suma plătită
+receipt-refunded = Restituit la { $day }
+receipt-rest = Plătit după restituiri
+receipt-keep = Pentru a păstra o copie, tipăriți această pagină sau salvați-o ca PDF. Confirmă plata și nu este o factură.
+completed-part-returned = Din aceasta s-au restituit { $amount }.
 completed-disputed = Această plată este contestată la furnizorul de plăți.
 second-received = Pentru această comandă s-a mai primit o plată. Vă rugăm să întrebați la { $merchant }.
 second-part-given-back = Pentru această comandă s-a mai primit o plată, din care o parte a fost restituită. Vă rugăm să întrebați la { $merchant } despre rest.
@@ -110,8 +124,8 @@ checking-text = { $provider } nu a răspuns încă. Lămurim acest lucru înaint
 checking-retry = Întrebați din nou
 waiting-title = Se așteaptă { $provider }
 waiting-text = De îndată ce { $provider } vă confirmă plata, o vedeți aici. Nu ați terminat încă? Puteți continua.
+waiting-declined = Ultima încercare prin { $provider } a fost refuzată. Puteți încerca acolo din nou. Alt mod de plată poate fi ales după ce { $provider } anunță că încercarea s-a încheiat.
 declined-title = Plata a fost refuzată
-declined-text = { $provider } nu a acceptat plata și nu a fost debitată nicio sumă.
 ended-title = Încă nu ați plătit
 ended-text = Plata prin { $provider } s-a încheiat și nu a fost debitată nicio sumă.
 try-again = Puteți încerca din nou sau alege altă metodă.
@@ -124,6 +138,7 @@ unavailable-title = Acum nu se poate plăti
 unavailable-text = Pentru această sumă nu este disponibilă momentan nicio metodă de plată. Vă rugăm să încercați mai târziu sau să întrebați la { $merchant }.
 back-to-merchant = Înapoi la magazin
 back-soon = În câteva secunde reveniți automat la { $merchant }.
+stay = Rămâneți pe această pagină
 close-page = Acum puteți închide această pagină.
 updates-itself = Această pagină se actualizează singură.
 updates-pause = Întrerupeți
@@ -133,9 +148,25 @@ check-again = Verificați din nou
 ## Mesaje după o alegere
 
 notice-still-open = Plata prin { $provider } nu a putut fi închisă cu certitudine. Ca să nu plătiți niciodată de două ori, vă rugăm să o continuați sau să încercați din nou peste puțin timp.
-notice-declined = Plata a fost refuzată și nu a fost debitată nicio sumă.
 notice-not-available = Această metodă de plată nu mai este disponibilă.
 choose-another = Vă rugăm să alegeți alta.
+not-taken = Pentru această încercare nu a fost debitată nicio sumă.
+one-try-left = A mai rămas o încercare: alegeți o metodă de plată care probabil va funcționa.
+declined-funds = Plata a fost refuzată: fonduri insuficiente.
+advice-funds = Folosiți alt card sau altă metodă de plată, ori întrebați banca despre sold și limită.
+declined-expired = Plata a fost refuzată: cardul a expirat.
+advice-expired = Folosiți alt card sau verificați data introdusă.
+declined-authentication = Banca nu a putut confirma că sunteți dumneavoastră.
+advice-authentication = Încercați din nou și confirmați în aplicația băncii sau alegeți altă metodă de plată.
+declined-limit = Plata a fost refuzată: suma depășește o limită.
+advice-limit = Cereți băncii să mărească limita sau alegeți altă metodă de plată.
+declined-bank = Plata a fost refuzată fără indicarea motivului.
+advice-bank = Poate că banca vă spune motivul. Folosiți alt card sau alegeți altă metodă de plată.
+declined-cancelled = Ați anulat plata.
+declined-provider = { $provider } nu a acceptat plata.
+down-title = { $provider } nu răspunde în acest moment.
+down-text = Plata nu a fost începută acolo și nu a fost debitată nicio sumă.
+advice-down = Alegeți altă metodă sau verificați din nou peste un minut.
 notice-forbidden = Momentan nu se pot începe plăți către { $merchant }.
 notice-conflict = Acest lucru nu mai este posibil. Aceasta este starea actuală a plății.
 notice-unsettled = Furnizorul nu a răspuns încă. Vă rugăm să așteptați o clipă.

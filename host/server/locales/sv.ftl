@@ -8,18 +8,21 @@ footer-reassurance = Kort- och bankuppgifter anger du bara hos betaltjänsten. D
 footer-brand = Betalsida från Kassette
 opens-new-tab = (öppnas i en ny flik)
 language-menu = Språk
-summary-heading = Din beställning
 summary-pay = Du betalar till { $merchant }
 summary-paid = Du har betalat till { $merchant }
 summary-about = Betalning till { $merchant }
-summary-amount = Belopp
 summary-order = Beställning
+support = Frågor om din beställning?
 
 ## Välja
 
 choose-title = Betala { $amount } till { $merchant }
 choose-heading = Hur vill du betala?
+choose-heading-again = Hur vill du betala nu?
 choose-hint = Inget dras när du väljer. Du slutför betalningen i de följande stegen.
+choose-with = Fortsätt med { $method }
+choose-declined = Ditt senaste försök nekades.
+choose-down = Kan inte väljas på ungefär en minut, eftersom { $provider } inte svarar.
 choose-via = via { $provider }
 choose-more = Mer om { $provider }
 changed-title = Titta gärna en gång till
@@ -29,8 +32,8 @@ changed-other = Visa alla betalsätt
 
 ## Vidare till betaltjänsten
 
-go-title = Vidare till { $provider }
-go-text = Vi skickar dig till { $provider } för att betala { $amount }.
+going-title = Vi skickar dig till { $provider } …
+going-text = Där betalar du { $amount }, och sedan kommer du tillbaka hit.
 go-text-stuck = Använd knappen om inget händer.
 go-link = Fortsätt till { $provider }
 open-title = Din betalning väntar
@@ -60,16 +63,18 @@ error-phone = Ange ett telefonnummer med landsnummer, till exempel +46 8 123 456
 error-length = Använd högst { $most } tecken.
 error-choice = Välj ett av alternativen.
 error-characters = Använd bara bokstäver, siffror och vanliga skiljetecken.
+error-card = Ange inget kortnummer här.
 
 ## Anvisningar
 
 show-title = Betala med { $method }
 show-details = Betalningsuppgifter
 show-details-hint = Klicka eller tryck på ett värde för att markera hela.
+copy = Kopiera
 show-qr = QR-kod för din bank- eller plånboksapp; den innehåller betalningsuppgifterna på den här sidan
 show-link = Öppna appen
 show-page = Öppna betalsidan
-show-left = Tid kvar att betala: { $time } (till { $until } UTC)
+show-left = Tid kvar att betala: { $time }
 show-paid = Jag har betalat – kontrollera nu
 
 ## Hur det står till med en betalning
@@ -77,7 +82,16 @@ show-paid = Jag har betalat – kontrollera nu
 completed-title = Betalningen är klar
 completed-text = Tack. Du har betalat { $amount } till { $merchant }.
 completed-test = Detta var ett test. Ingen har debiterats.
-completed-part-returned = En del av beloppet har betalats tillbaka.
+receipt-date = Datum
+receipt-method = Betalsätt
+receipt-by = { $method }, med { $provider }
+receipt-reference = Referens
+receipt-payee = Betalt till
+receipt-paid = Betalt belopp
+receipt-refunded = Återbetalt { $day }
+receipt-rest = Betalt efter återbetalningar
+receipt-keep = Skriv ut sidan eller spara den som PDF för att behålla en kopia. Den bekräftar betalningen och är ingen faktura.
+completed-part-returned = Av detta har { $amount } betalats tillbaka.
 completed-disputed = Den här betalningen har bestridits hos betaltjänsten.
 second-received = Ytterligare en betalning har kommit in för den här beställningen. Fråga { $merchant } om den.
 second-part-given-back = Ytterligare en betalning har kommit in för den här beställningen, och en del av den har betalats tillbaka. Fråga { $merchant } om resten.
@@ -110,8 +124,8 @@ checking-text = { $provider } har inte svarat än. Vi tar reda på det innan nå
 checking-retry = Fråga igen
 waiting-title = Väntar på { $provider }
 waiting-text = Så snart { $provider } bekräftar din betalning ser du det här. Inte klar än? Du kan fortsätta.
+waiting-declined = Det senaste försöket med { $provider } avvisades. Du kan försöka igen där. Ett annat sätt kan väljas när { $provider } meddelar att försöket är över.
 declined-title = Betalningen nekades
-declined-text = { $provider } tog inte emot betalningen, och inga pengar har dragits.
 ended-title = Du har inte betalat än
 ended-text = Betalningen med { $provider } har avslutats, och inga pengar har dragits.
 try-again = Du kan försöka igen eller välja ett annat sätt.
@@ -124,6 +138,7 @@ unavailable-title = Det går inte att betala just nu
 unavailable-text = Inget betalsätt är tillgängligt för det här beloppet just nu. Försök igen senare eller fråga { $merchant }.
 back-to-merchant = Tillbaka till butiken
 back-soon = Om några sekunder kommer du automatiskt tillbaka till { $merchant }.
+stay = Stanna på den här sidan
 close-page = Du kan stänga den här sidan nu.
 updates-itself = Den här sidan uppdateras av sig själv.
 updates-pause = Pausa
@@ -133,9 +148,25 @@ check-again = Kontrollera igen
 ## Meddelanden efter ett val
 
 notice-still-open = Betalningen hos { $provider } kunde inte säkert avslutas. Fortsätt med den eller försök igen om en liten stund, så att du aldrig betalar två gånger.
-notice-declined = Betalningen nekades, och inga pengar har dragits.
 notice-not-available = Det betalsättet är inte längre tillgängligt.
 choose-another = Välj ett annat.
+not-taken = Inga pengar har dragits för det här försöket.
+one-try-left = Ett försök återstår: välj ett betalsätt som sannolikt fungerar.
+declined-funds = Betalningen nekades: det fanns inte tillräckligt med pengar.
+advice-funds = Använd ett annat kort eller betalsätt, eller fråga din bank om saldo och gräns.
+declined-expired = Betalningen nekades: kortet har gått ut.
+advice-expired = Använd ett annat kort, eller kontrollera datumet som du angav.
+declined-authentication = Din bank kunde inte bekräfta att det är du.
+advice-authentication = Försök igen och bekräfta i bankens app, eller välj ett annat betalsätt.
+declined-limit = Betalningen nekades: beloppet är över en gräns.
+advice-limit = Be din bank höja gränsen, eller välj ett annat betalsätt.
+declined-bank = Betalningen nekades utan att någon orsak angavs.
+advice-bank = Din bank kan kanske säga varför. Använd ett annat kort, eller välj ett annat betalsätt.
+declined-cancelled = Du avbröt betalningen.
+declined-provider = { $provider } tog inte emot betalningen.
+down-title = { $provider } svarar inte just nu.
+down-text = Betalningen startades inte där, och inga pengar har dragits.
+advice-down = Välj ett annat sätt, eller kontrollera igen om en minut.
 notice-forbidden = Betalningar till { $merchant } kan inte startas just nu.
 notice-conflict = Det går inte längre. Så här ser din betalning ut nu.
 notice-unsettled = Betaltjänsten har inte svarat än. Vänta ett ögonblick.

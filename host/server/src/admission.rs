@@ -1,20 +1,19 @@
-//! Admission: how many requests of a class may be in flight at once. A request beyond that is answered
-//! with 503 before anything is read, looked up or computed for it: a refusal has to cost next to nothing,
-//! or refusing does not help.
+//! Admission limits the requests in flight per class. A request beyond the limit gets a 503 before anything is read,
+//! looked up or computed for it: rejections only help if they cost next to nothing.
 //!
-//! | Class | Waits for | Bounded because |
+//! | Class | Waits for | Reason for the limit |
 //! |---|---|---|
-//! | reads | a sync at most | each holds memory |
-//! | writes | the store's next group | at some 10,000 a second 1,024 wait a tenth of a second |
-//! | modules | its turn on a core | each takes a core for as long as ten small answers |
-//! | starts | a vendor | each may take seconds |
-//! | exchanges | a shop | each may take ten seconds, and must hold up no payment |
-//! | callbacks | the store, or a vendor | reports must get through whatever merchants do |
+//! | reads | at most a sync | each uses memory |
+//! | writes | the store's next group | at some 10,000 per second, 1,024 requests wait a tenth of a second |
+//! | modules | its turn on a core | each uses a core for as long as ten small responses |
+//! | starts | a provider | each may take seconds |
+//! | exchanges | a shop | each may take ten seconds and must not delay payments |
+//! | callbacks | the store, or a provider | merchants' requests must not displace reports |
 //!
-//! A request counts from when its body has arrived: a client that sends a byte a second takes no permit.
-//! Where too many bodies arrive at one moment, those beyond the bound are refused then.
-//! Together the bounds stay below the store's queue, so an admitted request is hardly ever refused there.
-//! Operators and health checks have a listener of their own, which refuses no request.
+//! A request counts from the time when its body has arrived, so a client that sends a byte per second does not use a
+//! permit. If too many bodies are complete at the same time, the requests beyond the limit are rejected then. The sum
+//! of the limits is below the size of the store's queue, so the store hardly ever rejects an admitted request.
+//! Operators and health checks use another listener, which has no admission.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,21 +30,21 @@ use serde::Deserialize;
 
 use crate::web::budget::Overloaded;
 
-/// Most requests in flight, by class: `[limits.in_hand]`.
+/// Maximum number of requests in flight by class: `[limits.in_hand]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct InFlightLimits {
-    /// Reading a payment, and all else that only reads.
+    /// Requests that only read.
     pub(crate) reads: usize,
-    /// Creating a payment.
+    /// Creation of payments.
     pub(crate) writes: usize,
-    /// Listing methods and showing checkout pages.
+    /// Lists of methods, and checkout pages.
     pub(crate) modules: usize,
-    /// Starting a payment, giving one back, and coming back from a vendor.
+    /// Starts, refunds, and returns of payers from a provider.
     pub(crate) starts: usize,
-    /// Shops that connect.
+    /// Connections of shops.
     pub(crate) exchanges: usize,
-    /// Callbacks of vendors.
+    /// Callbacks of providers.
     pub(crate) callbacks: usize,
 }
 
@@ -62,12 +61,12 @@ impl Default for InFlightLimits {
     }
 }
 
-/// What the requests of a route wait for; said where the route is declared.
+/// Class of a route's requests, which depends on what they wait for. Set where the route is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmissionClass {
-    /// Reads by a safe method, writes by any other.
+    /// Reads for safe methods, writes for others.
     ByMethod,
-    /// Reads by a safe method, starts by any other.
+    /// Reads for safe methods, starts for others.
     StartsByMethod,
     Modules,
     Starts,
@@ -75,7 +74,7 @@ pub(crate) enum AdmissionClass {
     Callbacks,
 }
 
-/// The limiters of a listener, one for each class.
+/// The limiters of a listener, one per class.
 pub(crate) struct Admission {
     reads: Arc<Limiter>,
     writes: Arc<Limiter>,
@@ -91,8 +90,8 @@ impl Admission {
         Self {
             reads: limiter("reads", most.reads, false),
             writes: limiter("writes", most.writes, false),
-            // A module computes on the thread that serves: unless it yields first, no other request
-            // would ever be counted meanwhile, and none be refused.
+            // A module computes on the serving thread. Unless it yields first, no other request would be counted
+            // in the meantime, and none would be rejected.
             modules: limiter("modules", most.modules, true),
             starts: limiter("starts", most.starts, false),
             exchanges: limiter("exchanges", most.exchanges, false),
@@ -115,7 +114,7 @@ impl Admission {
     }
 }
 
-/// Bounds the requests of one class.
+/// Limits the requests of one class.
 pub(crate) struct Limiter {
     class: &'static str,
     in_flight: AtomicUsize,
@@ -137,7 +136,7 @@ impl Limiter {
         }
     }
 
-    /// Admits a request; none where too many are in flight. It counts once [`Permit::count`] says so.
+    /// Admits a request. `None` if too many are in flight. The request is counted later, by [`Permit::count`].
     pub(crate) fn admit(self: &Arc<Self>) -> Option<Arc<Permit>> {
         if self.in_flight.load(Ordering::Relaxed) >= self.most {
             self.refuse();
@@ -149,7 +148,7 @@ impl Limiter {
         }))
     }
 
-    /// Counts, and tells the log now and then: a line for each would be load of its own.
+    /// Counts a rejection and logs at most one line per second, because a line per rejection would add load.
     fn refuse(&self) {
         self.counter.increment(1);
         if let Some(left_out) = self.lines.line() {
@@ -162,14 +161,14 @@ impl Limiter {
     }
 }
 
-/// Leave for one request; given back on drop.
+/// Permit for one request. Dropping it releases its place.
 pub(crate) struct Permit {
     limiter: Arc<Limiter>,
     counted: AtomicBool,
 }
 
 impl Permit {
-    /// Counts the request from now on; whether there is room for it.
+    /// Counts the request. Returns false if the limit is reached.
     fn count(&self) -> bool {
         let most = self.limiter.most;
         let counted = self.counted.load(Ordering::Relaxed)
@@ -184,10 +183,10 @@ impl Permit {
         counted
     }
 
-    /// Counts the request from when its body has arrived.
+    /// Counts the request when its body has arrived completely.
     pub(crate) fn count_once_whole(self: &Arc<Self>, body: Body) -> Body {
         if body.is_end_stream() {
-            // There was room a moment ago.
+            // The result is ignored: `admit` has just found room.
             self.count();
             return body;
         }
@@ -197,7 +196,7 @@ impl Permit {
         })
     }
 
-    /// Yields the thread once where the class computes on it.
+    /// Yields the thread once if requests of the class compute on it.
     pub(crate) async fn yield_once(&self) {
         if self.limiter.yields {
             tokio::task::yield_now().await;
@@ -213,7 +212,7 @@ impl Drop for Permit {
     }
 }
 
-/// A body that counts its request once it has arrived.
+/// A body that counts its request when it has arrived completely.
 struct Arriving {
     body: Body,
     permit: Arc<Permit>,

@@ -1,4 +1,4 @@
-//! The modules that this program brings along, where the release command made it.
+//! Modules that are bundled with the program by the release command.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use kassette_domain::id::Slot;
 
 use crate::compiler::OWN_PROGRAM;
 
-/// The modules by their slots; none in a program that cargo alone built.
+/// The bundled modules by slot. Empty in a program that was built with plain cargo.
 ///
 /// # Errors
-/// A sentence: the program cannot be read or was damaged.
+/// A sentence if the program cannot be read or is damaged.
 pub(crate) fn modules() -> Result<BTreeMap<Slot, Vec<u8>>, String> {
     let modules = kassette_build::bundled(Path::new(OWN_PROGRAM)).map_err(|error| {
         format!("the modules that this program brings along cannot be read: {error}; install the release again")

@@ -1,14 +1,14 @@
-//! The compiler of modules: this very program, started once more as a child process.
+//! The compiler of modules: this program, started as a child process.
 
 use kassette_runtime::{Compiler, CompilerChild};
 
-/// The command under which the gateway compiles a module in a child process of its own.
+/// Command that compiles a module in a child process.
 pub(crate) const COMPILE_MODULE: &str = "compile-module";
 
-/// The program that runs, even where its file was replaced since.
+/// The running program, even if its file has been replaced.
 pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// The compiler.
+/// Creates the compiler.
 pub(crate) fn child() -> Compiler {
     Compiler::Child(CompilerChild::new(OWN_PROGRAM, [COMPILE_MODULE]))
 }

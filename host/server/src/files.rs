@@ -1,13 +1,14 @@
-//! Folders of the gateway's own.
+//! The gateway's own folders, and files that operators name.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Whether a folder is there that this process may write to, or can be made.
+/// Checks that a path is a writable folder, or can be created as one.
 ///
 /// # Errors
-/// A sentence: what stands in the way.
+/// A sentence with the reason.
 pub(crate) fn can_be_a_folder(path: &Path) -> Result<(), String> {
     let path = std::path::absolute(path).map_err(|error| error.to_string())?;
     let there = path.ancestors().find(|folder| folder.exists());
@@ -20,15 +21,36 @@ pub(crate) fn can_be_a_folder(path: &Path) -> Result<(), String> {
         .map_err(|_| format!("{} cannot be written to by this user", there.display()))
 }
 
-/// Makes a folder of mode 0700, with those above it.
+/// Creates a folder with mode 0700, and its missing parents.
 ///
 /// # Errors
-/// Those of the file system.
+/// Errors of the file system.
 pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
+}
+
+/// Opens a regular file. Opening a pipe would block, and reading a device may never end.
+///
+/// # Errors
+/// Errors of the file system, or if the path is not a regular file.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("is not a regular file"));
+    }
+    File::open(path)
+}
+
+/// Reads a regular file.
+///
+/// # Errors
+/// See [`open_regular`].
+pub(crate) fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -41,6 +63,17 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
+    fn a_pipe_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("module.wasm");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let refused = read_regular(&pipe).unwrap_err();
+        assert_eq!(refused.to_string(), "is not a regular file");
+        assert!(read_regular(folder.path()).is_err());
+    }
+
+    #[test]
     fn no_secret_is_written_through_what_another_user_planted() {
         let ready = Ready {
             base_url: String::new(),
@@ -51,7 +84,7 @@ mod tests {
             merchants: Vec::new(),
             resellers: Vec::new(),
             nodes: Vec::new(),
-            store: ReadyStore::of(None),
+            store: ReadyStore::from_url(None),
         };
         type Write<'a> = Box<dyn Fn(&Path) + 'a>;
         let writes: [(&str, Write<'_>); 4] = [
@@ -75,7 +108,7 @@ mod tests {
             let open = std::fs::Permissions::from_mode(0o666);
             std::fs::write(&other, "another's").unwrap();
             std::fs::set_permissions(&other, open.clone()).unwrap();
-            // As the name aside was once: it could be known in advance.
+            // Name of the temporary file in an earlier version, which was predictable.
             let aside = folder
                 .path()
                 .join(format!(".{name}.{}", std::process::id()));
@@ -86,7 +119,7 @@ mod tests {
             assert_eq!(found.permissions().mode() & 0o777, 0o600, "{name}");
             assert_eq!(std::fs::read(&other).unwrap(), b"another's", "{name}");
         }
-        // A name that is written whatever is there.
+        // A file that is always overwritten.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ready.json");
         std::fs::write(&path, "").unwrap();

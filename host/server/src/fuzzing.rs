@@ -1,4 +1,4 @@
-//! What the fuzzing targets (`tests/fuzz`) drive in their own process. No other program uses it.
+//! Functions for the fuzzing targets (`tests/fuzz`). Not used by other programs.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::config::{Config, Profile};
 use crate::proxies::Proxies;
 use crate::{admin, api, cli, docs, pages};
 
-/// Everything that the public listener of `serve` answers, but for the sandbox's pages.
+/// All routes of the public listener of `serve`, except the sandbox's pages.
 pub fn public(gateway: Gateway) -> Router {
     let state = api::ApiState::new(
         gateway.clone(),
@@ -31,23 +31,23 @@ pub fn admin(gateway: Gateway, host: &str) -> Router {
     admin::router(admin::AdminState::new(gateway, vec![host.to_owned()], None))
 }
 
-/// Draws an operator with its token.
+/// Creates an operator and its token.
 ///
 /// # Errors
-/// Where the operating system gives no randomness.
+/// If the operating system provides no random bytes.
 pub fn operator(name: &str, role: Role, now: Time) -> Result<(Operator, Secret), getrandom::Error> {
     admin::draw_operator(name.to_owned(), role, None, now)
 }
 
-/// What `kassette config check` says of a folder, without the modules: lines and sentences.
+/// Lines and sentences that `kassette config check` reports for a folder, without the checks of modules.
 pub fn config_problems(folder: &Path) -> Vec<(Option<usize>, String)> {
     cli::config_problems(folder)
 }
 
-/// The settings with which `serve` would begin on a folder.
+/// Settings with which `serve` would start on a folder.
 ///
 /// # Errors
-/// What `serve` would say.
+/// The error that `serve` would report.
 pub fn settings(folder: &Path) -> Result<Settings, String> {
     let config = Config::read(folder, Profile::Serve).map_err(|error| error.to_string())?;
     let public_url = config.main.public_origin()?;

@@ -1,7 +1,7 @@
-//! The Kassette payment checkout gateway: what the program is made of.
+//! The Kassette payment checkout gateway.
 //!
-//! A library so that the fuzzing targets reach its routers in their own process; it has no other user than
-//! them and the program.
+//! It is a library so that the fuzzing targets can use its routers in their process. Only these targets and the
+//! program use it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -17,6 +17,7 @@ mod docs;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+mod last_try;
 #[cfg(test)]
 mod limits_table;
 mod listen;
@@ -28,6 +29,7 @@ mod ready;
 mod serve;
 mod signals;
 mod simulators;
+mod status;
 mod telemetry;
 mod web;
 

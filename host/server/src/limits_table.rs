@@ -1,10 +1,9 @@
-//! The table of config/README.md that says who may use how much of what, held against the code: its numbers
-//! and its metrics.
+//! Tests that compare the table of limits in config/README.md with the code: numbers and metrics.
 
 use std::time::Duration;
 
 use kassette_domain::key::Environment::{Live, Test};
-use kassette_domain::returns::Returns;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_gateway::limits::{
     CONVERSATION_BYTES, CONVERSATIONS_WAITING, FREQUENT_LINES_PER_SECOND, IN_TEST_AT_ONCE,
     IN_TEST_MOST, Kind, RECONCILED_AT_ONCE, ROUTING_RECORDS, SHADOWED, UNPROVED_CONVERSATION_BYTES,
@@ -30,11 +29,11 @@ use crate::telemetry::{FAILURES_PER_SECOND, LINES_PER_SECOND, REFUSALS_PER_SECON
 use crate::web::budget::OWN;
 
 const PAGE: &str = include_str!("../../../config/README.md");
-/// The head of the table.
+/// Header row of the table.
 const TABLE: &str = "| What | By | How much | Where it is used up | Metric |";
-/// Metrics that a row may name without a name.
+/// Text that refers to the metrics of the previous row.
 const BEFORE: &str = "the same";
-/// Statuses of answers, which are no limits.
+/// Statuses of responses, which are not limits.
 const STATUSES: [u64; 5] = [408, 409, 422, 429, 503];
 
 struct Row {
@@ -63,7 +62,7 @@ fn rows() -> Vec<Row> {
     .collect()
 }
 
-/// The numbers of a text outside of its code.
+/// Numbers of a text, except in code.
 fn numbers(text: &str) -> Vec<u64> {
     let plain: String = text.split('`').step_by(2).collect();
     let words = plain.split_whitespace();
@@ -74,7 +73,7 @@ fn numbers(text: &str) -> Vec<u64> {
         .collect()
 }
 
-/// The names and words in a text's code.
+/// Contents of a text's code spans.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -97,7 +96,7 @@ fn millis(time: Duration) -> u64 {
     number(time.as_millis())
 }
 
-/// The rows in their order, each with the numbers that hold.
+/// Expected rows in order, with the numbers from the code.
 fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
     let (public, admin, times) = (Caps::default(), Caps::operators(), Timeouts::USUAL);
     let InFlightLimits { callbacks, .. } = InFlightLimits::default();
@@ -156,7 +155,11 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "environment",
             both(Kind::Query).into(),
         ),
-        ("Refunds", "attempt", vec![number(Returns::MOST)]),
+        (
+            "Refunds",
+            "attempt",
+            vec![number(PaymentAggregate::MAX_REFUNDS)],
+        ),
         (
             "Calls that read callbacks",
             "environment",
@@ -240,7 +243,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "address that has proved no callback",
             vec![1, number(CACHED_REQUESTS_OF_STRANGERS)],
         ),
-        // The store's own.
+        // A constant of the store.
         ("Proved notices", "account", vec![10_000]),
         (
             "Unproved notices",
@@ -291,7 +294,7 @@ fn the_most_that_requests_and_answers_take_is_told() {
             mib(public.bytes),
             most(admin),
             kib(HEAD_BYTES),
-            // A record of TLS is 16 KiB.
+            // A TLS record is 16 KiB.
             2 * 16,
             of_address
         ]

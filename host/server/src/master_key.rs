@@ -1,5 +1,4 @@
-//! Where the master key comes from: the environment, a file of its user alone, or under `dev` a file
-//! that is made.
+//! Sources of the master key: the environment, a private file, or under `dev` a generated file.
 
 use std::io;
 use std::path::Path;
@@ -10,44 +9,44 @@ use kassette_domain::secret::Secret;
 use kassette_files::{Exposed, Holds};
 use zeroize::Zeroizing;
 
-/// The environment variable; goes before the file.
+/// Environment variable. Takes precedence over the file.
 const VARIABLE: &str = "KASSETTE_MASTER_KEY";
 
-/// Why there is no master key.
+/// Reason why the master key is not available.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MasterKeyError {
-    /// Neither variable nor file.
+    /// Neither the variable nor the file is set.
     #[error(
         "no master key: set {VARIABLE}, or master_key_file in kassette.toml, to 32 random bytes in base64 (openssl rand -base64 32)"
     )]
     Missing,
-    /// The file cannot be read.
+    /// The file cannot be read, or, under `dev`, not be written.
     #[error("cannot read the master key from {path}: {source}")]
     File { path: String, source: io::Error },
-    /// Others may read or write it.
+    /// Other users can read or write the file.
     #[error("the master key file {path} {source}")]
     Exposed {
         path: String,
-        /// What others may do.
+        /// The permissions that other users have.
         source: Exposed,
     },
-    /// The operating system gives no randomness.
+    /// The operating system provides no random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
 
-/// The key's text: 32 bytes in base64. The store checks it.
+/// Returns the text of the key: 32 bytes in base64. The store checks the format.
 ///
 /// # Errors
-/// Where none is configured or it cannot be read safely.
+/// If no key is configured or it cannot be read safely.
 pub(crate) fn read(file: Option<&Path>) -> Result<Secret, MasterKeyError> {
     given(VARIABLE, file)?.ok_or(MasterKeyError::Missing)
 }
 
-/// The text of a key in an environment variable, else in a file; none where neither is named.
+/// Text of a key from an environment variable, or else from a file. `None` if neither is set.
 ///
 /// # Errors
-/// Where the file cannot be read safely.
+/// If the file cannot be read safely.
 pub(crate) fn given(variable: &str, file: Option<&Path>) -> Result<Option<Secret>, MasterKeyError> {
     if let Ok(text) = std::env::var(variable) {
         return Ok(Some(Secret::new(text.trim())));
@@ -68,10 +67,10 @@ fn read_file(path: &Path) -> Result<Secret, MasterKeyError> {
     Ok(Secret::new(text.trim()))
 }
 
-/// Reads the key of `dev`, drawing it where the file is not there.
+/// Reads the key of `dev`. Generates the file if it does not exist.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`], and if the file cannot be generated.
 pub(crate) fn read_or_draw(path: &Path) -> Result<Secret, MasterKeyError> {
     if !path.exists() {
         let mut bytes = Zeroizing::new([0_u8; 32]);

@@ -1,4 +1,4 @@
-//! Who a request comes from, where proxies stand in between.
+//! The address of a request's client, possibly behind proxies.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Proxies that are believed. Clones share them.
+/// Trusted proxies. Clones share the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub(crate) struct Proxies(Arc<[IpNet]>);
 
-/// What is no address and no network.
+/// Reason why a text is not an acceptable proxy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAProxy {
     #[error("`{0}` is no address and no network: write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32")]
@@ -35,7 +35,7 @@ impl TryFrom<Vec<String>> for Proxies {
     }
 }
 
-/// An address, or a network of them.
+/// Parses an address or a network.
 fn network(written: String) -> Result<IpNet, NotAProxy> {
     if let Ok(address) = written.parse::<IpAddr>() {
         return Ok(address.to_canonical().into());
@@ -57,7 +57,7 @@ fn network(written: String) -> Result<IpNet, NotAProxy> {
     Ok(network)
 }
 
-/// A network of mapped addresses as one of IPv4: addresses are compared in that form.
+/// Converts a network of IPv4-mapped addresses to IPv4, the form in which addresses are compared.
 fn canonical(network: IpNet) -> IpNet {
     if let IpAddr::V4(address) = network.addr().to_canonical()
         && let Some(length) = network
@@ -71,22 +71,22 @@ fn canonical(network: IpNet) -> IpNet {
 }
 
 impl Proxies {
-    /// One that has an address.
-    pub(crate) fn of(address: IpAddr) -> Self {
+    /// A single trusted address.
+    pub(crate) fn trusting(address: IpAddr) -> Self {
         Self(Arc::new([address.into()]))
     }
 
-    /// Whether an address is one of theirs.
+    /// Whether an address belongs to a trusted proxy.
     pub(crate) fn trust(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|proxies| proxies.contains(&address))
     }
 
-    /// The address of the client behind them.
+    /// Returns the address of the client behind trusted proxies.
     ///
-    /// `X-Forwarded-For` counts only as far as trusted proxies wrote it: from the right, the first
-    /// address that is no trusted proxy's is the client. Whatever stands left of it, or of an entry that
-    /// is no address, any client may have written.
+    /// `X-Forwarded-For` is used only as far as trusted proxies wrote it: from the right, the first address that
+    /// does not belong to a trusted proxy is the client. Any client may have written the entries to the left of
+    /// it, or of an invalid entry.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         if !self.trust(client) {
@@ -114,7 +114,7 @@ impl Proxies {
     }
 }
 
-/// An entry's address, with or without a port.
+/// Address of an entry, with or without a port.
 fn entry_address(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?.trim_matches([' ', '\t']);
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));

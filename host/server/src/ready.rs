@@ -1,34 +1,32 @@
-//! The ready file: says to scripts that requests are served, and where.
+//! The ready file, which informs scripts that requests are served, and where.
 
 use std::path::Path;
 
 use kassette_domain::secret::Secret;
 use serde::Serialize;
 
-/// What the file holds. Names and shapes are fixed: scripts rely on them.
+/// Content of the file. Names and types are stable, because scripts rely on them.
 #[derive(Clone, Serialize)]
 pub(crate) struct Ready {
     /// `http://127.0.0.1:8080`
     pub(crate) base_url: String,
     /// `http://127.0.0.1:8081/admin/v1`
     pub(crate) admin_url: String,
-    /// Where the public listener really is: behind a proxy not what `base_url` names.
+    /// Actual address of the public listener. Differs from `base_url` behind a proxy.
     pub(crate) listen: String,
-    /// Under `dev` alone.
+    /// Token of an operator. `None` under `serve`.
     pub(crate) operator_token: Option<String>,
-    /// Where a module's file is picked up.
+    /// Folder of the modules.
     pub(crate) plugin_dir: String,
-    /// Under `dev` the demo merchant.
+    /// The demo merchant. Empty under `serve`.
     pub(crate) merchants: Vec<ReadyMerchant>,
-    /// Under `dev` the demo reseller.
+    /// The demo reseller. Empty under `serve`.
     pub(crate) resellers: Vec<ReadyReseller>,
-    /// The processes that serve.
+    /// The serving processes.
     pub(crate) nodes: Vec<ReadyNode>,
-    /// Where what is kept is kept.
     pub(crate) store: ReadyStore,
 }
 
-/// A process of the ready file.
 #[derive(Clone, Serialize)]
 pub(crate) struct ReadyNode {
     pub(crate) name: String,
@@ -38,7 +36,7 @@ pub(crate) struct ReadyNode {
 }
 
 impl ReadyNode {
-    /// This process, the only one.
+    /// This process, if it is the only one.
     pub(crate) fn only(base_url: &str, admin_url: String) -> Self {
         Self {
             name: "n1".to_owned(),
@@ -49,20 +47,20 @@ impl ReadyNode {
     }
 }
 
-/// The store of the ready file.
+/// The store.
 #[derive(Clone, Serialize)]
 pub(crate) struct ReadyStore {
     /// `sled` or `postgres`.
     pub(crate) kind: &'static str,
-    /// The database's address, without its password.
+    /// Address of the database, without its password.
     pub(crate) url: Option<String>,
-    /// PostgreSQL's first process, where `dev` started it.
+    /// Process id of PostgreSQL if `dev` started it.
     pub(crate) pid: Option<u32>,
 }
 
 impl ReadyStore {
-    /// That of a database, or of the data directory where there is none.
-    pub(crate) fn of(database: Option<&Secret>) -> Self {
+    /// The given database. `None` for the store in the data directory.
+    pub(crate) fn from_url(database: Option<&Secret>) -> Self {
         Self {
             kind: if database.is_some() {
                 "postgres"
@@ -75,11 +73,11 @@ impl ReadyStore {
     }
 }
 
-/// An address as it can be shown; none where it cannot be read.
+/// Removes the password from an address. `None` if the address cannot be parsed.
 fn without_password(address: &str) -> Option<String> {
     let mut url = url::Url::parse(address).ok()?;
     url.set_password(None).ok()?;
-    // One that stands among the options.
+    // A password may also be a query parameter.
     let others: Vec<_> = url
         .query_pairs()
         .filter(|(name, _)| name != "password")
@@ -92,7 +90,7 @@ fn without_password(address: &str) -> Option<String> {
     Some(url.into())
 }
 
-/// A merchant of the ready file.
+/// A merchant with its keys.
 #[derive(Clone, Serialize)]
 pub(crate) struct ReadyMerchant {
     pub(crate) merchant_id: u64,
@@ -101,15 +99,15 @@ pub(crate) struct ReadyMerchant {
     pub(crate) test_key: String,
     /// A key for live payments.
     pub(crate) live_key: String,
-    /// A domain under which return URLs are accepted.
+    /// A domain that is accepted in return URLs.
     pub(crate) verified_domain: String,
-    /// The webhook endpoint for its test payments' events, at a receiver that `dev` runs.
+    /// Webhook endpoint for events of test payments, at a receiver that `dev` runs.
     pub(crate) webhook_endpoint_id: Option<String>,
-    /// What signs them.
+    /// Secret that signs these events.
     pub(crate) webhook_secret: Option<String>,
 }
 
-/// A reseller of the ready file.
+/// A reseller with its keys.
 #[derive(Clone, Serialize)]
 pub(crate) struct ReadyReseller {
     pub(crate) reseller_id: u64,
@@ -117,15 +115,15 @@ pub(crate) struct ReadyReseller {
     pub(crate) test_key: String,
     /// A key for live payments.
     pub(crate) live_key: String,
-    /// The merchants that it may work for.
+    /// Merchants that have authorized the reseller.
     pub(crate) authorized_merchant_ids: Vec<u64>,
 }
 
 impl Ready {
-    /// Writes the file, mode 0600, aside and renamed.
+    /// Writes the file with mode 0600, via a temporary file.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(std::io::Error::other)?;
         kassette_files::write(path, 0o600, &text)

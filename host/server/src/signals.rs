@@ -1,24 +1,24 @@
-//! What signals tell a running process: to stop, to read its files again.
+//! Signals to a running process: to stop, or to read its files again.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// SIGTERM and SIGINT. Clones share what was requested.
+/// SIGTERM and SIGINT. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct Stop {
-    /// Cancelled by the first.
+    /// Cancelled by the first signal.
     pub(crate) stop_requested: CancellationToken,
-    /// Cancelled by the second.
+    /// Cancelled by the second signal.
     pub(crate) again: CancellationToken,
 }
 
 impl Stop {
-    /// Catches both signals from now on. Call it inside of the runtime.
+    /// Handles both signals from now on. Call it inside the async runtime.
     ///
     /// # Errors
-    /// The system's, where they cannot be caught.
+    /// If the system does not allow it.
     pub(crate) fn catch() -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -35,24 +35,24 @@ impl Stop {
                 }
                 token.cancel();
             }
-            // What comes later is caught for good and says nothing new.
+            // Further signals are still caught, but ignored.
         });
         Ok(stop)
     }
 }
 
-/// What a server is told.
+/// Signals that a server handles.
 pub(crate) struct Signals {
     pub(crate) stop: Stop,
-    /// SIGHUP; those that come before it is asked again are one.
+    /// SIGHUP. Several signals before the next read count as one.
     pub(crate) hang_up: Signal,
 }
 
 impl Signals {
-    /// Catches SIGTERM, SIGINT and SIGHUP from now on. Call it inside of the runtime.
+    /// Handles SIGTERM, SIGINT and SIGHUP from now on. Call it inside the async runtime.
     ///
     /// # Errors
-    /// The system's, where they cannot be caught.
+    /// If the system does not allow it.
     pub(crate) fn catch() -> io::Result<Self> {
         Ok(Self {
             stop: Stop::catch()?,

@@ -1,4 +1,4 @@
-//! One simulated account at work: its books, its faults, and the callbacks that changes cause.
+//! One simulated account: its books, its faults, and the callbacks that changes cause.
 use std::{
     net::SocketAddr,
     path::Path,
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use url::{Host, Url};
 
 use crate::{
+    amounts::{self, Scripted},
     books::{BookEntry, Books, Callback},
     capture::Denied,
     config::{SimAccount, SimClock, SimError},
@@ -18,7 +19,7 @@ use crate::{
     vendor::Vendor,
 };
 
-/// An account with everything that belongs to it.
+/// An account and its state.
 pub(crate) struct Account {
     pub(crate) settings: SimAccount,
     pub(crate) faults: Faults,
@@ -26,36 +27,41 @@ pub(crate) struct Account {
     clock: Arc<dyn SimClock>,
     books: Mutex<Books>,
     callback_url: Mutex<Option<Url>>,
-    /// Where the account's API is served, once it is.
+    /// Address of the account's API listener, once it is bound.
     api: OnceLock<SocketAddr>,
-    /// What payer links begin with, without a slash at the end.
+    /// Prefix of payer links, without a trailing slash.
     payer_base: String,
-    /// Wakes the task that delivers.
+    /// Wakes the delivery task.
     pub(crate) wake: Notify,
 }
 
-/// What became of a creation.
+/// Keys in a payment's `extra`: reason of a decline, permanent failure, waiting for a proof.
+pub(crate) const REASON: &str = "reason";
+pub(crate) const FAILED: &str = "failed";
+pub(crate) const VERIFYING: &str = "verifying";
+
+/// Outcome of a creation.
 pub(crate) enum Created {
     New(Session),
-    /// The same was asked before under that key.
+    /// The key was used for an identical request.
     Replay(Session),
-    /// Something else was asked before under that key.
+    /// The key was used for a different request.
     Differs,
 }
 
-/// Why a payment was not changed.
+/// Reason why a payment was not changed.
 #[derive(Debug)]
 pub(crate) enum Unchanged {
     Unknown,
     Conflict,
-    /// The vendor refuses this capture.
+    /// The provider refuses this capture.
     Refused,
     Books(SimError),
 }
 
 impl Account {
-    /// Opens the account's books. `own_base` is where the simulator's payer pages are, for
-    /// accounts that configure no other.
+    /// Opens the account's books. `own_base` is the address of the simulator's payer pages, for accounts without a
+    /// configured one.
     pub(crate) fn open(
         settings: SimAccount,
         vendor: Arc<dyn Vendor>,
@@ -87,28 +93,27 @@ impl Account {
         self.clock.now_ms()
     }
 
-    /// Notes where the account's API is served.
+    /// Records the address of the account's API.
     pub(crate) fn serves_at(&self, address: SocketAddr) {
         let _once = self.api.set(address);
     }
 
-    /// What the addresses of the account's API begin with; none before it is served.
+    /// Base address of the account's API. `None` before it is bound.
     pub(crate) fn api_base(&self) -> Option<String> {
         Some(format!("http://{}", self.api.get()?))
     }
 
-    /// Where the payer's form is posted to.
+    /// Address to which the payer's form is posted.
     pub(crate) fn pay_url(&self) -> String {
         format!("{}/{}/pay", self.payer_base, self.settings.provider_id)
     }
 
-    /// The page of one payment.
+    /// Address of a payment's page.
     pub(crate) fn page_url(&self, session: &Session) -> String {
         format!("{}/{}", self.pay_url(), session.token)
     }
 
-    /// Path of the payer page's stylesheet: on whatever host the page was reached, so that the
-    /// page's own policy allows it.
+    /// Path of the payer page's stylesheet. Without a host, so that the page's own policy allows it on every host.
     pub(crate) fn style_path(&self) -> String {
         let base = Url::parse(&self.payer_base).map(|url| url.path().to_owned());
         format!(
@@ -117,8 +122,8 @@ impl Account {
         )
     }
 
-    /// Says where callbacks go. Only plain http to this machine: a simulator's callbacks are for a
-    /// gateway under development and must not leave it.
+    /// Sets the address of callbacks. Only plain http on loopback: a simulator's callbacks are for a gateway under
+    /// development and must not leave this machine.
     pub(crate) fn set_callback_url(&self, url: &str) -> Result<(), SimError> {
         let url = Url::parse(url)
             .ok()
@@ -139,10 +144,10 @@ impl Account {
     pub(crate) fn entries(&self) -> Vec<BookEntry> {
         self.books
             .lock()
-            .entries(&self.settings.provider_id, self.now())
+            .entries(&self.settings.provider_id, &*self.vendor, self.now())
     }
 
-    /// The payment of that reference, as a question at the API finds it.
+    /// The payment with this reference, as an API query finds it.
     pub(crate) fn by_reference(&self, reference: &str) -> Option<Session> {
         let mut books = self.books.lock();
         let session = books.by_reference(reference)?.clone();
@@ -155,13 +160,13 @@ impl Account {
         found.filter(|session| !session.forgotten)
     }
 
-    /// The payment that was refunded under that idempotency key.
+    /// The payment with a refund under this idempotency key.
     pub(crate) fn by_refund_key(&self, key: &str) -> Option<Session> {
         let found = self.books.lock().by_refund_key(key).cloned();
         found.filter(|session| !session.forgotten)
     }
 
-    /// Every payment of which something was given back, oldest first.
+    /// All payments with a refund, oldest first.
     pub(crate) fn refunded(&self) -> Vec<Session> {
         self.books.lock().refunded()
     }
@@ -179,8 +184,8 @@ impl Account {
             .collect()
     }
 
-    /// The payment, unless the vendor knows nothing of it any more, or forgets it now. That is
-    /// written where the question is asked: once per order of the fault this holds up nothing.
+    /// The payment, unless the provider has forgotten it or forgets it now. The change is written during the
+    /// query, which is acceptable because it happens only once for each ordered fault.
     fn remembered(&self, books: &mut Books, session: Session) -> Option<Session> {
         if session.forgotten {
             return None;
@@ -198,17 +203,17 @@ impl Account {
         None
     }
 
-    /// Payments from the newest on, or from that one on to older ones; none where there is no such one.
+    /// At most `most` payments from the newest, or from `from`, to older ones. `None` if `from` does not exist.
     pub(crate) fn newest(&self, from: Option<&str>, most: usize) -> Option<Vec<Session>> {
         self.books.lock().newest(from, most)
     }
 
-    /// The payment made under that idempotency key.
+    /// The payment created under this idempotency key.
     pub(crate) fn by_key(&self, key: &str) -> Option<Session> {
         self.books.lock().by_key(key).cloned()
     }
 
-    /// Enters a payment, once per idempotency key. On the disk when this returns.
+    /// Adds a payment, once per idempotency key. It is on the disk when this returns.
     pub(crate) async fn create(self: &Arc<Self>, session: Session) -> Result<Created, Unchanged> {
         self.blocking(move |account| {
             let mut books = account.books.lock();
@@ -230,7 +235,7 @@ impl Account {
         .await
     }
 
-    /// Changes a payment as the API was asked to, and queues the callbacks about it.
+    /// Applies a change that the API requests, and queues the callbacks about it.
     pub(crate) async fn change(
         self: &Arc<Self>,
         reference: String,
@@ -244,7 +249,7 @@ impl Account {
         .await
     }
 
-    /// The same for what may end in [`Account::capture`], which the vendor may refuse.
+    /// Like [`Account::change`], for changes that may call [`Account::capture`], which the provider may refuse.
     pub(crate) async fn capturing(
         self: &Arc<Self>,
         reference: String,
@@ -256,8 +261,7 @@ impl Account {
         self.alter(reference, act).await
     }
 
-    /// Changes a payment and queues the callbacks about it, as one write that is on the disk when
-    /// this returns.
+    /// Changes a payment and queues the callbacks about it, in one write that is on the disk when this returns.
     pub(crate) async fn alter(
         self: &Arc<Self>,
         reference: String,
@@ -279,7 +283,7 @@ impl Account {
         .await?
     }
 
-    /// Writes what `act` makes of a payment, with the callbacks about it, and wakes the delivery.
+    /// Writes the change of a payment that `act` returns, with the callbacks about it, and wakes the delivery.
     pub(crate) fn change_books<T>(
         &self,
         act: impl FnOnce(&Books, u64) -> Result<(Option<(Session, Option<Happened>)>, T), Unchanged>,
@@ -302,8 +306,8 @@ impl Account {
         Ok(answer)
     }
 
-    /// Does what is due of what the vendor has taken in, and where `moved` what waits for the clock
-    /// to be moved. In one write: a moved clock finds a crowd of them.
+    /// Executes everything that is due and, with `moved`, everything that waits for a change of the clock. In one
+    /// write, because many changes may be due after the clock was moved.
     pub(crate) fn ripen_due(&self, moved: bool) -> Result<(), SimError> {
         let now = self.now();
         let mut books = self.books.lock();
@@ -323,7 +327,33 @@ impl Account {
         books.commit(changed, callbacks)
     }
 
-    /// The same for the task that delivers, where it holds nothing up.
+    /// Lets every payment go that the vendor holds for review; returns how many.
+    pub(crate) fn release_held(&self) -> Result<usize, SimError> {
+        let now = self.now();
+        let mut books = self.books.lock();
+        let (mut released, mut callbacks) = (Vec::new(), Vec::new());
+        let mut number = books.next_callback();
+        for mut session in books.held() {
+            let chosen = self
+                .vendor
+                .choose(self, &mut session, Outcome::Approve, now);
+            let Ok(happened) = chosen else { continue };
+            if let Some(happened) = happened {
+                let told = self.callbacks(&session, happened, number, now)?;
+                number = number.saturating_add(told.len() as u64);
+                callbacks.extend(told);
+            }
+            released.push(session);
+        }
+        let count = released.len();
+        if count > 0 {
+            books.commit(released, callbacks)?;
+            self.wake.notify_one();
+        }
+        Ok(count)
+    }
+
+    /// [`Self::ripen_due`] for the task that delivers, where it holds nothing up.
     pub(crate) async fn ripen_in_time(self: &Arc<Self>) -> Result<(), Unchanged> {
         let next = self.books.lock().next_ripe();
         if next.is_none_or(|at| at > self.now()) {
@@ -333,17 +363,17 @@ impl Account {
             .await
     }
 
-    /// When the vendor next does something that it has taken in.
+    /// Time of the provider's next pending change.
     pub(crate) fn next_ripe(&self) -> Option<u64> {
         self.books.lock().next_ripe()
     }
 
-    /// When the vendor next confirms, or refuses, what the merchant has asked it for.
+    /// Time of the provider's next confirmation or refusal of a request of the merchant.
     pub(crate) fn confirms_at(&self) -> Option<u64> {
         self.books.lock().confirms_at()
     }
 
-    /// What the payer's choice does.
+    /// Applies the payer's choice.
     pub(crate) async fn choose(
         self: &Arc<Self>,
         reference: String,
@@ -354,22 +384,78 @@ impl Account {
             if late && account.faults.take(Fault::LateMoney) {
                 session.reopen(now);
             }
-            Ok(account.vendor.choose(account, session, outcome, now)?)
+            let happened = account.vendor.choose(account, session, outcome, now)?;
+            account.plan(session, now);
+            Ok(happened)
         })
         .await
     }
 
-    /// Callbacks that should go out now, beside what is on its way.
+    /// Applies the payer's cancellation.
+    pub(crate) async fn give_up(self: &Arc<Self>, reference: String) -> Result<Session, Unchanged> {
+        self.alter(reference, |session, account, now| {
+            Ok(account.vendor.give_up(session, now)?)
+        })
+        .await
+    }
+
+    /// Applies the script of the payment's amount when its page is opened.
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        reference: String,
+        scripted: Scripted,
+    ) -> Result<Session, Unchanged> {
+        if let Scripted::Press(outcome) = scripted {
+            return self.choose(reference, outcome).await;
+        }
+        self.alter(reference, move |session, account, now| {
+            let approve = |session: &mut Session, late| {
+                let happened = account.approve(session, now, late)?;
+                if late {
+                    session.take_later(session.due.clone());
+                }
+                Ok::<_, Conflict>(happened)
+            };
+            let happened = match scripted {
+                Scripted::Press(_) => return Err(Denied::Conflict),
+                Scripted::Decline(reason) => {
+                    session.extra.insert(REASON.into(), reason.into());
+                    session.decline(now)?
+                }
+                Scripted::Fail => {
+                    session.extra.insert(FAILED.into(), String::new());
+                    let happened = session.decline(now)?;
+                    session.close(now)?;
+                    happened
+                }
+                Scripted::GiveUp => return Ok(account.vendor.give_up(session, now)?),
+                Scripted::Process => approve(session, true)?,
+                Scripted::Verify => {
+                    session.extra.insert(VERIFYING.into(), String::new());
+                    approve(session, true)?
+                }
+                Scripted::Dispute(won) => {
+                    let happened = approve(session, false)?;
+                    amounts::plan_dispute(session, won, now);
+                    happened
+                }
+            };
+            Ok(Some(happened))
+        })
+        .await
+    }
+
+    /// Callbacks that are due, at most `most`, except those in flight.
     pub(crate) fn due(&self, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<Callback> {
         self.books.lock().due(self.now(), most, except)
     }
 
-    /// When the next callback falls due that is not on its way.
+    /// Due time of the next callback that is not in flight.
     pub(crate) fn next_due(&self, except: &dyn Fn(u64) -> bool) -> Option<u64> {
         self.books.lock().next_due(except)
     }
 
-    /// Notes that a callback was delivered or given up (`None`), or is to be tried again.
+    /// Records that a callback was delivered or given up (`None`), or will be retried.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         number: u64,

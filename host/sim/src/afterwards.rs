@@ -1,5 +1,5 @@
-//! What happens once the money was taken, as people at the vendor's dashboard and payers' banks do it:
-//! disputes, and refunds of `refund`.
+//! Events after the capture that operators at the provider's dashboard and payers' banks cause: disputes, and the
+//! refunds of `refund`.
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,31 +12,37 @@ use crate::{
     session::{Conflict, Happened, Session, State},
 };
 
-/// How long the merchant may answer a dispute, in milliseconds.
+/// Time in which the merchant may respond to a dispute, in milliseconds.
 const RESPOND_MS: u64 = 7 * 86_400_000;
 
-/// Why payers dispute here, in words that every vendor has some of its own for.
+/// Reason of every simulated dispute; each provider has its own code for it.
 const REASON: &str = "fraudulent";
 
-/// What can be made to happen to a payment that was paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// An event of a paid payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Later {
-    /// The merchant gives money back in the vendor's dashboard.
+    /// The merchant makes a refund in the provider's dashboard.
     Refund,
-    /// Money that was given back comes back to the merchant.
+    /// A refund fails, and the money returns to the merchant.
     RefundFails,
-    /// The payer claims a refund that waits for it.
+    /// The payer claims a refund.
     Claim,
-    /// The payer disputes. Of a dispute that is open the vendor tells again.
+    /// The payer's bank requests information, without withdrawing money. For an open inquiry the callback is sent
+    /// again.
+    Inquiry,
+    /// The payer disputes the payment; an open inquiry becomes a dispute. For an open dispute the callback is sent
+    /// again.
     Dispute,
-    /// The open dispute ends for the merchant.
+    /// The merchant wins the open dispute.
     DisputeWon,
-    /// It ends for the payer, who gets the money.
+    /// The payer wins the open dispute and receives the money.
     DisputeLost,
+    /// The provider reverses a capture that it had confirmed.
+    CaptureFails,
 }
 
-/// What an id is for.
+/// Kind of object that an id is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Refund,
@@ -51,32 +57,45 @@ pub(crate) enum DisputeState {
     Lost,
 }
 
-/// A payer's objection.
+/// A payer's dispute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Dispute {
-    /// The vendor's id of it.
+    /// The provider's id.
     pub(crate) id: String,
     pub(crate) amount: Amount,
     pub(crate) state: DisputeState,
+    /// Whether the payer's bank only requests information.
+    #[serde(default)]
+    pub(crate) inquiry: bool,
     pub(crate) reason: String,
-    /// Until when the merchant may answer it, in milliseconds.
+    /// Deadline for the merchant's response, in milliseconds since 1970.
     pub(crate) respond_by: u64,
     pub(crate) opened_at: u64,
     pub(crate) updated_at: u64,
 }
 
 impl Session {
-    /// Refunds and disputes one payment can have; a script that wants more is out of control.
+    /// Maximum number of refunds and of disputes of a payment; a script that needs more is faulty.
     pub(crate) const MOST_PARTS: usize = 100;
 
-    /// The payer wants what was not given back from his bank; of a dispute that is open the vendor
-    /// tells again.
+    /// The payer disputes the amount that was not refunded. For an open dispute the callback is sent again.
     ///
     /// # Errors
-    /// [`Conflict`] where nothing can be disputed.
-    pub(crate) fn dispute(&mut self, id: String, now: u64) -> Result<Happened, Conflict> {
+    /// [`Conflict`] if nothing can be disputed.
+    pub(crate) fn dispute(
+        &mut self,
+        id: String,
+        now: u64,
+        inquiry: bool,
+    ) -> Result<Happened, Conflict> {
         let amount = self.left();
-        if self.open_dispute().is_some() {
+        let open = |dispute: &&mut Dispute| dispute.state == DisputeState::Open;
+        if let Some(dispute) = self.disputes.iter_mut().find(open) {
+            if dispute.inquiry && !inquiry {
+                dispute.inquiry = false;
+                dispute.updated_at = now;
+                self.updated_at = now;
+            }
             return Ok(Happened::Disputed);
         }
         let full = self.disputes.len() >= Self::MOST_PARTS;
@@ -87,6 +106,7 @@ impl Session {
             id,
             amount,
             state: DisputeState::Open,
+            inquiry,
             reason: REASON.to_owned(),
             respond_by: now.saturating_add(RESPOND_MS),
             opened_at: now,
@@ -97,11 +117,11 @@ impl Session {
         Ok(Happened::Disputed)
     }
 
-    /// The open dispute ends. One that is lost stays a disputed payment, and its money is gone, but for
-    /// what was refunded meanwhile.
+    /// Ends the open dispute. After a lost dispute the payment stays disputed and its money is lost, except for
+    /// the amount refunded in the meantime.
     ///
     /// # Errors
-    /// [`Conflict`] where none is open, or all was refunded and there is nothing to lose.
+    /// [`Conflict`] if there is no open dispute, or if it is lost and everything was refunded.
     pub(crate) fn end_dispute(&mut self, won: bool, now: u64) -> Result<Happened, Conflict> {
         let left = self.left();
         let open = |dispute: &&mut Dispute| dispute.state == DisputeState::Open;
@@ -112,6 +132,8 @@ impl Session {
             return Err(Conflict);
         } else {
             dispute.amount = dispute.amount.min(left);
+            // An inquiry takes no money.
+            dispute.inquiry = false;
             (DisputeState::Lost, Happened::DisputeLost)
         };
         dispute.state = state;
@@ -121,26 +143,31 @@ impl Session {
         Ok(happened)
     }
 
-    /// What was taken, and is neither given back nor about to be.
+    /// The received amount, unless its capture was reversed, minus refunds (including pending ones) and lost
+    /// disputes.
     pub(crate) fn left(&self) -> Amount {
-        let received = self.received.as_ref().map_or(0, |money| money.value.0);
+        let stands = self
+            .received
+            .as_ref()
+            .filter(|_| self.capture_failed_at.is_none());
+        let received = stands.map_or(0, |money| money.value.0);
         let pending = self.refunded(RefundState::Pending);
         Amount(received.saturating_sub(self.given_back().0.saturating_add(pending.0)))
     }
 
-    /// Refunds that were made, and disputes that were lost.
+    /// The amount of succeeded refunds and lost disputes.
     pub(crate) fn given_back(&self) -> Amount {
         Amount(self.returned.0.saturating_add(self.lost().0))
     }
 
-    /// What payers got through disputes.
+    /// The amount of lost disputes.
     pub(crate) fn lost(&self) -> Amount {
         let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
         let amounts = self.disputes.iter().filter(lost);
         Amount(amounts.map(|dispute| dispute.amount.0).sum())
     }
 
-    /// The dispute that was opened last: what news of a dispute is about.
+    /// The newest dispute, which callbacks about disputes refer to.
     pub(crate) fn newest_dispute(&self) -> Option<&Dispute> {
         self.disputes.last()
     }
@@ -160,9 +187,8 @@ impl Session {
 }
 
 impl Account {
-    /// Makes something happen to a payment that was paid, as a person at the vendor's dashboard or
-    /// the payer's bank would. Without an amount all that is left is refunded, without a refund's id
-    /// the newest one fails.
+    /// Causes an event of a paid payment, like an operator at the provider's dashboard or the payer's bank.
+    /// Without an amount the rest is refunded; without a refund's id the newest one fails.
     pub(crate) async fn later(
         self: &Arc<Self>,
         reference: String,
@@ -181,19 +207,48 @@ impl Account {
                 }
                 Later::RefundFails => session.fail_refund(refund.as_deref(), now)?,
                 Later::Claim => session.claim_refund(now)?,
-                Later::Dispute => {
-                    let id = account.part_id(session, Part::Dispute);
-                    session.dispute(id, now)?
-                }
-                Later::DisputeWon => session.end_dispute(true, now)?,
-                Later::DisputeLost => session.end_dispute(false, now)?,
+                Later::Inquiry
+                | Later::Dispute
+                | Later::DisputeWon
+                | Later::DisputeLost
+                | Later::CaptureFails => account.happen(session, later, now)?,
             };
             Ok(Some(happened))
         })
         .await
     }
 
-    /// The next refund's or dispute's id. It follows from the payment, so that nothing can fail.
+    /// Causes an event that needs no further data.
+    fn happen(&self, session: &mut Session, later: Later, now: u64) -> Result<Happened, Conflict> {
+        match later {
+            Later::Inquiry | Later::Dispute => {
+                let id = self.part_id(session, Part::Dispute);
+                session.dispute(id, now, later == Later::Inquiry)
+            }
+            Later::DisputeWon => session.end_dispute(true, now),
+            Later::DisputeLost => session.end_dispute(false, now),
+            Later::CaptureFails => session.fail_capture(now),
+            Later::Refund | Later::RefundFails | Later::Claim => Err(Conflict),
+        }
+    }
+
+    /// Causes the next scheduled event of a paid payment. `None` if nothing is due.
+    pub(crate) fn ripen_upcoming(
+        &self,
+        session: &mut Session,
+        now: u64,
+        moved: bool,
+    ) -> Option<Happened> {
+        if session.state != State::Captured {
+            return None;
+        }
+        let due = |(_, at): &(Later, Option<u64>)| at.map_or(moved, |at| at <= now);
+        let at = session.upcoming.iter().position(due)?;
+        let (later, _) = session.upcoming.remove(at);
+        self.happen(session, later, now).ok()
+    }
+
+    /// The id of the next refund or dispute. It is derived from the payment, so this cannot fail.
     pub(crate) fn part_id(&self, session: &Session, part: Part) -> String {
         let number = match part {
             Part::Refund => session.refunds.len(),
@@ -221,8 +276,8 @@ mod tests {
         let mut s = paid();
         assert_eq!(s.end_dispute(true, 2), Err(Conflict));
         s.refund("r1".into(), 2, Amount(990), None).unwrap();
-        s.dispute("d1".into(), 3).unwrap();
-        assert_eq!(s.dispute("d2".into(), 4), Ok(Happened::Disputed));
+        s.dispute("d1".into(), 3, false).unwrap();
+        assert_eq!(s.dispute("d2".into(), 4, false), Ok(Happened::Disputed));
         let dispute = s.newest_dispute().unwrap();
         assert_eq!((dispute.id.as_str(), dispute.amount), ("d1", Amount(4000)));
         assert_eq!(dispute.respond_by, 3 + RESPOND_MS);
@@ -234,23 +289,34 @@ mod tests {
     #[test]
     fn a_lost_dispute_takes_the_money_and_leaves_none_to_give_back() {
         let mut s = paid();
-        s.dispute("d1".into(), 2).unwrap();
+        s.dispute("d1".into(), 2, false).unwrap();
         assert_eq!(s.end_dispute(false, 3), Ok(Happened::DisputeLost));
         assert_eq!((s.given_back(), s.returned), (Amount(4990), Amount(0)));
         assert_eq!((s.state, s.disputed), (State::Captured, true));
         assert_eq!(s.refund("r1".into(), 4, Amount(1), None), Err(Conflict));
-        assert_eq!(s.dispute("d2".into(), 4), Err(Conflict));
+        assert_eq!(s.dispute("d2".into(), 4, false), Err(Conflict));
     }
 
     #[test]
     fn a_lost_dispute_does_not_take_what_was_refunded_meanwhile() {
         let mut s = paid();
-        s.dispute("d1".into(), 2).unwrap();
+        s.dispute("d1".into(), 2, false).unwrap();
         s.refund("r1".into(), 3, Amount(990), None).unwrap();
         let mut all = s.clone();
         assert_eq!(s.end_dispute(false, 4), Ok(Happened::DisputeLost));
         assert_eq!((s.lost(), s.given_back()), (Amount(4000), Amount(4990)));
         all.refund("r2".into(), 4, Amount(4000), None).unwrap();
         assert_eq!(all.end_dispute(false, 5), Err(Conflict));
+    }
+
+    #[test]
+    fn an_inquiry_becomes_a_dispute_under_its_id() {
+        let mut s = paid();
+        s.dispute("d1".into(), 2, true).unwrap();
+        assert!(s.newest_dispute().unwrap().inquiry);
+        s.dispute("d2".into(), 3, true).unwrap();
+        s.dispute("d2".into(), 4, false).unwrap();
+        let dispute = s.newest_dispute().unwrap();
+        assert_eq!((dispute.id.as_str(), dispute.inquiry), ("d1", false));
     }
 }

@@ -1,4 +1,4 @@
-//! An account's books: its payments and the callbacks that still have to be delivered.
+//! An account's books: its payments and the callbacks to be delivered.
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
@@ -7,51 +7,57 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    afterwards::DisputeState,
     config::SimError,
     journal::Journal,
     money::Amount,
     refund::{Refund, RefundState},
+    rfc3339,
     session::{Session, State},
+    vendor::Vendor,
 };
 
-/// Payments one account keeps. A load test makes some hundred thousand at about 1 KiB each.
+/// Maximum number of payments of an account. A load test creates some hundred thousand with about 1 KiB each.
 pub(crate) const MOST_SESSIONS: usize = 1_000_000;
 
-/// Callbacks waiting at one account. Reached only where the gateway does not listen; the oldest is given up then.
+/// Maximum number of queued callbacks of an account. Only reached if the gateway does not listen; then the oldest
+/// are given up.
 pub(crate) const MOST_CALLBACKS: usize = 10_000;
 
-/// One line of the books in the JSON form of `dev/books`.
+/// One entry of the books in the JSON format of `dev/books`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookEntry {
     pub provider_id: String,
     /// The merchant's reference: the gateway's attempt id.
     pub attempt_id: String,
-    /// The vendor's id.
+    /// The provider's id.
     pub reference: String,
-    /// Where it stands; out of time counts as closed.
+    /// State; an expired payment is shown as closed.
     pub state: State,
-    /// What was captured, or what is due where nothing was, as `49.90`.
+    /// The captured amount, or the amount due if nothing was captured, as `49.90`.
     pub amount: String,
-    /// ISO 4217, of that amount.
+    /// ISO 4217 code of that amount.
     pub currency: String,
-    /// How many times money was taken.
+    /// Number of captures.
     pub captured_times: u32,
-    /// Given back so far, by refunds that have succeeded and by disputes that were lost, as `0.00`.
+    /// The amount of succeeded refunds and lost disputes, as `0.00`.
     pub refunded: String,
-    /// Every refund, oldest first.
+    /// All refunds, oldest first.
     #[serde(default)]
     pub refunds: Vec<BookRefund>,
+    /// All movements of money, oldest first.
+    #[serde(default)]
+    pub movements: Vec<BookMovement>,
 }
 
 /// One refund in the books.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookRefund {
-    /// The vendor's id.
-    pub reference: String,
-    /// The merchant's reference of it: the gateway's refund id. None where it was made in the vendor's
-    /// dashboard.
+    /// The provider's id.
+    pub id: String,
+    /// The merchant's reference: the gateway's refund id. `None` for a refund made in the provider's dashboard.
     pub refund_id: Option<String>,
-    /// As `49.90`, of the currency that was received.
+    /// As `49.90`, in the received currency.
     pub amount: String,
     pub state: RefundState,
 }
@@ -59,45 +65,123 @@ pub struct BookRefund {
 impl From<&Refund> for BookRefund {
     fn from(refund: &Refund) -> Self {
         Self {
-            reference: refund.id.clone(),
+            id: refund.id.clone(),
             refund_id: refund.order().map(str::to_owned),
             amount: refund.amount.to_string(),
-            state: refund.state,
+            state: match refund.state {
+                RefundState::Cancelled => RefundState::Failed,
+                state => state,
+            },
         }
     }
 }
 
-/// A callback that waits to be delivered.
+/// One movement of money in the books.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookMovement {
+    /// In the terms of the gateway's ledger: `captured`, `capture_reversed`, `refunded`, `refund_reversed`,
+    /// `funds_withdrawn`, `funds_reinstated`, `provider_fee`.
+    pub kind: String,
+    /// The provider's id of the payment, refund or dispute that it is about.
+    pub id: String,
+    /// As `49.90`.
+    pub amount: String,
+    /// ISO 4217.
+    pub currency: String,
+    /// Time, as `2027-01-15T08:00:00Z`.
+    pub at: String,
+}
+
+/// All movements of a payment, oldest first.
+fn movements(session: &Session, vendor: &dyn Vendor) -> Vec<BookMovement> {
+    let Some(received) = &session.received else {
+        return Vec::new();
+    };
+    let taken_at = session.captured_at.unwrap_or(session.updated_at);
+    let mut all: Vec<(u64, &str, &str, Amount)> =
+        vec![(taken_at, "captured", &session.reference, received.value)];
+    let fee = vendor.fee(session, received.value);
+    all.push((taken_at, "provider_fee", &session.reference, fee));
+    if let Some(at) = session.capture_failed_at {
+        all.push((at, "capture_reversed", &session.reference, received.value));
+    }
+    for refund in &session.refunds {
+        if let Some(at) = refund.made_at {
+            all.push((at, "refunded", &refund.id, refund.amount));
+            if refund.has_failed() {
+                all.push((
+                    refund.updated_at,
+                    "refund_reversed",
+                    &refund.id,
+                    refund.amount,
+                ));
+            }
+        }
+    }
+    for dispute in session.disputes.iter().filter(|dispute| !dispute.inquiry) {
+        let (lost, won) = (
+            dispute.state == DisputeState::Lost,
+            dispute.state == DisputeState::Won,
+        );
+        let gone_at = match vendor.withdraws_at_once() {
+            true => Some(dispute.opened_at),
+            false => lost.then_some(dispute.updated_at),
+        };
+        if let Some(at) = gone_at {
+            all.push((at, "funds_withdrawn", &dispute.id, dispute.amount));
+            if won {
+                all.push((
+                    dispute.updated_at,
+                    "funds_reinstated",
+                    &dispute.id,
+                    dispute.amount,
+                ));
+            }
+        }
+    }
+    all.retain(|(_, _, _, amount)| amount.0 > 0);
+    all.sort_by_key(|(at, ..)| *at);
+    let told = |(at, kind, id, amount): (u64, &str, &str, Amount)| BookMovement {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
+        amount: amount.to_string(),
+        currency: received.currency.clone(),
+        at: rfc3339::utc(at),
+    };
+    all.into_iter().map(told).collect()
+}
+
+/// A callback to be delivered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Callback {
-    /// Counts upwards; the order in which things happened.
+    /// Sequence number, in the order of the events.
     pub(crate) number: u64,
     /// The exact bytes to sign and send.
     pub(crate) body: String,
     pub(crate) media_type: String,
-    /// The query of the address that it goes to.
+    /// Query of the destination address.
     #[serde(default)]
     pub(crate) query: Option<String>,
-    /// When to deliver it, on the injected clock.
+    /// Time of the delivery on the injected clock, in milliseconds since 1970.
     pub(crate) due_at: u64,
-    /// Deliveries that have failed.
+    /// Number of failed deliveries.
     pub(crate) failures: u32,
-    /// Sign it with a secret that is not the account's.
+    /// Whether to sign it with a secret that is not the account's.
     pub(crate) forged: bool,
 }
 
-/// One line of the journal: the newest about a payment or a callback counts.
+/// One line of the journal. The newest line about a payment or a callback counts.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Record {
     Session(Box<Session>),
     #[serde(rename = "news")]
     Callback(Callback),
-    /// Delivered or given up.
+    /// The callback with this number was delivered or given up.
     Done(u64),
 }
 
-/// The books in memory, with the journal that makes them last.
+/// The books in memory, with the journal that persists them.
 pub(crate) struct Books {
     journal: Journal,
     sessions: Vec<Session>,
@@ -109,14 +193,14 @@ pub(crate) struct Books {
     by_part: HashMap<String, usize>,
     /// By the newest refund under an idempotency key.
     by_refund_key: HashMap<String, usize>,
-    /// Payments with something under way.
+    /// Payments with pending changes.
     underway: BTreeSet<usize>,
     callbacks: BTreeMap<u64, Callback>,
     next_callback: u64,
 }
 
 impl Books {
-    /// Reads what is there, and starts a new file without its history.
+    /// Reads the existing file, and replaces it by one without its history.
     pub(crate) fn open(path: &Path) -> Result<Self, SimError> {
         let mut sessions: Vec<Session> = Vec::new();
         let mut seen: HashMap<String, usize> = HashMap::new();
@@ -167,7 +251,7 @@ impl Books {
         Ok(books)
     }
 
-    /// Writes payments and the callbacks about them to the disk, then shows them.
+    /// Writes payments and the callbacks about them to the disk, then makes them visible.
     pub(crate) fn commit(
         &mut self,
         sessions: Vec<Session>,
@@ -191,7 +275,7 @@ impl Books {
         Ok(())
     }
 
-    /// Notes that a callback was delivered or given up (`None`), or waits longer.
+    /// Records that a callback was delivered or given up (`None`), or is delayed.
     pub(crate) fn settle(&mut self, number: u64, again: Option<Callback>) -> Result<(), SimError> {
         match again {
             Some(item) => {
@@ -240,12 +324,12 @@ impl Books {
         self.sessions.push(session);
     }
 
-    /// Whether no further payment fits.
+    /// Whether the maximum number of payments is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.sessions.len() >= MOST_SESSIONS
     }
 
-    /// The number for the next callback; one transaction may use it and those after it.
+    /// The number of the next callback. One transaction may use it and the following ones.
     pub(crate) fn next_callback(&self) -> u64 {
         self.next_callback
     }
@@ -266,16 +350,22 @@ impl Books {
         self.sessions.get(*self.by_part.get(id)?)
     }
 
-    /// The payment that was refunded under that idempotency key.
+    /// The payment with a refund under this idempotency key.
     pub(crate) fn by_refund_key(&self, key: &str) -> Option<&Session> {
         self.sessions.get(*self.by_refund_key.get(key)?)
     }
 
-    /// Every payment with a refund, oldest first.
+    /// All payments with a refund, oldest first.
     pub(crate) fn refunded(&self) -> Vec<Session> {
         let known = self.sessions.iter().filter(|session| !session.forgotten);
         let refunded = known.filter(|session| !session.refunds.is_empty());
         refunded.cloned().collect()
+    }
+
+    /// Every payment that the vendor holds for review, oldest first.
+    pub(crate) fn held(&self) -> Vec<Session> {
+        let held = |session: &&Session| session.held && !session.forgotten;
+        self.sessions.iter().filter(held).cloned().collect()
     }
 
     /// Every payment with that merchant reference, oldest first.
@@ -292,8 +382,7 @@ impl Books {
             .collect()
     }
 
-    /// At most so many payments from the newest on, or from that one on to older ones; none where there
-    /// is no such one.
+    /// At most `most` payments from the newest, or from `from`, to older ones. `None` if `from` does not exist.
     pub(crate) fn newest(&self, from: Option<&str>, most: usize) -> Option<Vec<Session>> {
         let end = match from {
             Some(reference) => self.by_reference.get(reference)? + 1,
@@ -304,8 +393,7 @@ impl Books {
         Some(known.take(most).cloned().collect())
     }
 
-    /// What is under way is due from now on: it was taken in by an earlier process, whose clock may
-    /// have been ahead.
+    /// Makes all pending changes due now. An earlier process accepted them, and its clock may have been ahead.
     pub(crate) fn hurry(&mut self, now: u64) {
         for &at in &self.underway {
             if let Some(session) = self.sessions.get_mut(at) {
@@ -314,20 +402,19 @@ impl Books {
         }
     }
 
-    /// Payments of which something under way is due, or waits for the clock to be moved where it
-    /// was.
+    /// Payments with a pending change that is due or, with `moved`, waits for a change of the clock.
     pub(crate) fn ripe(&self, now: u64, moved: bool) -> Vec<Session> {
         let due = |at: Option<u64>| at.map_or(moved, |at| at <= now);
         let ripe = self.under_way().filter(|session| session.coming().any(due));
         ripe.cloned().collect()
     }
 
-    /// When the next of them is due.
+    /// Time of the next pending change.
     pub(crate) fn next_ripe(&self) -> Option<u64> {
         self.under_way().flat_map(Session::coming).flatten().min()
     }
 
-    /// The same of what the merchant has asked for.
+    /// Time of the next pending change of the payments with a pending request of the merchant.
     pub(crate) fn confirms_at(&self) -> Option<u64> {
         let asked = self.under_way().filter(|session| session.is_asked());
         asked.flat_map(Session::coming).flatten().min()
@@ -337,7 +424,7 @@ impl Books {
         self.underway.iter().filter_map(|&at| self.sessions.get(at))
     }
 
-    /// Callbacks that are due, oldest first, at most `most`, without what is on its way already.
+    /// Callbacks that are due, oldest first, at most `most`, except those in flight.
     pub(crate) fn due(&self, now: u64, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<Callback> {
         let waiting = self.callbacks.values().filter(|item| !except(item.number));
         waiting
@@ -347,14 +434,19 @@ impl Books {
             .collect()
     }
 
-    /// When the next callback falls due, without what is on its way already.
+    /// Due time of the next callback, except those in flight.
     pub(crate) fn next_due(&self, except: &dyn Fn(u64) -> bool) -> Option<u64> {
         let waiting = self.callbacks.values().filter(|item| !except(item.number));
         waiting.map(|item| item.due_at).min()
     }
 
     /// All payments as the books show them, oldest first.
-    pub(crate) fn entries(&self, provider_id: &str, now: u64) -> Vec<BookEntry> {
+    pub(crate) fn entries(
+        &self,
+        provider_id: &str,
+        vendor: &dyn Vendor,
+        now: u64,
+    ) -> Vec<BookEntry> {
         let entry = |session: &Session| {
             let money = session.received.as_ref().unwrap_or(&session.due);
             BookEntry {
@@ -367,6 +459,7 @@ impl Books {
                 captured_times: session.captured_times,
                 refunded: session.given_back().to_string(),
                 refunds: session.refunds.iter().map(BookRefund::from).collect(),
+                movements: movements(session, vendor),
             }
         };
         self.sessions.iter().map(entry).collect()

@@ -1,22 +1,23 @@
-//! The callbacks that a change causes, as the ordered faults leave them.
+//! The callbacks that a change causes, after the ordered faults are applied.
 use crate::{
     account::Account,
     books::Callback,
     config::SimError,
     fault::Fault,
     ids,
+    noise::{odd_body, unknown_event},
     session::{Happened, Session, State},
     vendor::Event,
 };
 
-/// How much later `callback-late` delivers, on the injected clock: longer than the gateway's own
-/// look on the payer's return, so that the callback really comes second.
+/// Delay of `callback-late` on the injected clock, in milliseconds. Longer than the time until the gateway's own
+/// query after the payer's return, so that the callback comes second.
 const LATE_MS: u64 = 10_000;
 
-/// How long after the newest callback an older one follows under `callback-reordered`.
+/// Time between the newest callback and the older one that follows it under `callback-reordered`, in milliseconds.
 const REORDERED_MS: u64 = 500;
 
-/// Faults that spoil the delivery of one callback.
+/// Faults that affect the delivery of one callback.
 const CALLBACK_FAULTS: [Fault; 5] = [
     Fault::CallbackTwice,
     Fault::CallbackLate,
@@ -26,7 +27,7 @@ const CALLBACK_FAULTS: [Fault; 5] = [
 ];
 
 impl Account {
-    /// The callbacks about a change, as the ordered faults leave them.
+    /// The callbacks about a change, after the ordered faults are applied.
     ///
     /// # Errors
     /// [`SimError::Randomness`].
@@ -48,9 +49,12 @@ impl Account {
             let message = self.vendor.event(self, event);
             Ok::<_, SimError>(message.map(|message| Callback {
                 number: number.saturating_add(offset),
-                body: message.body,
+                body: match self.faults.has(Fault::OddAnswers) {
+                    true => odd_body(message.body),
+                    false => message.body,
+                },
                 media_type: message.media_type.to_owned(),
-                // A forger does not know the address that the merchant gave.
+                // A forger does not know the address that the merchant configured.
                 query: self.vendor.callback_query(session).filter(|_| !forged),
                 due_at,
                 failures: 0,
@@ -92,12 +96,24 @@ impl Account {
                     .into_iter()
                     .collect()
             }
+            // A later version of the vendor reports the same change under another name first.
+            _ if self.faults.has(Fault::OddAnswers) => {
+                let unknown = unknown_event(&plain.body).map(|body| Callback {
+                    body,
+                    ..plain.clone()
+                });
+                let told = unknown.into_iter().chain([plain]);
+                (number..)
+                    .zip(told)
+                    .map(|(number, told)| Callback { number, ..told })
+                    .collect()
+            }
             _ => vec![plain],
         })
     }
 }
 
-/// The payment as it stood just before, for a callback that arrives in the wrong order.
+/// The payment in an earlier state, for a callback that arrives in the wrong order.
 fn before(session: &Session) -> (Session, Happened) {
     let earlier = session.unpaid();
     if matches!(session.state, State::Captured | State::Refunded) {

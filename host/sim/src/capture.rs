@@ -1,80 +1,81 @@
-//! Captures, refusals and voids: some vendors do at once what they are asked to, others take it in
-//! and do it a moment later.
+//! Captures, refusals and voids. Some providers execute a request immediately, others accept it and execute it a
+//! moment later.
 use serde::{Deserialize, Serialize};
 
 use crate::{
     account::Account,
+    afterwards::Later,
     fault::Fault,
     money::{Amount, Money},
     session::{Conflict, Happened, Session, State},
 };
 
-/// How much later than it answers a vendor confirms what it has taken in, where it does so: on the
-/// injected clock, in milliseconds.
+/// Time between an answer and its confirmation at providers that confirm later: milliseconds of the injected
+/// clock.
 pub(crate) const LATER_MS: u64 = 1_500;
 
-/// How long after the payer's approval `voids-approval` voids it: late enough for the merchant to
-/// learn of the approval first.
+/// Time between the payer's approval and the void by `voids-approval`, in milliseconds: long enough for the
+/// merchant to learn of the approval first.
 const VOIDS_MS: u64 = 2_000;
 
-/// How a vendor captures what a merchant asks it to.
+/// A provider's way of executing captures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Captures {
-    /// Between the answer and the confirmation, in milliseconds; 0 where the answer confirms.
+    /// Time between the answer and the confirmation, in milliseconds; 0 if the answer confirms.
     pub(crate) after_ms: u64,
-    /// How it refuses one.
+    /// Its way of refusing a capture.
     pub(crate) refusal: CaptureRefusal,
 }
 
 impl Captures {
-    /// Answered with what was done; a refusal is an answer too.
+    /// The answer confirms or refuses the capture.
     pub(crate) const AT_ONCE: Self = Self {
         after_ms: 0,
         refusal: CaptureRefusal::Answered,
     };
 }
 
-/// How a capture is refused.
+/// A way of refusing a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaptureRefusal {
-    /// In the answer. The authorisation stays.
+    /// In the answer. The payment stays authorized.
     Answered,
-    /// After the request was taken in like any other. The authorisation stays.
+    /// After accepting the request. The payment stays authorized.
     Told,
-    /// After the request was taken in like any other, and the authorisation ends with it.
+    /// After accepting the request, and the authorization ends.
     Ends,
 }
 
-/// What a vendor has taken in or decided, and does at its own time.
+/// A change that the provider has accepted or decided, and executes later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Underway {
     pub(crate) what: Doing,
-    /// When, in milliseconds of the injected clock; none: when that clock is next moved.
+    /// Time in milliseconds of the injected clock. `None`: when that clock is moved next.
     pub(crate) at: Option<u64>,
 }
 
-/// What is under way with an authorisation.
+/// A pending change of an authorization.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Doing {
-    /// The capture that the merchant has asked for.
+    /// The capture that the merchant has requested.
     Capture(Money),
-    /// The refusal of such a capture; `true` where the authorisation ends with it.
+    /// The refusal of such a capture; with `true` the authorization ends.
     Refuse(bool),
-    /// The cancellation that the merchant has asked for.
+    /// The cancellation that the merchant has requested.
     Cancel,
-    /// The vendor's own void.
+    /// The provider's own void.
     Void,
 }
 
-/// Why a capture was not made.
+/// Reason why a payment was not captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// The payment is not in a state that allows it.
+    /// The payment's state does not allow it.
     Conflict,
-    /// The vendor refuses it: `capture-refused`.
+    /// The provider refuses it: `capture-refused`.
     Refused,
-    /// The vendor has voided the authorisation, which is written down and told.
+    /// The provider has voided the authorization, which is recorded and reported.
     Voided,
 }
 
@@ -85,7 +86,7 @@ impl From<Conflict> for Denied {
 }
 
 impl Session {
-    /// What the merchant has asked to capture and the vendor has not confirmed yet.
+    /// The amount of a requested capture that the provider has not confirmed yet.
     pub(crate) fn capturing(&self) -> Option<&Money> {
         match self.underway.as_ref().map(|underway| &underway.what) {
             Some(Doing::Capture(money)) => Some(money),
@@ -93,20 +94,27 @@ impl Session {
         }
     }
 
-    /// Whether the vendor has taken in a request, a capture, a cancellation or a refund, and not done it
-    /// yet.
+    /// Whether a capture, a cancellation or a refund was requested and not executed yet.
     pub(crate) fn is_asked(&self) -> bool {
         let what = self.underway.as_ref().map(|underway| &underway.what);
         let refund = self.refunds.iter().any(|refund| refund.ends_at().is_some());
         refund || what.is_some_and(|what| *what != Doing::Void)
     }
 
-    /// Captured, or taken in to be captured.
+    /// The captured amount, or the amount of a pending capture.
     pub(crate) fn taken(&self) -> Option<&Money> {
         self.received.as_ref().or_else(|| self.capturing())
     }
 
-    /// The vendor takes the authorisation back by itself.
+    /// Schedules a capture for the next move of the clock.
+    pub(crate) fn take_later(&mut self, money: Money) {
+        self.underway = Some(Underway {
+            what: Doing::Capture(money),
+            at: None,
+        });
+    }
+
+    /// The provider voids the authorization.
     fn void(&mut self, now: u64) -> Happened {
         self.underway = None;
         self.state = State::Closed;
@@ -117,11 +125,10 @@ impl Session {
 }
 
 impl Account {
-    /// The payer approves. The money is taken at once, or only reserved where the merchant has to
-    /// capture.
+    /// The payer approves. The payment is captured immediately, or only authorized if the merchant has to capture.
     ///
     /// # Errors
-    /// [`Conflict`] where the payment is not in a state that allows it.
+    /// [`Conflict`] if the payment's state does not allow it.
     pub(crate) fn approve(
         &self,
         session: &mut Session,
@@ -153,8 +160,8 @@ impl Account {
         session.approve(now, Some(money))
     }
 
-    /// The merchant captures that much of an authorisation: what happened at once, none where the
-    /// vendor only takes it in.
+    /// The merchant captures an amount of an authorization. Returns the event, or `None` if the provider only
+    /// accepts the request.
     ///
     /// # Errors
     /// [`Denied`].
@@ -189,6 +196,7 @@ impl Account {
         let late = self.faults.take(Fault::CaptureLate);
         if !late && how.after_ms == 0 {
             session.capture(now, money)?;
+            self.plan(session, now);
             return Ok(Some(self.vendor.captured(session)));
         }
         session.underway = Some(Underway {
@@ -198,10 +206,10 @@ impl Account {
         Ok(None)
     }
 
-    /// The merchant gives an authorisation back, which this vendor does a moment later.
+    /// The merchant cancels an authorization, which this provider executes a moment later.
     ///
     /// # Errors
-    /// [`Conflict`] where there is no authorisation, or something is under way already.
+    /// [`Conflict`] if there is no authorization, or if a request is pending.
     pub(crate) fn cancel_later(&self, session: &mut Session, now: u64) -> Result<(), Conflict> {
         if session.state != State::Authorised || session.is_asked() {
             return Err(Conflict);
@@ -213,19 +221,19 @@ impl Account {
         Ok(())
     }
 
-    /// Does the next thing that is due with a payment, or where `moved` waits for the clock; none where
-    /// nothing is left to do.
+    /// Executes the next change of a payment that is due or, with `moved`, waits for a change of the clock. `None`
+    /// if nothing is left to do.
     pub(crate) fn ripen(&self, session: &mut Session, now: u64, moved: bool) -> Option<Happened> {
         let due = |underway: &mut Underway| underway.at.map_or(moved, |at| at <= now);
-        let Some(underway) = session.underway.take_if(due) else {
-            return session.ripen_refund(now, moved);
+        let underway = session.underway.take_if(due);
+        let Some(underway) = underway.filter(|_| session.state == State::Authorised) else {
+            let refunded = session.ripen_refund(now, moved);
+            return refunded.or_else(|| self.ripen_upcoming(session, now, moved));
         };
-        if session.state != State::Authorised {
-            return session.ripen_refund(now, moved);
-        }
         match underway.what {
             Doing::Capture(money) => {
                 session.capture(now, money).ok()?;
+                self.plan(session, now);
                 Some(self.vendor.captured(session))
             }
             Doing::Refuse(ends) => {
@@ -244,14 +252,24 @@ impl Account {
         }
     }
 
-    /// What an approval takes where the money is taken at once.
+    /// The captured amount of an approval with immediate capture.
     pub(crate) fn taken(&self, session: &Session) -> Money {
         self.spoilt(session.due.clone())
     }
 
-    /// What a capture takes: what was asked for, unless a fault says otherwise.
+    /// Schedules the reversal of a capture that has just succeeded, if `capture-fails` was ordered and the
+    /// provider supports reversals.
+    pub(crate) fn plan(&self, session: &mut Session, now: u64) {
+        let fails = self.vendor.knows(Later::CaptureFails);
+        if fails && session.captured_at == Some(now) && self.faults.take(Fault::CaptureFails) {
+            let at = now.saturating_add(VOIDS_MS);
+            session.upcoming.push((Later::CaptureFails, Some(at)));
+        }
+    }
+
+    /// The captured amount: the requested amount, unless a fault changes it.
     fn spoilt(&self, mut money: Money) -> Money {
-        /// Of `capture-short` and `capture-over`.
+        /// For `capture-short` and `capture-over`, in minor units.
         const DIFFERENCE: u64 = 100;
         if self.faults.take(Fault::CaptureShort) {
             money.value = Amount(money.value.0.saturating_sub(DIFFERENCE).max(1));
@@ -260,7 +278,7 @@ impl Account {
             money.value = Amount(money.value.0.saturating_add(DIFFERENCE));
         }
         if self.faults.take(Fault::WrongAmount) {
-            // One cent: the smallest difference must be noticed.
+            // One cent: the smallest difference must be detected.
             money.value = Amount(if money.value.0 > 1 {
                 money.value.0 - 1
             } else {

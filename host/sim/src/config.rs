@@ -1,9 +1,9 @@
-//! What a simulator is started with, and why it may not start.
+//! Configuration of a simulator, and its errors.
 use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use crate::fault::Fault;
 
-/// The time as the simulators see it. `dev` moves it forward together with the gateway's.
+/// The simulators' clock. `dev` moves it forward together with the gateway's.
 pub trait SimClock: Send + Sync + 'static {
     /// Milliseconds since 1970-01-01T00:00:00Z.
     fn now_ms(&self) -> u64;
@@ -15,18 +15,18 @@ impl<F: Fn() -> u64 + Send + Sync + 'static> SimClock for F {
     }
 }
 
-/// Which world an account's money belongs to. Shown on the payer page and by the vendor's API.
+/// Environment of an account. Shown on the payer page and by the provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Environment {
     /// Sandbox money.
     Test,
-    /// Live routes; the money is simulated all the same.
+    /// Live routes; the money is simulated nevertheless.
     Live,
 }
 
 impl Environment {
-    /// The wire word: `test` or `live`.
+    /// The wire value: `test` or `live`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,30 +36,30 @@ impl Environment {
     }
 }
 
-/// One simulated account at one simulated vendor, with its own books and secrets.
+/// One simulated account at one simulated provider, with its own books and secrets.
 #[derive(Clone)]
 pub struct SimAccount {
     /// The gateway's id of the account: 1-64 of `[a-z0-9-]`. Names its file of books.
     pub provider_id: String,
-    /// Which vendor's protocol it speaks: `sandbox`, `stripe`, …
+    /// The provider whose protocol it uses: `sandbox`, `stripe`, …
     pub module: String,
     /// Whether the account is for test or live payments.
     pub environment: Environment,
-    /// The public half of its API credentials, where the vendor has one.
+    /// The public half of its API credentials, if the provider has one.
     pub client_id: String,
     /// The secret half of its API credentials.
     pub api_key: String,
-    /// Keys the signatures of its callbacks.
+    /// Key of the signatures of its callbacks.
     pub callback_secret: String,
-    /// Where its callbacks go, where that is known already: plain http on loopback.
+    /// Address of its callbacks: plain http on loopback. `None` if it is not known yet.
     pub callback_url: Option<String>,
-    /// What payer links begin with, as `https://pay.example/sandbox`. None: the address of the
-    /// simulator's own payer listener.
+    /// Prefix of payer links, as `https://pay.example/sandbox`. `None`: the address of the simulator's own payer
+    /// listener.
     pub public_base: Option<String>,
 }
 
 impl fmt::Debug for SimAccount {
-    /// Without the secrets.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SimAccount")
             .field("provider_id", &self.provider_id)
@@ -71,58 +71,58 @@ impl fmt::Debug for SimAccount {
     }
 }
 
-/// What the gateway's account at a simulated vendor is made of, in the words of its module.
+/// Configuration of the gateway's account at a simulated provider, in the terms of its module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Shown to payers.
+    /// Name shown to payers.
     pub name: &'static str,
-    /// The methods that it serves, by their wire ids.
+    /// Wire ids of the supported methods.
     pub methods: &'static [&'static str],
-    /// What the module's description calls settings, by name.
+    /// Settings of the module's description, by name.
     pub settings: Vec<(String, String)>,
-    /// What it calls secrets, by name.
+    /// Secrets of the module's description, by name.
     pub secrets: Vec<(String, String)>,
 }
 
-/// Everything [`crate::Sim::start`] needs.
+/// Configuration for [`crate::Sim::start`].
 #[derive(Clone)]
 pub struct SimConfig {
-    /// Where the payer pages are served; port 0 takes the port of the last run where it is free.
-    /// The accounts' API listeners take ports of their own on the same address.
+    /// Address of the payer pages. Port 0 uses the port of the last run if it is free. The accounts' API listeners
+    /// use other ports of the same address.
     pub listen: SocketAddr,
-    /// Folder of the books; created where absent.
+    /// Folder of the books; created if missing.
     pub data_dir: PathBuf,
-    /// The accounts; their ids differ.
+    /// The accounts, with distinct ids.
     pub accounts: Vec<SimAccount>,
     pub clock: Arc<dyn SimClock>,
-    /// Folder in which every request to a real vendor's API is written down, a file for each module,
-    /// a JSON object a line: `{"module","method","url","headers","body"}`, the values of secret
-    /// headers masked. For checks against the vendors' own documents.
+    /// Folder in which every request to a real provider's API is recorded: one file per module, one JSON object
+    /// per line, `{"module","method","url","headers","body"}`, with masked values of secret headers. For checks
+    /// against the providers' documentation.
     pub record: Option<PathBuf>,
 }
 
-/// Why a simulator does not start or does not do what was asked.
+/// Error of a simulator.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// A configured value cannot be used.
+    /// A configured value is invalid.
     #[error("simulated account {provider_id}: {reason}")]
     Account {
-        /// The account that it is about.
+        /// Id of the account.
         provider_id: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// No account of that id is simulated here.
+    /// No account with this id is simulated here.
     #[error("no simulated account {0}")]
     UnknownAccount(String),
-    /// That payment is not in the account's books, or not in a state that allows the change.
+    /// The payment is not in the account's books, or its state does not allow the change.
     #[error("payment {reference}: {reason}")]
     Payment {
-        /// The vendor's reference.
+        /// The provider's reference.
         reference: String,
         reason: String,
     },
-    /// A fault that ends by itself needs a number of calls from 1 to [`Fault::MOST_TIMES`].
+    /// A temporary fault needs a number of calls from 1 to [`Fault::MOST_TIMES`].
     #[error("fault {fault} for {times} calls: must be 1 to {}", Fault::MOST_TIMES)]
     Times { fault: Fault, times: u32 },
     /// A listener could not be opened.
@@ -138,7 +138,7 @@ pub enum SimError {
         path: PathBuf,
         source: io::Error,
     },
-    /// The books hold a line that is none of ours, other than a torn last one.
+    /// The books contain a line in an unknown format, other than an incomplete last one.
     #[error("books {path}: line {line} is damaged")]
     Damaged {
         /// Their file.
@@ -146,7 +146,7 @@ pub enum SimError {
         /// Counted from 1.
         line: usize,
     },
-    /// The operating system gave no randomness.
+    /// The operating system provided no randomness.
     #[error("no randomness: {0}")]
     Randomness(getrandom::Error),
 }

@@ -1,24 +1,23 @@
-//! What people at a vendor's dashboard and payers' banks do to payments that were paid.
+//! Actions of operators at a provider's dashboard and of payers' banks on paid payments.
 use crate::{
     account::Unchanged, afterwards::Later, config::SimError, money::Amount, session::Session,
     sim::Sim,
 };
 
 impl Sim {
-    /// Gives all that is left of a captured payment back, as a person at the vendor's dashboard
-    /// would; its callback goes out. The refund's id.
+    /// Refunds the rest of a captured payment, like an operator at the provider's dashboard, and queues the
+    /// callback. Returns the refund's id.
     ///
     /// # Errors
-    /// [`SimError::UnknownAccount`]; [`SimError::Payment`] where it is not captured;
-    /// [`SimError::Books`].
+    /// [`SimError::UnknownAccount`]; [`SimError::Payment`] if it is not captured; [`SimError::Books`].
     pub async fn refund(&self, provider_id: &str, reference: &str) -> Result<String, SimError> {
         self.refunded(provider_id, reference, None).await
     }
 
-    /// The same for a part, in minor units of the currency that was received.
+    /// Refunds a part, in minor units of the received currency.
     ///
     /// # Errors
-    /// As [`Sim::refund`], and where no more than that is left.
+    /// As [`Sim::refund`], and if the amount is more than the rest.
     pub async fn refund_part(
         &self,
         provider_id: &str,
@@ -29,10 +28,10 @@ impl Sim {
             .await
     }
 
-    /// Lets a refund that was made come back; its callback goes out.
+    /// Makes a refund fail, and queues the callback.
     ///
     /// # Errors
-    /// As [`Sim::refund`], and where there is no such refund or it has failed already.
+    /// As [`Sim::refund`], and if the refund does not exist or has failed already.
     pub async fn fail_refund(
         &self,
         provider_id: &str,
@@ -45,8 +44,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Disputes what is left of a captured payment, as the payer's bank would; its callback goes out. Of
-    /// a dispute that is open it goes out again. The dispute's id.
+    /// Disputes the rest of a captured payment, like the payer's bank, and queues the callback; for an open
+    /// dispute it queues the callback again. Returns the dispute's id.
     ///
     /// # Errors
     /// As [`Sim::refund`].
@@ -60,10 +59,10 @@ impl Sim {
             .unwrap_or_default())
     }
 
-    /// Ends the open dispute of a payment for the merchant, or for the payer; its callback goes out.
+    /// Ends the open dispute of a payment, won or lost by the merchant, and queues the callback.
     ///
     /// # Errors
-    /// As [`Sim::refund`], and where none is open.
+    /// As [`Sim::refund`], and if there is no open dispute.
     pub async fn end_dispute(
         &self,
         provider_id: &str,

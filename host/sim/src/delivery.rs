@@ -1,5 +1,5 @@
-//! Does in time what the vendor has taken in, and delivers an account's callbacks to the gateway: signed,
-//! repeated with growing pauses, given up in the end.
+//! Executes pending changes when they are due, and delivers an account's callbacks to the gateway: signed,
+//! repeated with growing pauses, and finally given up.
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -14,20 +14,20 @@ use url::Url;
 
 use crate::{account::Account, books::Callback};
 
-/// Deliveries under way at once per account: enough for a load test, few enough for a laptop.
+/// Maximum number of concurrent deliveries per account: enough for a load test, few enough for a laptop.
 const AT_ONCE: usize = 16;
 
-/// How long one delivery may take, as vendors grant it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum duration of a delivery, as at real providers.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pauses after each failed delivery, in milliseconds of the injected clock; after the last one
-/// the callback is given up, as vendors do, and only a query finds out.
+/// Pauses after each failed delivery, in milliseconds of the injected clock. After the last one the callback is
+/// given up, as real providers do, and only a query detects the change.
 const PAUSES_MS: [u64; 7] = [1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000];
 
-/// How often a jump of the injected clock is looked for while a callback waits for its time.
+/// Interval of checks for a change of the injected clock while a callback waits for its time.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The client that all deliveries share. Plain http: callbacks go to this machine only.
+/// The client of all deliveries. Plain http: callbacks stay on this machine.
 pub(crate) type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
 /// A client without proxies or redirects.
@@ -35,7 +35,7 @@ pub(crate) fn client() -> HttpClient {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// Delivers until `stop` changes. What is under way then is delivered again after the next start.
+/// Delivers until `stop` changes. Deliveries in flight at that time are repeated after the next start.
 pub(crate) async fn run(
     account: Arc<Account>,
     client: HttpClient,
@@ -49,7 +49,7 @@ pub(crate) async fn run(
                 ?error,
                 "what a simulated vendor has taken in cannot be done"
             );
-            // Without a pause a broken disk would keep this busy.
+            // Prevents a busy loop if the disk fails.
             time::sleep(LOOK).await;
         }
         let url = account.callback_url();
@@ -86,10 +86,10 @@ pub(crate) async fn run(
     }
 }
 
-/// One delivery and its entry in the books. Returns the callback's number.
+/// Delivers one callback and records the result in the books. Returns the callback's number.
 async fn deliver(account: Arc<Account>, client: HttpClient, url: Url, callback: Callback) -> u64 {
     let number = callback.number;
-    let outcome = time::timeout(PATIENCE, send(&account, &client, &url, &callback)).await;
+    let outcome = time::timeout(DELIVERY_TIMEOUT, send(&account, &client, &url, &callback)).await;
     let failure = match outcome {
         Ok(Ok(status)) if (200..300).contains(&status) => None,
         Ok(Ok(status)) => Some(format!("answered {status}")),
@@ -106,7 +106,7 @@ async fn deliver(account: Arc<Account>, client: HttpClient, url: Url, callback: 
             failure,
             "a simulated callback was not taken"
         );
-        // A forger does not wait to be believed.
+        // A forger does not retry.
         pause.filter(|_| !callback.forged).map(|pause| Callback {
             due_at: account.now().saturating_add(*pause),
             failures: callback.failures.saturating_add(1),
@@ -115,8 +115,8 @@ async fn deliver(account: Arc<Account>, client: HttpClient, url: Url, callback: 
     });
     if let Err(error) = account.settle(number, again).await {
         tracing::error!(?error, "a simulated callback's delivery could not be noted");
-        // The callback stays due; without a pause a broken disk would flood the gateway.
-        time::sleep(PATIENCE).await;
+        // The callback stays due; without a pause a failing disk would flood the gateway.
+        time::sleep(DELIVERY_TIMEOUT).await;
     }
     number
 }

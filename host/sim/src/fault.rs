@@ -1,30 +1,30 @@
-//! How an account's simulator can be made to misbehave.
+//! The faults of an account's simulator.
 use std::{fmt, str::FromStr};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// One way to misbehave. The names are those of `dev/faults`.
+/// A fault. The names are those of `dev/faults`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// The API's port is closed.
     RefuseConnection,
-    /// The call is read, nothing is done, no answer comes.
+    /// The call is read without effect and without an answer.
     TimeoutBeforeEffect,
-    /// The call does its work, no answer comes.
+    /// The call takes effect, without an answer.
     TimeoutAfterEffect,
-    /// 429 with `Retry-After`, nothing is done.
+    /// 429 with `Retry-After`, without effect.
     #[serde(rename = "status-429")]
     Status429,
-    /// 500, nothing is done (which the caller cannot know).
+    /// 500, without effect (which the caller cannot know).
     #[serde(rename = "status-500")]
     Status500,
-    /// The call does its work, the answer is no JSON.
+    /// The call takes effect; the answer is not JSON.
     Malformed,
-    /// The call does its work, the answer breaks off in the middle.
+    /// The call takes effect; the answer ends in the middle.
     Truncated,
-    /// A callback is delivered twice.
+    /// A callback is delivered two times.
     CallbackTwice,
     /// A callback is delivered ten seconds of the injected clock later.
     CallbackLate,
@@ -32,47 +32,50 @@ pub enum Fault {
     CallbackReordered,
     /// A callback is never delivered.
     CallbackNever,
-    /// Instead of the callback comes a claim that the payment was captured, with a wrong signature.
+    /// The callback is replaced by one that claims a capture, with a wrong signature.
     CallbackForged,
-    /// The payment is captured with another amount than the one asked for.
+    /// The payment is captured with another amount than requested.
     WrongAmount,
-    /// The payment is captured in another currency than the one asked for.
+    /// The payment is captured in another currency than requested.
     WrongCurrency,
     /// A new payment is refused until the payer's e-mail address and name are known.
     Ask,
-    /// Approving only authorises: the merchant has to capture.
+    /// An approval only authorizes: the merchant has to capture.
     NeedsCapture,
-    /// The vendor refuses the merchant's capture; what becomes of the authorisation is the
-    /// vendor's own way.
+    /// The provider refuses the merchant's capture; the effect on the authorization depends on the provider.
     CaptureRefused,
-    /// 1.00 less is captured than was asked for.
+    /// 1.00 less is captured than requested.
     CaptureShort,
-    /// 1.00 more is captured than was asked for.
+    /// 1.00 more is captured than requested.
     CaptureOver,
-    /// The capture is taken in, and confirmed when the injected clock is next moved.
+    /// The capture is accepted, and confirmed when the injected clock is moved next.
     CaptureLate,
-    /// The vendor itself voids an authorisation a moment after it was given.
+    /// The capture is confirmed, and reversed a moment later.
+    CaptureFails,
+    /// The provider voids an authorization a moment after the approval.
     VoidsApproval,
-    /// The payment that is asked about next is unknown from then on.
+    /// The next payment that is queried is unknown from then on.
     Forgets,
-    /// The payer's approval is taken although the payment was called off, declined for good or out of
-    /// time.
+    /// The payer's approval is accepted although the payment was cancelled, permanently declined or has expired.
     LateMoney,
-    /// The vendor refuses the merchant's refund.
+    /// The provider refuses the merchant's refund.
     RefundRefused,
-    /// The merchant's refund is taken in, and fails a moment later.
+    /// The merchant's refund is accepted, and fails a moment later.
     RefundFails,
-    /// The merchant's refund is taken in, and ends when the injected clock is next moved.
+    /// The merchant's refund is accepted, and ends when the injected clock is moved next.
     RefundLate,
-    /// Every call is answered 503, until the faults are cleared.
+    /// Answers and callbacks carry fields and entries of lists that no document names, and callbacks come about
+    /// unknown events too, until the faults are cleared.
+    OddAnswers,
+    /// Every call is answered with 503, until the faults are cleared.
     Down,
 }
 
 impl Fault {
-    /// The most calls one order can spoil; more is a mistake in a script.
+    /// Maximum number of calls that one order can affect; more is a mistake in a script.
     pub const MOST_TIMES: u32 = 1_000_000;
 
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::RefuseConnection,
         Self::TimeoutBeforeEffect,
         Self::TimeoutAfterEffect,
@@ -93,16 +96,18 @@ impl Fault {
         Self::CaptureShort,
         Self::CaptureOver,
         Self::CaptureLate,
+        Self::CaptureFails,
         Self::VoidsApproval,
         Self::Forgets,
         Self::LateMoney,
         Self::RefundRefused,
         Self::RefundFails,
         Self::RefundLate,
+        Self::OddAnswers,
         Self::Down,
     ];
 
-    /// The name as `dev/faults` writes it.
+    /// The name in `dev/faults`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -126,12 +131,14 @@ impl Fault {
             Self::CaptureShort => "capture-short",
             Self::CaptureOver => "capture-over",
             Self::CaptureLate => "capture-late",
+            Self::CaptureFails => "capture-fails",
             Self::VoidsApproval => "voids-approval",
             Self::Forgets => "forgets",
             Self::LateMoney => "late-money",
             Self::RefundRefused => "refund-refused",
             Self::RefundFails => "refund-fails",
             Self::RefundLate => "refund-late",
+            Self::OddAnswers => "odd-answers",
             Self::Down => "down",
         }
     }
@@ -143,7 +150,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A name that is no fault's.
+/// An unknown fault name.
 #[derive(Debug, thiserror::Error)]
 #[error("no fault of that name")]
 pub struct UnknownFault;
@@ -159,8 +166,8 @@ impl FromStr for Fault {
     }
 }
 
-/// What an account's simulator has still been told to do wrong. Different faults stand beside
-/// one another; ordering one again replaces its count.
+/// The ordered faults of an account. Different faults can be ordered together; ordering a fault again replaces its
+/// count.
 #[derive(Default)]
 pub(crate) struct Faults(Mutex<Vec<Armed>>);
 
@@ -170,14 +177,14 @@ struct Armed {
 }
 
 impl Faults {
-    /// Spoils the next `times` calls.
+    /// Affects the next `times` calls.
     pub(crate) fn arm(&self, fault: Fault, times: u32) {
         let mut armed = self.0.lock();
         armed.retain(|a| a.fault != fault);
         armed.push(Armed { fault, left: times });
     }
 
-    /// Back to good manners.
+    /// Removes all faults.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
@@ -187,12 +194,12 @@ impl Faults {
         self.0.lock().iter().any(|a| a.fault == fault)
     }
 
-    /// Uses up one call of this fault.
+    /// Uses up one call of this fault. False if it is not ordered.
     pub(crate) fn take(&self, fault: Fault) -> bool {
         self.take_first(&[fault]).is_some()
     }
 
-    /// Uses up one call of whichever of these was ordered first. `down` is never used up.
+    /// Uses up one call of the fault among these that was ordered first. `down` is never used up.
     pub(crate) fn take_first(&self, among: &[Fault]) -> Option<Fault> {
         let mut armed = self.0.lock();
         let at = armed.iter().position(|a| among.contains(&a.fault))?;
@@ -221,7 +228,7 @@ mod tests {
         assert!("none".parse::<Fault>().is_err());
     }
 
-    /// Scripts rely on them.
+    /// Scripts depend on these names.
     #[test]
     fn the_names_of_the_contract_are_all_there() {
         for name in [
@@ -249,6 +256,7 @@ mod tests {
             "refund-refused",
             "refund-fails",
             "refund-late",
+            "odd-answers",
             "down",
         ] {
             assert!(name.parse::<Fault>().is_ok(), "{name}");

@@ -1,19 +1,19 @@
-//! What every vendor's API reads from a request.
+//! Parsing of requests, shared by the providers' APIs.
 use axum::http::{HeaderMap, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Largest request body.
+/// Maximum size of a request body, in bytes.
 pub(crate) const MOST_BODY: usize = 64 * 1024;
 
-/// What follows the scheme in the only `Authorization` header.
+/// The credentials after the scheme. `None` unless there is exactly one `Authorization` header.
 fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
     only(headers, header::AUTHORIZATION.as_str())?.strip_prefix(scheme)
 }
 
-/// The value of the one header of that name.
+/// The value of a header. `None` unless there is exactly one with this name.
 pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -39,10 +39,10 @@ pub(crate) fn media_type(headers: &HeaderMap) -> Option<&str> {
     Some(value.split(';').next().unwrap_or_default().trim())
 }
 
-/// A body that must be JSON and of this shape.
+/// Parses a body that must be JSON.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// A description of the problem.
 pub(crate) fn json_body<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: &[u8],
@@ -56,7 +56,7 @@ pub(crate) fn json_body<T: DeserializeOwned>(
 /// The fields of a body that must be a form, in order.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// A description of the problem.
 pub(crate) fn form_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<(String, String)>, String> {
     if media_type(headers) != Some("application/x-www-form-urlencoded") {
         return Err("Content-Type: application/x-www-form-urlencoded is expected".to_owned());
@@ -65,13 +65,13 @@ pub(crate) fn form_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<(String,
     Ok(url::form_urlencoded::parse(body).into_owned().collect())
 }
 
-/// Whether two secrets are the same, without telling by time where they differ.
+/// Compares two secrets in constant time.
 pub(crate) fn same(given: &str, expected: &str) -> bool {
     let hash = |text: &str| -> [u8; 32] { Sha256::digest(text.as_bytes()).into() };
     hash(given).ct_eq(&hash(expected)).into()
 }
 
-/// Tells one request from another under the same idempotency key.
+/// Hash that distinguishes requests with the same idempotency key.
 pub(crate) fn fingerprint(body: &[u8]) -> String {
     hex::encode(Sha256::digest(body))
 }

@@ -1,19 +1,19 @@
-//! Ids: drawn where no caller may guess them, derived where nothing may fail.
+//! Ids: random if callers must not guess them, derived if the creation must not fail.
 use sha2::{Digest, Sha256};
 
 use crate::config::SimError;
 
-/// Random bytes of an id, each two hexadecimal characters.
+/// Number of random bytes in an id; each results in two hexadecimal digits.
 const BYTES: usize = 16;
 
-/// `prefix` and 32 hexadecimal characters of the operating system's randomness.
+/// `prefix` and 32 random hexadecimal digits.
 pub(crate) fn random(prefix: &str) -> Result<String, SimError> {
     let mut bytes = [0_u8; BYTES];
     getrandom::fill(&mut bytes).map_err(SimError::Randomness)?;
     Ok(format!("{prefix}{}", hex::encode(bytes)))
 }
 
-/// 32 hexadecimal characters that follow from `seed`.
+/// 32 hexadecimal digits derived from `seed`.
 pub(crate) fn derived(seed: &str) -> String {
     let mut hex = hex::encode(Sha256::digest(seed.as_bytes()));
     hex.truncate(2 * BYTES);

@@ -1,5 +1,5 @@
-//! The file behind an account's books: one JSON record a line, appended and synced before a
-//! request is answered, replayed and rewritten without its history at start.
+//! The file of an account's books: one JSON record per line, appended and synced before a request is answered,
+//! replayed and rewritten without its history at the start.
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Write},
@@ -11,8 +11,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::config::SimError;
 
-/// An open journal. After a failed write nothing more is accepted: what stands on the disk is
-/// then unknown until the next start reads it.
+/// An open journal. After a failed write it accepts nothing, because the content of the disk is unknown until the
+/// next start reads it.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
@@ -20,8 +20,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The records that survive at `path`, oldest first; none where there is no file. A last
-    /// line without its end was never acknowledged and does not count.
+    /// The records in the file, oldest first; empty if the file does not exist. An incomplete last line was never
+    /// acknowledged and is ignored.
     pub(crate) fn read<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>, SimError> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -56,7 +56,7 @@ impl Journal {
         }
     }
 
-    /// Puts a new file with these records in the place of the old one and opens it.
+    /// Replaces the file by a new one with these records, and opens it.
     pub(crate) fn rewrite<R: Serialize>(path: &Path, records: &[R]) -> Result<Self, SimError> {
         let books = |source| SimError::Books {
             path: path.into(),
@@ -74,7 +74,7 @@ impl Journal {
         })
     }
 
-    /// Appends records as one write and returns once they are on the disk.
+    /// Appends records in one write, and returns once they are on the disk.
     pub(crate) fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), SimError> {
         let wrote = if self.broken {
             Err(io::Error::other("an earlier write failed"))

@@ -1,27 +1,28 @@
-//! Simulated payment vendors: books, payer page, faults.
+//! Simulated payment providers: books, payer page, faults.
 //!
-//! A simulator is a real HTTP server on the other side of a socket. It speaks a vendor's own
-//! protocol, keeps books that survive a kill, shows the payer a page, sends signed callbacks and
-//! misbehaves on demand, so that the gateway meets everything a real vendor can do to it.
+//! A simulator is a real HTTP server on the other side of a socket. It uses a provider's own protocol, has books
+//! that survive a kill, shows the payer a page, sends signed callbacks and fails on demand, so that the gateway
+//! meets all behaviors of a real provider.
 //!
-//! Each account has an API listener of its own (so that its port can really be closed); the
-//! payer pages of all accounts share one listener. A vendor is one module beside `sandbox`
-//! that implements the trait of `vendor`; books, payer page, callbacks and faults are shared.
+//! Each account has its own API listener (so that its port can really be closed); the payer pages of all accounts
+//! share one listener. A provider is one module next to `sandbox` that implements the trait of `vendor`; books,
+//! payer page, callbacks and faults are shared.
 //!
 //! ```text
 //! listener (one per account) ─ misbehave (faults) ─ vendor's routes ─ account ─ books ─ journal
 //! payer (shared listener) ───────────────────────────────────────────────┘  └─ delivery (callbacks)
 //! ```
 //!
-//! Some vendors only take in what they are asked for and do it a moment later: `capture` decides when,
-//! and `delivery` does it in time. What happens to payments that were paid is in `refund` and, for what
-//! people at the vendor and payers' banks do, in `afterwards`.
+//! Some providers only accept a request and execute it a moment later: `capture` determines the time, and
+//! `delivery` executes it then. Events of paid payments are in `refund` and, if operators at the provider or
+//! payers' banks cause them, in `afterwards`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod account;
 mod adyen;
 mod afterwards;
+mod amounts;
 mod books;
 mod btcpay;
 mod callback;
@@ -37,6 +38,7 @@ mod listener;
 mod misbehave;
 mod mollie;
 mod money;
+mod noise;
 mod payer;
 mod paypal;
 mod paysafe;
@@ -51,7 +53,7 @@ mod sim;
 mod stripe;
 mod vendor;
 
-pub use books::{BookEntry, BookRefund};
+pub use books::{BookEntry, BookMovement, BookRefund};
 pub use config::{Environment, Profile, SimAccount, SimClock, SimConfig, SimError};
 pub use fault::{Fault, UnknownFault};
 pub use refund::RefundState;

@@ -20,34 +20,34 @@ use tokio::{
     time,
 };
 
-/// Connections an account accepts at once.
+/// Maximum number of concurrent connections of an account.
 const MOST_CONNECTIONS: usize = 512;
 
-/// Connections the system may hold ready for us.
+/// Maximum number of connections that the system queues.
 const BACKLOG: u32 = 1024;
 
-/// How long the caller may take for its headers.
+/// Maximum time for a caller to send its headers.
 const HEADERS: Duration = Duration::from_secs(10);
 
-/// How long the port stays closed per call to be refused. The system refuses without telling the
-/// simulator, so that only [`Listener::refused`] can count; where it is not called, this is the end of it.
+/// Time for which the port stays closed per call to be refused. The system refuses without notifying the
+/// simulator, so only [`Listener::refused`] can count; if it is not called, the port opens after this time.
 const CLOSED_PER_CALL: Duration = Duration::from_secs(5);
 
-/// How long the port stays closed at most.
+/// Maximum time for which the port stays closed.
 const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
 
-/// Pause after a failed `accept`, such as for want of file descriptors.
+/// Pause after a failed `accept`, for example because of missing file descriptors.
 const RECOVER: Duration = Duration::from_millis(50);
 
 /// The handle of a listener that [`Listener::open`] runs.
 pub(crate) struct Listener {
-    /// Calls still to be refused; 0 means open.
+    /// Number of calls to be refused; 0 means open.
     refusals: watch::Sender<u32>,
     address: SocketAddr,
 }
 
 impl Listener {
-    /// Binds `wanted`, or any port of that address where it is taken.
+    /// Binds `wanted`, or any port of that address if it is in use.
     pub(crate) fn bind(wanted: SocketAddr) -> io::Result<(Self, TcpSocket)> {
         let socket = bound(wanted).or_else(|error| {
             let any_port = SocketAddr::new(wanted.ip(), 0);
@@ -76,7 +76,7 @@ impl Listener {
         self.refusals.send_replace(calls);
     }
 
-    /// A caller met the closed port.
+    /// Counts a caller that met the closed port.
     pub(crate) fn refused(&self) {
         self.refusals
             .send_modify(|left| *left = left.saturating_sub(1));
@@ -93,13 +93,13 @@ impl Listener {
         Ok(serve(Arc::clone(self), listener, routes, stop))
     }
 
-    /// Holds the port without listening, so that the system refuses every connection, until
-    /// enough were refused.
+    /// Reserves the port without listening, so that the system refuses every connection, until enough were
+    /// refused.
     async fn stay_closed(&self) -> io::Result<TcpListener> {
         let socket = loop {
             match bound(self.address) {
                 Ok(socket) => break socket,
-                // The last connections of the closed listener may still hold the port.
+                // The last connections of the closed listener may still occupy the port.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     time::sleep(RECOVER).await
                 }
@@ -141,7 +141,7 @@ async fn serve(
             _ = stop.changed() => return,
             () = accept(&this, listener, &routes) => {}
         }
-        // The listener and its connections are gone: a call is refused now.
+        // The listener and its connections are closed: calls are refused from here on.
         listener = tokio::select! {
             _ = stop.changed() => return,
             reopened = this.stay_closed() => match reopened {
@@ -155,7 +155,7 @@ async fn serve(
     }
 }
 
-/// Accepts until the port is to be closed; connections that are open then are cut off.
+/// Accepts until the port has to be closed; then open connections are cut.
 async fn accept(this: &Listener, listener: TcpListener, routes: &Router) {
     let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut refusals = this.refusals.subscribe();
@@ -182,23 +182,23 @@ async fn accept(this: &Listener, listener: TcpListener, routes: &Router) {
                 .http1()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADERS);
-            // A caller that hangs up in the middle is no error.
+            // A caller that disconnects early is not an error.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
         });
     }
 }
 
-/// Waits until the number of calls to refuse is as wanted.
+/// Waits until the number of calls to refuse satisfies `wanted`.
 async fn until(refusals: &mut watch::Receiver<u32>, wanted: impl Fn(u32) -> bool) {
-    // The sender lives in the `Listener` itself, which the caller holds.
+    // Cannot fail: the sender lives in the `Listener`, which the caller holds.
     let _ = refusals
         .wait_for(|left| wanted(*left))
         .await
         .map(|left| *left);
 }
 
-/// The next finished connection; never where there is none.
+/// The next finished connection; pending forever if there is none.
 async fn reap(connections: &mut JoinSet<()>) -> Option<()> {
     match connections.join_next().await {
         Some(_) => Some(()),

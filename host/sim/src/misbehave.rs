@@ -1,4 +1,4 @@
-//! The faults that spoil a call or its answer, laid around any vendor's API.
+//! The faults that affect a call or its answer, as a layer around any provider's API.
 use std::{convert::Infallible, future::pending, io, sync::Arc, time::Duration};
 
 use axum::{
@@ -12,15 +12,15 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio::time;
 
-use crate::{account::Account, fault::Fault, vendor::Call};
+use crate::{account::Account, fault::Fault, noise, vendor::Call};
 
-/// How long a call hangs under the time-out faults: longer than any caller waits, yet an end.
+/// Time for which a call hangs under the time-out faults: longer than any caller waits, but limited.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Larger answers than this no vendor's module here makes.
+/// Maximum size of an answer, in bytes; no provider module here sends larger ones.
 const MOST_ANSWER: usize = 1 << 20;
 
-/// Faults that spoil one call about a payment.
+/// Faults that affect one call about a payment.
 const CALL_FAULTS: [Fault; 6] = [
     Fault::TimeoutBeforeEffect,
     Fault::TimeoutAfterEffect,
@@ -30,12 +30,22 @@ const CALL_FAULTS: [Fault; 6] = [
     Fault::Truncated,
 ];
 
-/// Lets a call through, or does what was ordered.
+/// Passes a call on, or executes the ordered fault.
 pub(crate) async fn layer(
     State(account): State<Arc<Account>>,
     request: Request,
     next: Next,
 ) -> Response {
+    let is_odd = account.faults.has(Fault::OddAnswers);
+    let answer = misbehave(account, request, next).await;
+    if is_odd {
+        noise::odd_parts(answer).await
+    } else {
+        answer
+    }
+}
+
+async fn misbehave(account: Arc<Account>, request: Request, next: Next) -> Response {
     if account.faults.has(Fault::Down) {
         return account.vendor.failure(StatusCode::SERVICE_UNAVAILABLE);
     }
@@ -45,7 +55,7 @@ pub(crate) async fn layer(
     match account.faults.take_first(&CALL_FAULTS) {
         Some(Fault::TimeoutBeforeEffect) => hang().await,
         Some(Fault::TimeoutAfterEffect) => {
-            // In a task of its own: the effect must not depend on how long the caller listens.
+            // In a separate task, because the effect must not depend on how long the caller waits.
             let _ = tokio::spawn(async move { next.run(request).await }).await;
             hang().await
         }
@@ -63,7 +73,7 @@ pub(crate) async fn layer(
     }
 }
 
-/// No answer while the caller waits for one.
+/// Sends no answer while the caller waits.
 async fn hang() -> Response {
     let silence = time::timeout(HANG, pending::<Infallible>()).await;
     match silence {
@@ -72,7 +82,7 @@ async fn hang() -> Response {
     }
 }
 
-/// The same answer with a body that is no JSON.
+/// The same answer with a body that is not JSON.
 async fn malformed(answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let body = to_bytes(body, MOST_ANSWER).await.unwrap_or_default();
@@ -81,7 +91,7 @@ async fn malformed(answer: Response) -> Response {
     Response::from_parts(parts, Body::from([half, b"<html>"].concat()))
 }
 
-/// The same answer, broken off in the middle of its body.
+/// The same answer, cut in the middle of its body.
 async fn truncated(answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let body = to_bytes(body, MOST_ANSWER).await.unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Amounts: whole minor units inside, `"49.90"` on the wire.
+//! Amounts: whole minor units in memory, `"49.90"` on the wire.
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Digits before the point that an amount may have, as on the gateway's own wire.
+/// Maximum number of digits before the point, as on the gateway's own wire.
 const MOST_DIGITS: usize = 10;
 
-/// A number of minor units that is written with two decimals.
+/// A number of minor units, written with two decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Amount(pub(crate) u64);
 
 impl Amount {
-    /// Reads `^(0|[1-9][0-9]{0,9})\.[0-9]{2}$`, and nothing else.
+    /// Parses exactly `^(0|[1-9][0-9]{0,9})\.[0-9]{2}$`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (whole, cents) = text.split_once('.')?;
         let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
@@ -51,7 +51,6 @@ impl<'de> Deserialize<'de> for Amount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Money {
-    /// In the wire form.
     pub(crate) value: Amount,
     /// ISO 4217, three capital letters.
     pub(crate) currency: String,

@@ -1,4 +1,4 @@
-//! The page on which a person plays the payer. A plain form, no script.
+//! The page on which a person plays the payer. A plain form without scripts.
 use std::{collections::HashMap, sync::Arc};
 
 use askama::Template;
@@ -15,6 +15,7 @@ use url::Url;
 use crate::{
     account::{Account, Unchanged},
     afterwards::Later,
+    amounts::{self, Scripted},
     money::Amount,
     refund::Refund,
     session::{Outcome, Phase, Session},
@@ -23,11 +24,11 @@ use crate::{
 /// All accounts by id.
 pub(crate) type Accounts = Arc<HashMap<String, Arc<Account>>>;
 
-/// The form holds a token and a word.
+/// Maximum size of the form in bytes; it contains a token and a choice.
 const MOST_BODY: usize = 4 * 1024;
 
-/// No `form-action`: Chromium applies it to the redirect that follows the form, which leads to
-/// the gateway, whose address this page does not choose.
+/// No `form-action`: Chromium applies it to the redirect after the form, which leads to the gateway, and this page
+/// does not choose that address.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -64,7 +65,7 @@ struct Payment<'a> {
     action: String,
     session: &'a str,
     choices: Vec<&'static Choice>,
-    /// What is left to refund, where it can be refunded in parts.
+    /// The amount that can be refunded, if partial refunds are possible.
     refundable: Option<String>,
     back: String,
 }
@@ -75,7 +76,7 @@ struct Choice {
     about: &'static str,
 }
 
-const BEFORE: [Choice; 4] = [
+const BEFORE: [Choice; 5] = [
     Choice {
         value: "approve",
         label: "Approve the payment",
@@ -96,14 +97,11 @@ const BEFORE: [Choice; 4] = [
         label: "Leave it pending",
         about: "Back to the merchant without a decision and without any news.",
     },
-];
-
-/// Amounts that press a button by themselves, in any currency: the page of such a payment leads back at once.
-const FIXED: [(Amount, Outcome); 4] = [
-    (Amount(700_101), Outcome::Approve),
-    (Amount(700_102), Outcome::Decline),
-    (Amount(700_103), Outcome::Review),
-    (Amount(700_104), Outcome::Pending),
+    Choice {
+        value: "cancel",
+        label: "Give up",
+        about: "The payer no longer wants to pay, and goes back to the merchant.",
+    },
 ];
 
 const REFUND: Choice = Choice {
@@ -146,15 +144,22 @@ const HELD: [Choice; 2] = [
     },
 ];
 
-const AFTERWARDS: [Choice; 3] = [
+const AFTERWARDS: [Choice; 4] = [
     REFUND,
     REFUND_FAILS,
+    INQUIRY,
     Choice {
         value: "dispute",
         label: "Dispute it",
         about: "The payer wants the money back from the bank.",
     },
 ];
+
+const INQUIRY: Choice = Choice {
+    value: "inquiry",
+    label: "Ask about it",
+    about: "The payer's bank asks about the payment. No money moves.",
+};
 
 const DISPUTED: [Choice; 5] = [
     REFUND,
@@ -178,22 +183,29 @@ const DISPUTED: [Choice; 5] = [
 
 const REFUNDED: [Choice; 1] = [REFUND_FAILS];
 
-/// What the form sends. A vendor's own form may lead here without an outcome; then the page is
-/// shown.
+/// Fields of the form. A provider's own form may lead here without an outcome; then the page is shown.
 #[derive(Deserialize)]
 struct Submitted {
     session: String,
     outcome: Option<Pressed>,
-    /// Of a refund in parts, as `10.00`; empty: all that is left.
+    /// Amount of a partial refund, as `10.00`; empty for the rest.
     amount: Option<String>,
 }
 
-/// The button.
+/// The pressed button.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(untagged)]
 enum Pressed {
     Paying(Outcome),
+    GivingUp(GivingUp),
     Paid(Later),
+}
+
+/// The payer cancels.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum GivingUp {
+    Cancel,
 }
 
 async fn show(
@@ -206,15 +218,23 @@ async fn show(
     }
 }
 
-/// The page, or what the amount says is pressed on it. A try that was declined is over: the next one is played
-/// by hand.
+/// The page, or the result of the amount's script. After a declined attempt the script does not run again: a
+/// person plays the next one.
 async fn open(account: &Arc<Account>, session: Session) -> Response {
-    let mut fixed = FIXED
-        .iter()
-        .filter(|(amount, _)| *amount == session.due.value);
-    match fixed.next() {
-        Some((_, outcome)) if session.phase(account.now()) == Phase::Open => {
-            press(account, session, Pressed::Paying(*outcome), None).await
+    let scripted = amounts::scripted(session.due.value, account.vendor.has_test_amounts());
+    match scripted {
+        Some(scripted) if session.phase(account.now()) == Phase::Open => {
+            let reference = session.reference.clone();
+            let changed = account.follow(reference, scripted).await;
+            let leaves = match scripted {
+                Scripted::Press(outcome) => Pressed::Paying(outcome),
+                Scripted::Decline(_) | Scripted::Fail => Pressed::Paying(Outcome::Decline),
+                Scripted::GiveUp => Pressed::GivingUp(GivingUp::Cancel),
+                Scripted::Process | Scripted::Verify | Scripted::Dispute(_) => {
+                    Pressed::Paying(Outcome::Approve)
+                }
+            };
+            pressed(account, session, leaves, changed)
         }
         _ => page(StatusCode::OK, account, &session),
     }
@@ -250,11 +270,22 @@ async fn press(
     let reference = session.reference.clone();
     let changed = match outcome {
         Pressed::Paying(outcome) => account.choose(reference, outcome).await,
+        Pressed::GivingUp(GivingUp::Cancel) => account.give_up(reference).await,
         Pressed::Paid(later) => account.later(reference, later, amount, None).await,
     };
+    pressed(account, session, outcome, changed)
+}
+
+/// The answer to a button, or to an amount's script.
+fn pressed(
+    account: &Account,
+    session: Session,
+    outcome: Pressed,
+    changed: Result<Session, Unchanged>,
+) -> Response {
     match changed {
         Ok(session) => leave(account, &session, outcome),
-        // A second click of the same button: the first one did it.
+        // A second click of the same button; the first one has taken effect.
         Err(Unchanged::Conflict) if is_done(session.phase(account.now()), outcome) => {
             leave(account, &session, outcome)
         }
@@ -295,10 +326,13 @@ fn is_done(phase: Phase, pressed: Pressed) -> bool {
     )
 }
 
-/// On to the merchant, with the vendor's own query appended as vendors do.
+/// Redirects to the merchant, with the provider's query appended.
 fn leave(account: &Account, session: &Session, pressed: Pressed) -> Response {
     match pressed {
         Pressed::Paying(outcome) => Redirect::to(&back(account, session, outcome)).into_response(),
+        Pressed::GivingUp(GivingUp::Cancel) => {
+            Redirect::to(&back(account, session, Outcome::Decline)).into_response()
+        }
         Pressed::Paid(_) => page(StatusCode::OK, account, session),
     }
 }
@@ -317,7 +351,7 @@ fn back(account: &Account, session: &Session, outcome: Outcome) -> String {
             }
             url.into()
         }
-        // Checked when the payment was created; unchanged is the best that is left.
+        // Validated when the payment was created; use it unchanged as the best alternative.
         Err(_) => target.clone(),
     }
 }
@@ -373,7 +407,11 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     };
     let claims = session.refunds.iter().any(Refund::waits_for_claim);
     let claim = Some(&CLAIM).filter(|_| claims);
-    let choices: Vec<&Choice> = claim.into_iter().chain(choices).collect();
+    let asks = account.vendor.knows(Later::Inquiry);
+    let known = choices
+        .iter()
+        .filter(|choice| asks || choice.value != INQUIRY.value);
+    let choices: Vec<&Choice> = claim.into_iter().chain(known).collect();
     let refunds = choices.iter().any(|choice| choice.value == REFUND.value);
     let refundable = Some(session.left().to_string()).filter(|_| refunds);
     render(
@@ -401,7 +439,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
 }
 
 fn unknown(accounts: &Accounts) -> Response {
-    // The page of no account, so the stylesheet of any.
+    // No account is known, so use the stylesheet of any.
     let style_path = accounts.values().next().map(|account| account.style_path());
     nothing_here(style_path.unwrap_or_default())
 }

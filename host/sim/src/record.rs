@@ -1,4 +1,4 @@
-//! Writes down what modules ask, for checks against the vendors' own documents.
+//! Records the modules' requests, for checks against the providers' documentation.
 use std::{
     fs::{File, OpenOptions},
     io::Write as _,
@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 use crate::{config::SimError, http::MOST_BODY};
 
-/// Words in the names of headers whose values are secret.
+/// Parts of the names of headers with secret values.
 const SECRET: [&str; 4] = ["authorization", "key", "secret", "token"];
 
-/// Where PayPal publishes the certificates of its webhooks.
+/// Path of PayPal's public certificates for webhooks.
 const PUBLISHED: &str = "/v1/notifications/certs/";
 
-/// One module's file.
+/// The file of one module.
 pub(crate) struct Recorder {
     module: String,
     file: Mutex<File>,
@@ -34,7 +34,7 @@ impl Recorder {
     /// Opens a module's file for appending.
     ///
     /// # Errors
-    /// [`SimError::Books`] where it cannot be opened.
+    /// [`SimError::Books`] if it cannot be opened.
     pub(crate) fn open(folder: &Path, module: &str) -> Result<Self, SimError> {
         let path = folder.join(format!("{module}.jsonl"));
         let opened = std::fs::create_dir_all(folder)
@@ -53,7 +53,7 @@ impl Recorder {
     }
 }
 
-/// Records a call and lets it through.
+/// Records a call and passes it on.
 pub(crate) async fn layer(
     State(recorder): State<Arc<Recorder>>,
     request: Request,
@@ -64,7 +64,7 @@ pub(crate) async fn layer(
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let host = crate::http::only(&parts.headers, "host").unwrap_or_default();
-    // A certificate that a vendor publishes is no part of its API, and no document describes it.
+    // A public certificate is not a part of the API, and no document describes it.
     if !parts.uri.path().starts_with(PUBLISHED) {
         recorder.write(&json!({
             "module": recorder.module,
@@ -77,7 +77,7 @@ pub(crate) async fn layer(
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
-/// Names are kept; the values of secret ones are masked.
+/// All header names, with masked secret values.
 fn headers(headers: &HeaderMap) -> Map<String, Value> {
     let pair = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
         let secret =

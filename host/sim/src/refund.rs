@@ -1,4 +1,4 @@
-//! Money that merchants give back: at once or a moment later, in parts, failing afterwards.
+//! The merchants' refunds: immediate or delayed, partial, and failing afterwards.
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -6,71 +6,74 @@ use serde::{Deserialize, Serialize};
 use crate::{
     account::{Account, Unchanged},
     afterwards::Part,
+    amounts::REFUND_FAILS,
     capture::LATER_MS,
     fault::Fault,
     money::Amount,
     session::{Conflict, Happened, Session, State},
 };
 
-/// Where a refund stands, as `dev/books` tells it.
+/// State of a refund, as shown by `dev/books`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RefundState {
-    /// Taken in, not given back yet.
+    /// Accepted, not executed yet.
     Pending,
-    /// Given back.
+    /// Refunded.
     #[default]
     Succeeded,
-    /// Never went out, or came back.
+    /// Never sent, or returned.
     Failed,
-    /// Called off by the merchant while it was pending.
+    /// Cancelled by the merchant while it was pending.
     Cancelled,
 }
 
-/// When a refund ends that the payer has to claim: never by itself.
+/// End of a refund that the payer has to claim: never automatically.
 pub(crate) const ON_CLAIM: u64 = u64::MAX;
 
-/// What becomes of a pending refund.
+/// The end of a pending refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     fails: bool,
-    /// When, in milliseconds of the injected clock, or [`ON_CLAIM`]; none: when that clock is next moved.
+    /// Time in milliseconds of the injected clock, or [`ON_CLAIM`]. `None`: when that clock is moved next.
     at: Option<u64>,
 }
 
-/// What the merchant asked for through the API.
+/// The merchant's request to the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Asked {
     pub(crate) amount: Amount,
-    /// The merchant's own reference of the refund: the gateway's refund id. None where the request
-    /// names none.
+    /// The merchant's own reference of the refund: the gateway's refund id. `None` if the request contains none.
     pub(crate) order: Option<String>,
-    /// Idempotency key, and a hash of what was asked under it.
+    /// Idempotency key, and a hash of the request.
     pub(crate) key: Option<String>,
     pub(crate) fingerprint: String,
-    /// Whatever else of the request the vendor tells again.
+    /// Further fields of the request that the provider returns.
     pub(crate) note: Option<String>,
 }
 
-/// Money that the merchant gave back.
+/// A refund made by the merchant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refund {
-    /// The vendor's id of it.
+    /// The provider's id.
     pub(crate) id: String,
     pub(crate) amount: Amount,
     #[serde(default)]
     pub(crate) state: RefundState,
-    /// The state that the first answer told.
+    /// The state in the first answer.
     #[serde(default)]
     pub(crate) first: RefundState,
-    /// Whether it was given back once, whatever became of it then.
+    /// Whether it was executed, even if it failed later.
     #[serde(default)]
     pub(crate) made: bool,
-    /// What becomes of it while it is pending.
+    /// Time of its execution, in milliseconds since 1970.
+    #[serde(default)]
+    pub(crate) made_at: Option<u64>,
+    /// Its end, while it is pending.
     #[serde(default)]
     pub(crate) ending: Option<Ending>,
-    /// None where it was made in the vendor's dashboard.
+    /// `None` for a refund made in the provider's dashboard.
     #[serde(default)]
     pub(crate) asked: Option<Asked>,
     pub(crate) created_at: u64,
@@ -78,7 +81,7 @@ pub(crate) struct Refund {
 }
 
 impl Refund {
-    /// One that the vendor made by itself, as a whole.
+    /// A full refund that the provider made automatically.
     pub(crate) fn of_vendor(id: String, amount: Amount, at: u64) -> Self {
         Self {
             id,
@@ -86,6 +89,7 @@ impl Refund {
             state: RefundState::Succeeded,
             first: RefundState::Succeeded,
             made: true,
+            made_at: Some(at),
             ending: None,
             asked: None,
             created_at: at,
@@ -93,7 +97,7 @@ impl Refund {
         }
     }
 
-    /// As the first answer told it.
+    /// The refund in the state of the first answer.
     pub(crate) fn at_first(&self) -> Self {
         Self {
             state: self.first,
@@ -101,18 +105,18 @@ impl Refund {
         }
     }
 
-    /// The merchant's own reference of it.
+    /// The merchant's own reference.
     pub(crate) fn order(&self) -> Option<&str> {
         self.asked.as_ref()?.order.as_deref()
     }
 
-    /// Whether it does not count: it failed or was called off.
+    /// Whether it failed or was cancelled, so that it does not count.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.state, RefundState::Failed | RefundState::Cancelled)
     }
 
-    /// When it ends by itself, and none where it waits for the clock to be moved; nothing where it has
-    /// ended.
+    /// Time of its automatic end; `Some(None)` if it waits for the clock. `None` if it has ended or waits for a
+    /// claim.
     pub(crate) fn ends_at(&self) -> Option<Option<u64>> {
         let at = self.ending.as_ref().map(|ending| ending.at);
         at.filter(|at| *at != Some(ON_CLAIM))
@@ -124,37 +128,38 @@ impl Refund {
         ending.is_some_and(|ending| ending.at == Some(ON_CLAIM))
     }
 
-    /// The same to be changed.
+    /// Mutable access to the value of [`Refund::ends_at`].
     pub(crate) fn ending_at(&mut self) -> Option<&mut Option<u64>> {
         let at = self.ending.as_mut().map(|ending| &mut ending.at);
         at.filter(|at| **at != Some(ON_CLAIM))
     }
 }
 
-/// What a refund through the API came to.
+/// Result of a refund through the API.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It was made, with the id.
+    /// The refund was created.
     Made(Session, Refund),
-    /// The same was asked before under that key.
+    /// The key was used for an identical request.
     Replayed(Session, Refund),
-    /// Something else was asked before under that key.
+    /// The key was used for a different request.
     Differs,
-    /// Nothing was taken that could be given back.
+    /// There is no captured money.
     Unpaid,
-    /// All is given back, or under way.
+    /// Everything is refunded, or pending.
     Nothing,
-    /// More than that is asked for.
+    /// The amount is higher than the rest. Contains the rest.
     TooMuch(Amount),
     /// `refund-refused`.
     Refused,
 }
 
 impl Session {
-    /// Gives back a part, or all that is left: at once, or later where an ending is named.
+    /// Refunds a part or the rest: immediately, or later with an `ending`.
     ///
     /// # Errors
-    /// [`Conflict`] where there is nothing to give back, or not that much.
+    /// [`Conflict`] if the amount is zero or more than the rest, the payment is not captured, or there are too many
+    /// refunds.
     pub(crate) fn refund(
         &mut self,
         id: String,
@@ -175,6 +180,7 @@ impl Session {
             state: RefundState::Pending,
             first,
             made: false,
+            made_at: None,
             ending,
             ..Refund::of_vendor(id, amount, now)
         });
@@ -185,10 +191,10 @@ impl Session {
         }
     }
 
-    /// Takes in a refund that cannot be made, and refuses it at once.
+    /// Accepts an impossible refund and marks it as failed.
     ///
     /// # Errors
-    /// [`Conflict`] where there are too many already.
+    /// [`Conflict`] if there are too many already.
     pub(crate) fn refuse_refund(
         &mut self,
         id: String,
@@ -203,42 +209,43 @@ impl Session {
             state: RefundState::Failed,
             first: RefundState::Pending,
             made: false,
+            made_at: None,
             ..Refund::of_vendor(id, amount, now)
         });
         self.updated_at = now;
         Ok(Happened::RefundFailed)
     }
 
-    /// A refund fails, pending or made: that of the id, or the newest one that has not failed.
+    /// Makes a pending or executed refund fail: the refund with this id, or the newest that has not failed.
     ///
     /// # Errors
-    /// [`Conflict`] where there is none.
+    /// [`Conflict`] if there is none.
     pub(crate) fn fail_refund(&mut self, id: Option<&str>, now: u64) -> Result<Happened, Conflict> {
         let made = |refund: &Refund| !refund.has_failed() && id.is_none_or(|id| refund.id == id);
         let at = self.refunds.iter().rposition(made).ok_or(Conflict)?;
         self.settle_refund(at, RefundState::Failed, now)
     }
 
-    /// The payer claims the newest refund that waits for it, and the vendor pays.
+    /// The payer claims the newest refund that waits for a claim, and the provider pays.
     ///
     /// # Errors
-    /// [`Conflict`] where there is none.
+    /// [`Conflict`] if there is none.
     pub(crate) fn claim_refund(&mut self, now: u64) -> Result<Happened, Conflict> {
         let waits = self.refunds.iter().rposition(Refund::waits_for_claim);
         self.settle_refund(waits.ok_or(Conflict)?, RefundState::Succeeded, now)
     }
 
-    /// The merchant calls a pending refund off.
+    /// The merchant cancels a pending refund.
     ///
     /// # Errors
-    /// [`Conflict`] where it is not pending.
+    /// [`Conflict`] if it is not pending.
     pub(crate) fn cancel_refund(&mut self, id: &str, now: u64) -> Result<Happened, Conflict> {
         let open = |refund: &Refund| refund.state == RefundState::Pending && refund.id == id;
         let at = self.refunds.iter().position(open).ok_or(Conflict)?;
         self.settle_refund(at, RefundState::Cancelled, now)
     }
 
-    /// Ends one pending refund whose time has come, or where `moved` one that waits for the clock.
+    /// Ends one pending refund that is due or, with `moved`, waits for a change of the clock.
     pub(crate) fn ripen_refund(&mut self, now: u64, moved: bool) -> Option<Happened> {
         let due = |refund: &Refund| match refund.ends_at() {
             Some(at) => at.map_or(moved, |at| at <= now),
@@ -260,7 +267,10 @@ impl Session {
     ) -> Result<Happened, Conflict> {
         let refund = self.refunds.get_mut(at).ok_or(Conflict)?;
         refund.state = state;
-        refund.made |= state == RefundState::Succeeded;
+        if state == RefundState::Succeeded {
+            refund.made = true;
+            refund.made_at = Some(now);
+        }
         refund.ending = None;
         refund.updated_at = now;
         self.refund_told = at;
@@ -279,13 +289,13 @@ impl Session {
         })
     }
 
-    /// What the refunds in that state amount to.
+    /// The sum of the refunds in that state.
     pub(crate) fn refunded(&self, state: RefundState) -> Amount {
         let counted = self.refunds.iter().filter(|refund| refund.state == state);
         Amount(counted.map(|refund| refund.amount.0).sum())
     }
 
-    /// What news of a refund is about: the one that changed last.
+    /// The refund that changed last, which callbacks about refunds refer to.
     pub(crate) fn newest_refund(&self) -> Option<&Refund> {
         self.refunds.get(self.refund_told)
     }
@@ -296,7 +306,7 @@ impl Session {
 }
 
 impl Account {
-    /// Gives back what a person at the vendor's dashboard asks for, under an id in the vendor's form.
+    /// Makes a refund for an operator at the provider's dashboard, with an id in the provider's format.
     ///
     /// # Errors
     /// As [`Session::refund`].
@@ -310,8 +320,8 @@ impl Account {
         session.refund(id, now, amount, None)
     }
 
-    /// Gives back what the merchant asks for through the API, once per idempotency key while the vendor
-    /// remembers it for `key_life_ms` after. On the disk when this returns.
+    /// Makes a refund that the merchant requests through the API, once per idempotency key during its lifetime
+    /// `key_life_ms`. It is on the disk when this returns.
     ///
     /// # Errors
     /// [`Unchanged::Unknown`] and [`Unchanged::Books`].
@@ -385,9 +395,10 @@ impl Account {
         .await
     }
 
-    /// What becomes of a refund that is taken in now; none where it is given back at once.
+    /// The end of a refund that is accepted now. `None` if it is executed immediately.
     fn ending(&self, session: &Session, now: u64) -> Option<Ending> {
-        let fails = self.faults.take(Fault::RefundFails);
+        let fails = self.faults.take(Fault::RefundFails)
+            || session.due.value == REFUND_FAILS && self.vendor.has_test_amounts();
         let late = self.faults.take(Fault::RefundLate);
         let usual = self.vendor.refunds_after_ms(session);
         if !fails && !late && usual == 0 {

@@ -1,7 +1,7 @@
-//! Times as most vendors write them.
+//! Times in the notation of most providers.
 use jiff::Timestamp;
 
-/// `2026-11-21T19:22:04Z`; parts of a second are dropped.
+/// `2026-11-21T19:22:04Z`, without fractions of a second.
 pub(crate) fn utc(ms: u64) -> String {
     let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
     let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);

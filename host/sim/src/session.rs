@@ -1,10 +1,10 @@
-//! One payment in a vendor's books, and what may happen to it. Pure: time and faults are passed in.
+//! One payment in a provider's books, and its transitions. Pure: time and faults are parameters.
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    afterwards::Dispute,
+    afterwards::{Dispute, Later},
     capture::Underway,
     config::SimError,
     ids,
@@ -12,42 +12,42 @@ use crate::{
     refund::Refund,
 };
 
-/// Where a payment stands, as `dev/books` tells it.
+/// State of a payment, as shown by `dev/books`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Waits for the payer, until its time is over.
+    /// Waits for the payer, until it expires.
     Open,
-    /// The payer has approved; the money is reserved, not taken.
+    /// The payer has approved; the money is reserved, not captured.
     Authorised,
-    /// The money is taken.
+    /// The money is captured.
     Captured,
-    /// The payer's try was declined; he may try again unless the session was closed.
+    /// The payer's attempt was declined; the payer may try again unless the session was closed.
     Declined,
-    /// Called off by the merchant, or out of time; nothing was taken.
+    /// Cancelled by the merchant, or expired; nothing was captured.
     Closed,
-    /// Taken and given back as a whole.
+    /// Captured and refunded in full.
     Refunded,
 }
 
-/// What a vendor tells about a payment: the state with everything that qualifies it.
+/// The status that a provider reports: the state with everything that qualifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
     Open,
     Declined,
     Authorised,
-    /// Captured, and a person at the merchant's should look at it before delivering.
+    /// Captured, and the merchant's operator should check it before the delivery.
     InReview,
     Captured,
-    /// Captured, and the payer wants it back.
+    /// Captured, and disputed by the payer.
     Disputed,
     Refunded,
     Closed,
     Expired,
 }
 
-/// What the payer can choose on the page.
+/// The payer's choice on the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
@@ -57,7 +57,7 @@ pub(crate) enum Outcome {
     Pending,
 }
 
-/// What an event is about.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Happened {
@@ -66,67 +66,78 @@ pub(crate) enum Happened {
     Authorised,
     InReview,
     Captured,
-    /// The merchant's capture was refused after it was taken in.
+    /// The merchant's capture was refused after it had been accepted.
     CaptureRefused,
-    /// The vendor itself took an authorisation back.
+    /// The provider reversed a capture that it had confirmed.
+    CaptureFailed,
+    /// The provider voided an authorization.
     Voided,
-    /// The merchant has asked for a refund, which is not made yet.
+    /// The merchant has requested a refund, which is not executed yet.
     RefundPending,
     Refunded,
-    /// A refund failed or was called off, before or after it was made.
+    /// A refund failed or was cancelled, before or after its execution.
     RefundFailed,
     Disputed,
     DisputeWon,
     DisputeLost,
 }
 
-/// The payment is not in a state that allows this.
+/// The payment's state does not allow this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict;
 
 /// A payment in the books. Times are milliseconds since 1970 of the injected clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Session {
-    /// The vendor's id.
+    /// The provider's id.
     pub(crate) reference: String,
     /// The merchant's reference: the gateway's attempt id.
     pub(crate) attempt_id: String,
-    /// Idempotency key of the creation, and a hash of what was asked under it.
+    /// Idempotency key of the creation, and a hash of its request.
     pub(crate) key: String,
     pub(crate) fingerprint: String,
-    /// Opens the payer page.
+    /// Secret part of the payer page's address.
     pub(crate) token: String,
     pub(crate) state: State,
-    /// Whether the payer may still pay, time aside.
+    /// Whether the payer may still pay, apart from the expiry.
     pub(crate) payable: bool,
     /// Captured, but to be reviewed.
     pub(crate) held: bool,
     /// A dispute is open, or was lost.
     pub(crate) disputed: bool,
     pub(crate) due: Money,
-    /// What was captured, where anything was.
+    /// The captured amount, if any.
     pub(crate) received: Option<Money>,
-    /// Given back so far, in the currency received: the sum of the refunds that have succeeded.
+    /// Sum of the succeeded refunds, in the received currency.
     pub(crate) returned: Amount,
     /// Oldest first.
     #[serde(default)]
     pub(crate) refunds: Vec<Refund>,
-    /// Which of them changed last.
+    /// Index of the refund that changed last.
     #[serde(default)]
     pub(crate) refund_told: usize,
     /// Oldest first; at most the last one is open.
     #[serde(default)]
     pub(crate) disputes: Vec<Dispute>,
-    /// What the vendor does later with an authorisation.
+    /// The provider's pending change of an authorization.
     #[serde(default)]
     pub(crate) underway: Option<Underway>,
-    /// A capture was taken in, and then refused.
+    /// A capture was accepted, and then refused.
     #[serde(default)]
     pub(crate) capture_refused: bool,
-    /// The vendor itself took the authorisation back.
+    /// The provider voided the authorization.
     #[serde(default)]
     pub(crate) voided: bool,
-    /// The vendor knows nothing of it any more.
+    /// The payer cancelled on the provider's page, which closed the payment.
+    #[serde(default)]
+    pub(crate) given_up: bool,
+    /// Time at which the provider reversed a confirmed capture.
+    #[serde(default)]
+    pub(crate) capture_failed_at: Option<u64>,
+    /// Scheduled events of a paid payment with their times; `None` waits for a change of the clock.
+    #[serde(default)]
+    pub(crate) upcoming: Vec<(Later, Option<u64>)>,
+    /// The provider has forgotten it.
     #[serde(default)]
     pub(crate) forgotten: bool,
     pub(crate) method: String,
@@ -136,31 +147,31 @@ pub(crate) struct Session {
     pub(crate) cancel_url: String,
     pub(crate) created_at: u64,
     pub(crate) updated_at: u64,
-    /// When the payer approved.
+    /// Time of the payer's approval.
     #[serde(default)]
     pub(crate) authorised_at: Option<u64>,
-    /// When the money was taken.
+    /// Time of the capture.
     #[serde(default)]
     pub(crate) captured_at: Option<u64>,
-    /// The payer cannot pay from then on.
+    /// Time from which the payer cannot pay.
     pub(crate) expires_at: u64,
     pub(crate) captured_times: u32,
     /// Idempotency key of the capture through the API.
     pub(crate) capture_key: Option<String>,
-    /// What only this vendor needs to know: a second id, a reason.
+    /// Data that only this provider needs, such as a second id or a reason.
     #[serde(default)]
     pub(crate) extra: BTreeMap<String, String>,
 }
 
-/// What a payment begins with.
+/// The data of a new payment.
 pub(crate) struct Opening {
-    /// The vendor's id.
+    /// The provider's id.
     pub(crate) reference: String,
     /// The merchant's reference.
     pub(crate) attempt_id: String,
-    /// Idempotency key of the creation; where the vendor has none, anything that is unique.
+    /// Idempotency key of the creation; if the provider has none, any unique text.
     pub(crate) key: String,
-    /// A hash of what was asked under it.
+    /// A hash of its request.
     pub(crate) fingerprint: String,
     pub(crate) due: Money,
     /// The method's wire id.
@@ -193,6 +204,9 @@ impl Session {
             underway: None,
             capture_refused: false,
             voided: false,
+            given_up: false,
+            capture_failed_at: None,
+            upcoming: Vec::new(),
             forgotten: false,
             captured_times: 0,
             capture_key: None,
@@ -226,7 +240,7 @@ impl Session {
         unpaid && !self.is_payable(now)
     }
 
-    /// Takes back that it has ended: a payer was on his way already.
+    /// Makes an ended payment payable again, for a payer who had already started.
     pub(crate) fn reopen(&mut self, now: u64) {
         /// Long enough for a click.
         const MINUTE_MS: u64 = 60_000;
@@ -234,24 +248,26 @@ impl Session {
             self.state = State::Open;
             self.payable = true;
             self.voided = false;
+            self.given_up = false;
             self.capture_refused = false;
             self.expires_at = self.expires_at.max(now.saturating_add(MINUTE_MS));
         }
     }
 
-    /// When the vendor does what it has taken in or decided; none for what waits for the clock to be
-    /// moved.
+    /// Times of the provider's pending changes; `None` for those that wait for a change of the clock.
     pub(crate) fn coming(&self) -> impl Iterator<Item = Option<u64>> {
         let capture = self.underway.as_ref().map(|underway| underway.at);
         let refunds = self.refunds.iter().filter_map(Refund::ends_at);
-        capture.into_iter().chain(refunds)
+        let upcoming = self.upcoming.iter().map(|(_, at)| *at);
+        capture.into_iter().chain(refunds).chain(upcoming)
     }
 
-    /// What waits for a time waits no longer than until `now`.
+    /// Makes all timed changes due no later than `now`.
     pub(crate) fn hurry(&mut self, now: u64) {
         let capture = self.underway.iter_mut().map(|underway| &mut underway.at);
         let refunds = self.refunds.iter_mut().filter_map(Refund::ending_at);
-        for at in capture.chain(refunds).flatten() {
+        let upcoming = self.upcoming.iter_mut().map(|(_, at)| at);
+        for at in capture.chain(refunds).chain(upcoming).flatten() {
             *at = now.min(*at);
         }
     }
@@ -272,7 +288,7 @@ impl Session {
         }
     }
 
-    /// The state as the books show it: out of time counts as closed.
+    /// The state in the books: an expired payment counts as closed.
     pub(crate) fn book_state(&self, now: u64) -> State {
         match self.phase(now) {
             Phase::Expired => State::Closed,
@@ -280,8 +296,8 @@ impl Session {
         }
     }
 
-    /// The payer approves; `capture` is what the vendor takes at once, none where the merchant
-    /// has to capture.
+    /// The payer approves. `capture` is the amount that the provider captures immediately, or `None` if the
+    /// merchant has to capture.
     pub(crate) fn approve(
         &mut self,
         now: u64,
@@ -302,7 +318,7 @@ impl Session {
         }
     }
 
-    /// The payer's try is declined. He may come back and try again until the merchant closes it.
+    /// The payer's attempt is declined. The payer may try again until the merchant closes the payment.
     pub(crate) fn decline(&mut self, now: u64) -> Result<Happened, Conflict> {
         if !self.is_payable(now) {
             return Err(Conflict);
@@ -312,16 +328,26 @@ impl Session {
         Ok(Happened::Declined)
     }
 
-    /// The payer approves, the money is taken, and the vendor wants a person to look.
+    /// The payer cancels, and the provider closes the payment.
+    pub(crate) fn give_up(&mut self, now: u64) -> Result<Happened, Conflict> {
+        if !self.is_payable(now) {
+            return Err(Conflict);
+        }
+        self.close(now)?;
+        self.given_up = true;
+        Ok(Happened::Declined)
+    }
+
+    /// The payer approves, the money is captured, and the provider requests a review.
     pub(crate) fn hold(&mut self, now: u64, capture: Money) -> Result<Happened, Conflict> {
         self.approve(now, Some(capture))?;
         self.held = true;
         Ok(Happened::InReview)
     }
 
-    /// The vendor has looked and lets a held payment go.
+    /// Ends the vendor's review of a held payment, which may be disputed or refunded by now.
     pub(crate) fn release(&mut self, now: u64) -> Result<Happened, Conflict> {
-        if self.phase(now) != Phase::InReview {
+        if !self.held || self.received.is_none() {
             return Err(Conflict);
         }
         self.held = false;
@@ -329,7 +355,7 @@ impl Session {
         Ok(Happened::Captured)
     }
 
-    /// The merchant captures an authorisation.
+    /// The merchant captures an authorization.
     pub(crate) fn capture(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
         if self.state != State::Authorised {
             return Err(Conflict);
@@ -347,11 +373,21 @@ impl Session {
         Ok(Happened::Captured)
     }
 
-    /// The merchant calls it off. A declined one stays declined and can no longer be paid;
-    /// calling off twice is the same as once.
+    /// The provider reverses a capture that it had confirmed.
+    pub(crate) fn fail_capture(&mut self, now: u64) -> Result<Happened, Conflict> {
+        if self.state != State::Captured || self.capture_failed_at.is_some() {
+            return Err(Conflict);
+        }
+        self.capture_failed_at = Some(now);
+        self.updated_at = now;
+        Ok(Happened::CaptureFailed)
+    }
+
+    /// The merchant closes the payment. A declined one stays declined and can no longer be paid. Closing is
+    /// idempotent.
     pub(crate) fn close(&mut self, now: u64) -> Result<(), Conflict> {
         match self.state {
-            // What the vendor has taken in cannot be taken back.
+            // An accepted capture cannot be cancelled.
             State::Authorised if self.capturing().is_some() => return Err(Conflict),
             State::Open | State::Authorised => self.state = State::Closed,
             State::Declined | State::Closed => {}
@@ -363,7 +399,7 @@ impl Session {
         Ok(())
     }
 
-    /// The payment as it stood before any money was reserved or taken.
+    /// The payment before any money was reserved or captured.
     pub(crate) fn unpaid(&self) -> Self {
         Self {
             state: State::Open,
@@ -378,6 +414,9 @@ impl Session {
             underway: None,
             capture_refused: false,
             voided: false,
+            given_up: false,
+            capture_failed_at: None,
+            upcoming: Vec::new(),
             authorised_at: None,
             captured_at: None,
             ..self.clone()

@@ -24,16 +24,16 @@ use crate::{
     vendor,
 };
 
-/// File that remembers the ports, so that links and configured addresses of the last run hold.
+/// File with the ports, so that links and configured addresses of the last run stay valid.
 const ADDRESSES: &str = "addresses.json";
 
-/// Name of the payer pages' listener in that file; no account can have it.
+/// Name of the payer pages' listener in that file, which is not a valid account id.
 const PAYER: &str = "*payer";
 
 /// Names and values of a callback's headers, and its body.
 pub type SignedCallback = (Vec<(&'static str, String)>, String);
 
-/// Running simulators. Dropping this stops them at once, as a kill would; the books stay whole.
+/// Running simulators. Dropping this stops them immediately, like a kill; the books stay consistent.
 pub struct Sim {
     payer: SocketAddr,
     accounts: Accounts,
@@ -46,8 +46,8 @@ impl Sim {
     /// Opens the books, the listeners and the deliveries of all accounts.
     ///
     /// # Errors
-    /// Where an account cannot be used as configured, the books are damaged or unwritable, or a
-    /// listener cannot be opened.
+    /// If an account's configuration is invalid, the books are damaged or cannot be written, or a listener cannot
+    /// be opened.
     pub async fn start(config: SimConfig) -> Result<Self, SimError> {
         let folder = &config.data_dir;
         fs::create_dir_all(folder).map_err(|source| SimError::Books {
@@ -114,13 +114,13 @@ impl Sim {
         })
     }
 
-    /// Where the payer pages are served.
+    /// Address of the payer pages.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.payer
     }
 
-    /// Where an account's API is served: the module's `base-url` is `http://` and this.
+    /// Address of an account's API: the module's `base-url` is `http://` and this.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`].
@@ -128,7 +128,7 @@ impl Sim {
         Ok(self.listener(provider_id)?.address())
     }
 
-    /// What the gateway's account is made of: settings, secrets, methods.
+    /// Configuration of the gateway's account: settings, secrets, methods.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`].
@@ -138,22 +138,21 @@ impl Sim {
         Ok(account.vendor.profile(&account.settings, &api))
     }
 
-    /// The payer pages, to be mounted where `public_base` says besides [`Sim::addr`].
+    /// The payer pages, to be mounted at `public_base` in addition to [`Sim::addr`].
     pub fn payer_routes(&self) -> Router {
         payer::routes(Arc::clone(&self.accounts))
     }
 
-    /// Says where an account's callbacks go. Callbacks wait until this is known.
+    /// Sets the address of an account's callbacks. Callbacks wait until it is set.
     ///
     /// # Errors
-    /// [`SimError::UnknownAccount`]; [`SimError::Account`] where the address is not plain http on
-    /// loopback.
+    /// [`SimError::UnknownAccount`]; [`SimError::Account`] if the address is not plain http on loopback.
     pub fn set_callback_url(&self, provider_id: &str, url: &str) -> Result<(), SimError> {
         self.account(provider_id)?.set_callback_url(url)
     }
 
-    /// How an account's callback with a body is sent: the headers beside its content type, and the body.
-    /// Signed with the account's secret, or with another one where it is not `genuine`.
+    /// Headers and body of an account's callback, except for the content type. Signed with the account's secret,
+    /// or with another one if not `genuine`.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`].
@@ -172,7 +171,7 @@ impl Sim {
         Ok((headers, account.vendor.sealed(secret, body)))
     }
 
-    /// What the simulator believes about an account's payments, oldest first.
+    /// The books of an account's payments, oldest first.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`].
@@ -188,11 +187,11 @@ impl Sim {
         ids
     }
 
-    /// Makes an account misbehave for its next `times` calls ([`Fault::Down`]: until
-    /// [`Sim::clear_faults`], whatever `times` says). Different faults stand beside one another.
+    /// Orders a fault for an account's next `times` calls. [`Fault::Down`] and [`Fault::OddAnswers`] last until
+    /// [`Sim::clear_faults`] for every valid `times`. Different faults can be ordered together.
     ///
     /// # Errors
-    /// [`SimError::UnknownAccount`]; [`SimError::Times`] where the number is 0 or too large.
+    /// [`SimError::UnknownAccount`]; [`SimError::Times`] if the number is 0 or too large, except for [`Fault::Down`].
     pub fn set_fault(&self, provider_id: &str, fault: Fault, times: u32) -> Result<(), SimError> {
         let account = self.account(provider_id)?;
         if fault != Fault::Down && !(1..=Fault::MOST_TIMES).contains(&times) {
@@ -205,7 +204,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Back to good manners: what `{"fault":"none"}` asks for.
+    /// Removes all faults, as `{"fault":"none"}` requests.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`].
@@ -213,6 +212,14 @@ impl Sim {
         self.account(provider_id)?.faults.clear();
         self.listener(provider_id)?.refuse(0);
         Ok(())
+    }
+
+    /// Lets every payment go that an account holds for review, as a person at the vendor would; returns how many.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`]; [`SimError::Books`] if the books cannot be written.
+    pub fn release_held(&self, provider_id: &str) -> Result<usize, SimError> {
+        self.account(provider_id)?.release_held()
     }
 
     /// Tells the simulators that a caller was refused a connection to `address`. The system
@@ -228,9 +235,8 @@ impl Sim {
         }
     }
 
-    /// Tells the simulators that the injected clock was moved: what vendors have taken in and is due
-    /// is done when this returns, what waits for the clock (`capture-late`) too. Callbacks that fall due
-    /// goes out.
+    /// Notifies the simulators that the injected clock was moved. Pending changes that are due or wait for the
+    /// clock (`capture-late`) are executed when this returns. Callbacks that are due are sent.
     pub fn clock_moved(&self) {
         for account in self.accounts.values() {
             if let Err(error) = account.ripen_due(true) {
@@ -240,8 +246,8 @@ impl Sim {
         }
     }
 
-    /// When an account next confirms, or refuses, something that it was asked for and has taken in;
-    /// none where nothing is, or where it waits for the clock to be moved.
+    /// Time at which an account next confirms or refuses an accepted request. `None` if there is none, or if it
+    /// waits for a change of the clock.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`].
@@ -249,8 +255,8 @@ impl Sim {
         Ok(self.account(provider_id)?.confirms_at())
     }
 
-    /// Stops listening and delivering, and waits until that is so. Callbacks that are not delivered is
-    /// delivered after the next start.
+    /// Stops listening and delivering, and waits for the end of both. Undelivered callbacks are delivered after
+    /// the next start.
     pub async fn shutdown(&self) {
         self.stop.send_replace(true);
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
@@ -270,13 +276,13 @@ impl Sim {
     }
 }
 
-/// The modules whose vendors are simulated, the sandbox first.
+/// The modules with simulated providers, the sandbox first.
 #[must_use]
 pub const fn modules() -> &'static [&'static str] {
     vendor::MODULES
 }
 
-/// Ids that name files safely, and name one account each.
+/// Checks that ids are unique and safe as file names.
 fn check(accounts: &[SimAccount]) -> Result<(), SimError> {
     let mut seen = HashSet::new();
     for SimAccount { provider_id, .. } in accounts {
@@ -310,14 +316,14 @@ fn open(
     Account::open(settings, vendor, Arc::clone(clock), folder, own_base)
 }
 
-/// The vendor's API with the faults around it, and where it is asked for the recorder around both.
+/// The provider's API inside the layer of faults, and optionally the recorder outside of both.
 fn api(account: &Arc<Account>, record: Option<&Path>) -> Result<Router, SimError> {
     let routes = Arc::clone(&account.vendor).routes(Arc::clone(account));
     let routes = routes.layer(middleware::from_fn_with_state(
         Arc::clone(account),
         misbehave::layer,
     ));
-    // The sandbox is its own vendor: its requests are held against no document.
+    // The sandbox has no external documentation to check its requests against.
     let recorded = record.filter(|_| account.settings.module != vendor::SANDBOX);
     let Some(folder) = recorded else {
         return Ok(routes);
@@ -341,8 +347,8 @@ fn serve(
     Ok(())
 }
 
-/// The ports of the last run; none where the file is absent or unreadable, which costs only
-/// that links of the last run no longer lead here.
+/// The ports of the last run. Empty if the file is missing or unreadable; then only links of the last run become
+/// invalid.
 fn remembered(folder: &Path) -> BTreeMap<String, u16> {
     let bytes = fs::read(folder.join(ADDRESSES)).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What makes one vendor differ from another: its protocol. Everything else is shared.
+//! The differences between providers: their protocols. Everything else is shared.
 use std::sync::Arc;
 
 use axum::{
@@ -13,24 +13,25 @@ use crate::{
     capture::Captures,
     config::{Profile, SimAccount},
     fault::Fault,
+    money::Amount,
     session::{Conflict, Happened, Outcome, Session},
 };
 
-/// How a call is treated while its account misbehaves.
+/// Kind of a call, which determines the effect of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// About a payment: uses up faults.
     Payment,
-    /// About credentials or health: fails only while the vendor is down, so that a fault ordered
-    /// for a payment is not spent on a probe.
+    /// About credentials or health: fails only while the provider is down, so that a health check does not use up
+    /// a fault that was ordered for a payment.
     Other,
 }
 
-/// A piece of news in the vendor's words.
+/// An event for a callback.
 pub(crate) struct Event<'a> {
     pub(crate) id: &'a str,
     pub(crate) happened: Happened,
-    /// When, in milliseconds of the injected clock.
+    /// Time in milliseconds of the injected clock.
     pub(crate) at: u64,
     pub(crate) session: &'a Session,
 }
@@ -51,26 +52,26 @@ impl Message {
     }
 }
 
-/// A simulated vendor's protocol.
+/// A simulated provider's protocol.
 pub(crate) trait Vendor: Send + Sync {
-    /// The vendor's API for one account.
+    /// The provider's API for one account.
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router;
 
-    /// What the gateway's account at this vendor is made of. `api` is where the API is served, as
+    /// Configuration of the gateway's account at this provider. `api` is the address of the API, as
     /// `http://127.0.0.1:9001`.
     fn profile(&self, account: &SimAccount, api: &str) -> Profile;
 
-    /// What kind of call this is.
+    /// Kind of this call.
     fn call(&self, method: &Method, path: &str) -> Call;
 
-    /// How the vendor words a failure of its own: 429, 500 or 503.
+    /// The provider's answer for its own failure: 429, 500 or 503.
     fn failure(&self, status: StatusCode) -> Response;
 
-    /// What the payer's choice does. By default an approval captures at once, and only authorises
-    /// where `needs-capture` was ordered.
+    /// Applies the payer's choice. By default an approval captures immediately, or only authorizes if
+    /// `needs-capture` was ordered.
     ///
     /// # Errors
-    /// [`Conflict`] where the payment is not in a state that allows it.
+    /// [`Conflict`] if the payment's state does not allow it.
     fn choose(
         &self,
         account: &Account,
@@ -81,39 +82,64 @@ pub(crate) trait Vendor: Send + Sync {
         usually(account, session, outcome, now)
     }
 
-    /// When this vendor confirms a merchant's capture, and how it refuses one.
+    /// Time of the confirmation of a merchant's capture, and way of a refusal.
     fn captures(&self) -> Captures {
         Captures::AT_ONCE
     }
 
-    /// What news a capture is that the merchant has asked for; marks the payment where the vendor
-    /// holds it.
+    /// The event of a capture that the merchant has requested. Marks the payment if the provider holds it.
     fn captured(&self, session: &mut Session) -> Happened {
         let _ = session;
         Happened::Captured
     }
 
-    /// How long after its answer this vendor makes a refund that the merchant asks for, in milliseconds;
-    /// 0 where the answer tells that it is made, [`ON_CLAIM`](crate::refund::ON_CLAIM) where the payer has to
-    /// claim it.
+    /// Time between the answer and the execution of a merchant's refund, in milliseconds. 0 if the answer contains
+    /// the executed refund, [`ON_CLAIM`](crate::refund::ON_CLAIM) if the payer has to claim it.
     fn refunds_after_ms(&self, session: &Session) -> u64 {
         let _ = session;
         0
     }
 
-    /// Whether this vendor takes in every refund of a payment that it knows, and tells later that it
-    /// cannot be made.
+    /// Whether this provider accepts every refund of a known payment, and refuses impossible ones later.
     fn refuses_refunds_later(&self) -> bool {
         false
     }
 
-    /// Whether this can happen to a payment at this vendor.
+    /// Whether this provider supports an event. Not every provider has inquiries or reverses captures.
     fn knows(&self, later: Later) -> bool {
-        let _ = later;
-        true
+        !matches!(later, Later::Inquiry | Later::CaptureFails)
     }
 
-    /// A refund's or dispute's id in the vendor's form, out of 32 hexadecimal characters.
+    /// The payer cancels on the provider's page. By default nothing changes: the payer is redirected and could
+    /// still pay.
+    ///
+    /// # Errors
+    /// [`Conflict`] if the payment can no longer be paid.
+    fn give_up(&self, session: &mut Session, now: u64) -> Result<Option<Happened>, Conflict> {
+        if session.is_payable(now) {
+            Ok(None)
+        } else {
+            Err(Conflict)
+        }
+    }
+
+    /// The fee for a received amount that the provider reports.
+    fn fee(&self, session: &Session, received: Amount) -> Amount {
+        let _ = (session, received);
+        Amount(0)
+    }
+
+    /// Whether amounts have further scripts than pressing buttons.
+    fn has_test_amounts(&self) -> bool {
+        false
+    }
+
+    /// Whether the provider withdraws the money when a dispute is opened, not when it is lost.
+    fn withdraws_at_once(&self) -> bool {
+        false
+    }
+
+    /// A refund's or dispute's id in the provider's format, from 32 hexadecimal digits.
     fn part_id(&self, part: Part, hex: &str) -> String {
         match part {
             Part::Refund => format!("re_{hex}"),
@@ -121,17 +147,16 @@ pub(crate) trait Vendor: Send + Sync {
         }
     }
 
-    /// The callback about an event; none where the vendor sends none.
+    /// The callback about an event. `None` if the provider sends none.
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message>;
 
-    /// The query that the merchant gave with a payment's own callback address; none where the vendor
-    /// has one address for all.
+    /// The query of a payment's own callback address. `None` if the provider has one address for all payments.
     fn callback_query(&self, _: &Session) -> Option<String> {
         None
     }
 
-    /// The headers that a callback's delivery carries beside its content type, its signature among
-    /// them. `secret` is the account's callback secret, or another where a forgery is ordered.
+    /// The headers of a callback's delivery except for the content type, including the signature. `secret` is the
+    /// account's callback secret, or another one for a forgery.
     fn sign(
         &self,
         account: &Account,
@@ -140,23 +165,23 @@ pub(crate) trait Vendor: Send + Sync {
         now_ms: u64,
     ) -> Vec<(&'static str, String)>;
 
-    /// The body of a callback as it is sent, for a vendor that signs inside it.
+    /// The body of a callback as it is sent, for a provider with signatures inside the body.
     fn sealed(&self, secret: &str, body: &str) -> String {
         let _ = secret;
         body.to_owned()
     }
 
-    /// What is appended to the address that the payer returns to.
+    /// The query that is added to the payer's return address.
     fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
         let _ = outcome;
         vec![("session", session.reference.clone())]
     }
 }
 
-/// What a choice does where the vendor has no ways of its own.
+/// The default for [`Vendor::choose`].
 ///
 /// # Errors
-/// [`Conflict`] where the payment is not in a state that allows it.
+/// [`Conflict`] if the payment's state does not allow it.
 pub(crate) fn usually(
     account: &Account,
     session: &mut Session,
@@ -177,15 +202,15 @@ pub(crate) fn usually(
     }
 }
 
-/// The module whose vendor exists nowhere but here.
+/// The module whose provider exists only here.
 pub(crate) const SANDBOX: &str = "sandbox";
 
-/// The modules whose vendors are simulated, the sandbox first.
+/// The modules with simulated providers, the sandbox first.
 pub(crate) const MODULES: &[&str] = &[
     "sandbox", "adyen", "btcpay", "mollie", "paypal", "paysafe", "razorpay", "revolut", "stripe",
 ];
 
-/// The vendor of that module name.
+/// The provider with that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
     Some(match module {
         "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
@@ -204,7 +229,7 @@ pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{account::tests::Desk, money::Amount};
+    use crate::account::tests::Desk;
 
     #[test]
     fn every_module_that_is_named_has_a_vendor() {
@@ -214,7 +239,7 @@ mod tests {
         assert!(by_module("nobody").is_none());
     }
 
-    /// The ids of parts in the news that a vendor sends about them.
+    /// The ids of refunds and disputes in the callbacks about them.
     #[tokio::test]
     async fn refunds_and_disputes_are_told_under_ids_of_their_own() {
         use crate::{afterwards::Later, refund::Refund};
@@ -247,11 +272,11 @@ mod tests {
             ids.dedup();
             assert_eq!(ids.len(), all, "{module}: every id is one of its own");
             let bodies = desk.callbacks().concat();
-            // Mollie and BTCPay tell no parts at all, Paysafe no disputes; of what is refunded Stripe
-            // tells the whole charge.
+            // Mollie's and BTCPay's callbacks contain no such ids, Paysafe's no disputes; Stripe's callback about
+            // a refund contains the whole charge.
             if !["mollie", "btcpay"].contains(&module) {
                 let told = |refund: &&Refund| module != "stripe" || refund.has_failed();
-                // PayPal tells nothing of one that failed, but told of it when it was made.
+                // PayPal sends no webhook about a failed refund, but sent one about its execution.
                 for refund in session.refunds.iter().filter(told) {
                     assert!(bodies.contains(&refund.id), "{module}: {}", refund.id);
                 }

@@ -1,11 +1,12 @@
-//! How long creates take beside work on what is stored: pruning of delivered webhooks, claims after a day
+//! Latency of creates during background work on stored data: pruning of delivered webhooks, claims after a day
 //! of paid payments, an operator's list that matches nothing.
 //!
 //! `cargo bench -p kassette-store --bench beside -- [payments] [folder]`
 //!
-//! Each payment is paid, and leaves deliveries that have arrived: 400,000 payments make a million. With a
-//! thousand at first where no number is given. Each work runs between two times without any, and p99 and
-//! the longest are printed with their ratios to the median of those. Last comes what each operation took of
+//! Each payment is paid and has delivered webhooks: 400,000 payments have a million. The default is a thousand.
+//! Each kind of work runs between two periods without work, and the benchmark prints p99 and the maximum with
+//! their ratios to the median of those periods. Finally, it prints the longest time that each operation took on
+//! the writing thread.
 //! the writing thread at the most.
 #![expect(
     clippy::panic,
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kassette_domain::id::{EndpointId, PaymentId};
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
@@ -39,9 +40,9 @@ use kassette_store::{
 const PAYMENTS: u64 = 20_000;
 /// Creations at once while the store is filled.
 const FILLERS: u64 = 256;
-/// Those that are measured: a busy server.
+/// Number of concurrent writers, as on a busy server.
 const WRITERS: usize = 16;
-/// How long creates are measured, and at most beside a work.
+/// Duration of a measurement without work, and maximum duration with work.
 const LENGTH: Duration = Duration::from_secs(5);
 /// As the gateway prunes and claims.
 const PRUNED_AT_ONCE: usize = 32;
@@ -141,7 +142,7 @@ async fn pay(store: &SledStore, number: u64) {
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),
-        news(&name, report(&reference, VendorStatus::Completed)),
+        news(&name, report(&reference, ProviderStatus::Completed)),
     ] {
         store.step(about.clone(), step, None, at).await.unwrap();
     }
@@ -201,7 +202,7 @@ struct Measured {
     seconds: f64,
 }
 
-/// Creates payments for some time, at most for as long as the work lasts that runs beside.
+/// Creates payments for [`LENGTH`], or until the concurrent work ends if that is earlier.
 async fn creates(store: &Arc<SledStore>, beside: Option<impl Future<Output = u64>>) -> Measured {
     let stop = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
@@ -277,7 +278,7 @@ async fn prune(store: Arc<SledStore>) -> u64 {
     pruned
 }
 
-/// Claims until nothing is due that was due a day after the payments were made.
+/// Claims all payments that were due within a day of their creation.
 async fn claim(store: Arc<SledStore>) -> u64 {
     let (at, mut calls) = (later(26 * 3600), 0);
     loop {

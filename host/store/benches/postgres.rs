@@ -1,13 +1,13 @@
-//! How fast the store on PostgreSQL is, beside the floor of the same machine: one row of 300 bytes inserted and
-//! committed at a time by as many writers.
+//! Throughput of the store on PostgreSQL, next to a baseline on the same machine: the same number of writers
+//! insert and commit one row of 300 bytes at a time.
 //!
 //! `cargo bench -p kassette-store --bench postgres -- [seconds] [writers] [minutes]`
 //!
-//! With minutes it measures deliveries last, by turns in two databases that grow alike: in one of them a transaction is
-//! held open, which keeps PostgreSQL from removing dead rows there.
+//! With minutes, it also measures deliveries, alternately in two databases that grow alike: in one of them an
+//! open transaction keeps PostgreSQL from removing dead rows.
 //!
-//! It starts a PostgreSQL of its own in a temporary folder, which syncs what it commits. Each figure is a rate a
-//! second, its part of the floor, and the 50th and 99th percentile of one operation in milliseconds.
+//! It starts its own PostgreSQL in a temporary folder, which syncs commits. Each result is a rate per second,
+//! its ratio to the baseline, and the 50th and 99th percentile of one operation in milliseconds.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -38,7 +38,7 @@ fn next() -> String {
     COUNT.fetch_add(1, Ordering::Relaxed).to_string()
 }
 
-/// Does something with so many writers for a time.
+/// Runs `work` with concurrent writers for a time.
 async fn rate<F, T>(what: &str, floor: f64, (length, writers): (Duration, usize), work: F) -> f64
 where
     F: Fn(usize) -> T + Send + Sync + 'static,
@@ -196,6 +196,7 @@ async fn database(server: &PrivateServer, name: &str) -> OpenOptions {
         volatile: false,
         node: "example".into(),
         alone: true,
+        server_clock: false,
     };
     migrate(&options).await.unwrap();
     options
@@ -203,7 +204,7 @@ async fn database(server: &PrivateServer, name: &str) -> OpenOptions {
 
 /// Endpoints that every event goes to.
 const ENDPOINTS: usize = 8;
-/// Of which a claim takes as much as a worker of the gateway does.
+/// Deliveries per claim, as in a worker of the gateway.
 const CLAIMED: usize = 32;
 const LEASE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -215,7 +216,7 @@ async fn deliver_beside_a_transaction(server: &PrivateServer, minutes: u64) {
     tokio::spawn(connection);
     let hold = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM kassette.payment";
     holder.batch_execute(hold).await.unwrap();
-    // Until tables are analyzed for the first time, plans are worse than later: the first minute of each is left out.
+    // Omits the first minute, because plans are worse until tables are analyzed.
     for minute in 0..=minutes {
         let (without, with) = (deliveries(&free).await, deliveries(&held).await);
         if minute > 0 {
@@ -233,7 +234,7 @@ async fn deliver_beside_a_transaction(server: &PrivateServer, minutes: u64) {
 
 type Endpoints = (Arc<dyn Store>, Vec<EndpointId>);
 
-/// A store in a database of its own, with endpoints; and the database's address.
+/// A store with endpoints in a separate database, and the database's URL.
 async fn endpoints(server: &PrivateServer, name: &str) -> (Endpoints, String) {
     let options = database(server, name).await;
     let store: Arc<dyn Store> = PostgresStore::open(&options).await.unwrap();
@@ -281,7 +282,7 @@ async fn deliveries((store, endpoints): &Endpoints) -> f64 {
     arrived.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Time passes, as it does for a gateway: what is due next is what was queued last.
+/// A clock that advances as for a gateway: the next due time is that of the latest delivery.
 fn now() -> Time {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     NOW.after(BEGAN.elapsed())

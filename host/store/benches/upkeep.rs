@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kassette_domain::id::PaymentId;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_store::sled::maintenance::{
     AuditNote, BackupSource, always, backup, compact, restore, verify,
 };
@@ -64,8 +64,14 @@ async fn main() {
     assert!(report.is_whole());
     told("verify", began, &format!("{:?}", report.rows));
     let (began, mut file) = (Instant::now(), Vec::new());
-    backup(&options("store"), &mut file, NOW, &()).unwrap();
-    told("backup", began, &format!("{} MiB", file.len() >> 20));
+    let saved = backup(&options("store"), &mut file, NOW, &()).unwrap();
+    let (bytes, rows) = (saved.bytes, saved.rows.values().sum::<u64>());
+    let each = format!(
+        "{} bytes in {:.1} rows a payment",
+        bytes / saved.payments,
+        rows as f64 / saved.payments as f64
+    );
+    told("backup", began, &format!("{} MiB, {each}", bytes >> 20));
     let began = Instant::now();
     restore(
         &options("copy"),
@@ -98,7 +104,7 @@ fn options(path: PathBuf) -> OpenOptions {
     }
 }
 
-/// Opens a store in a process of its own, which tells its memory.
+/// Opens a store in a separate process, which prints its memory usage.
 fn reopen(options: &OpenOptions) {
     let mut other = Command::new(std::env::current_exe().unwrap());
     assert!(
@@ -148,7 +154,7 @@ async fn one(store: &SledStore, number: usize, paid: usize) {
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),
-        news(&name, report(&reference, VendorStatus::Completed)),
+        news(&name, report(&reference, ProviderStatus::Completed)),
     ] {
         store.step(about.clone(), step, None, at).await.unwrap();
     }

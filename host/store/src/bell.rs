@@ -1,4 +1,4 @@
-//! Who is told that something was queued.
+//! Signal that deliveries were queued.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use kassette_domain::id::EndpointId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Rings where something was queued for endpoints; one worker listens.
+/// Signals that deliveries were queued for endpoints. One worker waits for it.
 #[derive(Default)]
 pub(crate) struct Bell {
-    /// Endpoints that something was queued for since the last answer.
+    /// Endpoints with deliveries queued since the last call of [`Bell::queued`].
     queued: Mutex<BTreeSet<EndpointId>>,
     rings: Notify,
 }
 
 impl Bell {
-    /// Waits until something was queued; says for whom.
+    /// Waits until deliveries were queued. Returns their endpoints.
     pub(crate) async fn queued(&self) -> Vec<EndpointId> {
         loop {
             let rung = self.rings.notified();
@@ -27,7 +27,7 @@ impl Bell {
         }
     }
 
-    /// Tells that something was queued for endpoints.
+    /// Signals that deliveries were queued for endpoints.
     pub(crate) fn ring(&self, endpoints: &[EndpointId]) {
         if !endpoints.is_empty() {
             self.queued.lock().extend(endpoints);

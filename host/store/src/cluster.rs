@@ -1,4 +1,4 @@
-//! The nodes that serve one store: who they are, and which of them does what is done by one at a time.
+//! The nodes that serve one store, and the tasks that only one of them performs at a time.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreFuture;
 
-/// What a node tells the others of itself.
+/// Information that a node announces to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeInfo {
-    /// The version of its program.
+    /// Version of its program.
     pub version: String,
     pub started_at: Time,
-    /// Where its public listener is reached; empty: not told.
+    /// Address of its public listener. Empty if not announced.
     pub public_address: String,
-    /// Where its admin listener is reached; empty: not told.
+    /// Address of its admin listener. Empty if not announced.
     pub admin_address: String,
-    /// Takes nothing new, because it is about to end.
+    /// Whether it accepts nothing new, because it is about to end.
     pub draining: bool,
-    /// Digest of its configuration, in hex; empty: not told.
+    /// Digest of its configuration, in hex. Empty if not announced.
     pub configuration: String,
-    /// Digest of its active modules, in hex; empty: not told.
+    /// Digest of its active modules, in hex. Empty if not announced.
     pub modules: String,
 }
 
 impl NodeInfo {
-    /// What this node runs that another does not: `version`, `configuration`, `modules`. What one of them does not
-    /// tell is not compared.
+    /// The parts in which this node differs from another: `version`, `configuration`, `modules`. Parts that
+    /// one of them does not announce are not compared.
     pub fn drift(&self, other: &Self) -> Vec<&'static str> {
         let each = [
             ("version", &self.version, &other.version),
@@ -44,15 +44,15 @@ impl NodeInfo {
     }
 }
 
-/// How far a node is with the modules of all nodes.
+/// A node's progress with the modules of all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModulesInfo {
-    /// The last change that it follows.
+    /// The last change that it has followed.
     pub followed: u64,
-    /// The proposal that it has checked last.
+    /// The last proposal that it has checked.
     pub checked: u64,
-    /// Why it cannot serve that proposal; none where it can.
+    /// Reason why it cannot serve that proposal. `None` if it can.
     pub refusal: Option<String>,
 }
 
@@ -60,29 +60,29 @@ pub struct ModulesInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
     pub name: String,
-    /// Drawn anew with each start of a node, and where one that was given up comes back.
+    /// Random number, new at each start of a node and when a node returns that was given up.
     pub incarnation: u64,
-    /// Whether it is the one that was asked.
+    /// Whether it is this node.
     pub is_self: bool,
-    /// How long ago it was last heard of, by the store's clock.
+    /// Time since its last beat, by the store's clock.
     pub beat_age: Duration,
-    /// The version of the directory that it has adopted; zero where it has just joined.
+    /// Version of the directory that it has adopted. Zero if it has just joined.
     pub adopted: u64,
-    /// Changes of the directory that it has not adopted yet.
+    /// Number of changes of the directory that it has not adopted yet.
     pub lag: u64,
-    /// What it tells of itself.
+    /// The information that it announces.
     pub info: NodeInfo,
-    /// How far it is with modules.
+    /// Its progress with modules.
     pub modules: ModulesInfo,
 }
 
-/// The part of the requests of all nodes that comes to one: of a limit that holds for all together it grants as
-/// much. The shares of all nodes make one whole.
+/// A node's part of the requests of all nodes. It grants the same part of a limit that applies to all nodes
+/// together. The shares of all nodes add up to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeShare {
-    /// The node's part,
+    /// Numerator.
     pub own: u64,
-    /// out of so many; never zero.
+    /// Denominator. Never zero.
     pub all: u64,
 }
 
@@ -90,26 +90,26 @@ impl NodeShare {
     /// The share of the only node.
     pub const WHOLE: Self = Self { own: 1, all: 1 };
 
-    /// The node's part of a limit, rounded up: at least one of a limit that is not zero.
-    pub fn of(self, limit: u32) -> u32 {
+    /// The node's part of a limit, rounded up: at least one if the limit is not zero.
+    pub fn share_of(self, limit: u32) -> u32 {
         let part = (u128::from(limit) * u128::from(self.own)).div_ceil(u128::from(self.all.max(1)));
         u32::try_from(part).unwrap_or(u32::MAX).min(limit)
     }
 }
 
-/// Work that goes on by itself, and that one node at a time does for all.
+/// Background work that one node at a time performs for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Forgets what need not be kept any longer: decisions, personal data, deliveries.
+    /// Deletion of expired decisions, personal data and deliveries.
     Forget,
-    /// Looks at what was counted of versions on trial.
+    /// Evaluation of the counts of versions on trial.
     JudgeTrials,
-    /// Has asked the vendor about an attempt a moment ago.
+    /// A recent query to the provider about an attempt.
     Ask(AttemptId),
 }
 
 impl Task {
-    /// Its name in a store.
+    /// Name in the store.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Forget => "forget".into(),
@@ -121,24 +121,24 @@ impl Task {
 
 /// The nodes of a store.
 pub trait Cluster: Send + Sync {
-    /// The nodes that serve the store, by name. One that has ended without a word is among them for some seconds.
+    /// Returns the nodes that serve the store, ordered by name. A crashed node is included for some seconds.
     fn nodes(&self) -> StoreFuture<'_, Vec<NodeStatus>>;
-    /// What the others see of this node from its next beat on, within half a second.
+    /// Sets the information about this node. Other nodes see it after the next beat, within half a second.
     fn announce(&self, info: NodeInfo);
-    /// The same of its modules.
+    /// Like [`Cluster::announce`], for its modules.
     fn announce_modules(&self, modules: ModulesInfo);
-    /// How many nodes serve the store, as of the last beat; at least one. Costs next to nothing.
+    /// Number of nodes that serve the store, as of the last beat. At least one. Very cheap.
     fn live_nodes(&self) -> u32;
-    /// A request has come that a limit for all nodes counts. Costs next to nothing.
+    /// Counts a request against a limit for all nodes. Very cheap.
     fn demanded(&self);
-    /// This node's share of what [`Cluster::demanded`] has counted at all nodes, as of the last beat. Costs next to
-    /// nothing.
+    /// This node's share of the requests that [`Cluster::demanded`] has counted at all nodes, as of the last
+    /// beat. Very cheap.
     fn share(&self) -> NodeShare;
-    /// Payments that wait for a person, of those that any node has put into review: at most some thousands. None where
+    /// Payments that any node has put into review and that are still there: at most some thousands. `None` if
     /// there can be no other node.
     fn reviewed(&self) -> StoreFuture<'_, Option<Vec<PaymentId>>>;
-    /// Takes a task for a while, by the store's clock, or longer where this node has it already. False where another
-    /// node has it. A node that ends hands its tasks back.
+    /// Takes a task for a time by the store's clock, or extends it if this node has it already. False if
+    /// another node has it. A node that ends returns its tasks.
     fn take_task(&self, task: Task, lease: Duration) -> StoreFuture<'_, bool>;
 }
 

@@ -1,4 +1,4 @@
-//! Connect codes and what comes of them.
+//! Connect codes and their exchange.
 
 use std::time::Duration;
 
@@ -16,67 +16,67 @@ use crate::{Listed, Paging, StoreFuture};
 /// How long a code is listed after its end.
 pub(crate) const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// What became of issuing a code.
+/// Result of issuing a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeIssued {
     Done(ConnectCode),
-    /// A live code for a merchant that is not approved for live.
+    /// The code is live and the merchant is not approved for live.
     NotLiveApproved,
     NoSuchMerchant,
 }
 
-/// What became of counting a use of a code.
+/// Result of counting a use of a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeUsed {
-    /// Counted; the code as it is now.
+    /// The use was counted. Contains the updated code.
     Counted(ConnectCode),
-    /// The code is live and allows no more such uses.
+    /// The code is live, but the limit of such uses is reached.
     NoMore,
     /// The code is unknown, redeemed, burned or expired.
     Dead,
 }
 
-/// Everything that an exchange makes.
+/// Everything that an exchange creates.
 #[derive(Clone, Debug)]
 pub struct ConnectExchange {
     /// The code to redeem.
     pub code: TokenHash,
-    /// The key, of the code's merchant and environment.
+    /// The key, for the code's merchant and environment.
     pub key: ApiKey,
-    /// The endpoint, likewise.
+    /// The endpoint, for the same merchant and environment.
     pub endpoint: Endpoint,
     pub endpoint_secrets: EndpointSecrets,
-    /// The shop domain that is verified, without its subdomains.
+    /// The shop domain to verify, without its subdomains.
     pub domain: String,
 }
 
-/// What became of an exchange.
+/// Result of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exchanged {
-    /// All of it is there, and what an earlier exchange of the same merchant, environment and site
-    /// made is not any more.
+    /// Everything was created. The results of an earlier exchange of the same merchant, environment and site
+    /// were removed.
     Done {
         connection: ShopConnection,
-        /// How many deliveries to the earlier endpoint were cancelled with it.
-        /// [`crate::Deliveries::sweep`] counts the rest of a great many.
+        /// Number of deliveries to the earlier endpoint that were cancelled with it. If there are very many,
+        /// [`crate::Deliveries::sweep`] counts the rest.
         cancelled: u64,
     },
     /// The code is unknown, redeemed, burned or expired.
     Dead,
-    /// A live code of a merchant that is not approved for live any more.
+    /// The code is live and the merchant is no longer approved for live.
     NotLiveApproved,
-    /// This one of the merchant's endpoints in the environment has the address, and was not made by an
-    /// earlier exchange of the same site.
+    /// This endpoint of the merchant in the environment has the address, and was not created by an earlier
+    /// exchange of the same site.
     EndpointTaken(EndpointId),
-    /// The merchant has as many endpoints in this environment as it can.
+    /// The merchant has the maximum number of endpoints in this environment.
     TooManyEndpoints,
-    /// The merchant has as many domains as it can.
+    /// The merchant has the maximum number of domains.
     TooManyDomains,
 }
 
 /// Connect codes and exchanges.
 pub trait Connects: Send + Sync {
-    /// Writes a new code. A live one needs an approved merchant.
+    /// Writes a new code. A live one requires an approved merchant.
     fn issue_connect_code(
         &self,
         code: ConnectCode,
@@ -84,7 +84,7 @@ pub trait Connects: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, CodeIssued>;
 
-    /// A code by its hash; none where it is unknown, or ended more than a day ago.
+    /// Returns a code by its hash. `None` if it is unknown or ended more than a day ago.
     fn connect_code(&self, hash: TokenHash) -> StoreFuture<'_, Option<ConnectCode>>;
 
     /// Lists a merchant's codes, newest first, for a day after their end.
@@ -102,9 +102,9 @@ pub trait Connects: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, CodeUsed>;
 
-    /// Redeems a code for key, endpoint and domain: all of it in one transaction, or nothing. What an
-    /// earlier exchange made goes in the same transaction: its endpoint is deleted, its key revoked;
-    /// the audit line's `before` names both.
+    /// Redeems a code for a key, an endpoint and a domain, in one transaction, which also removes the results
+    /// of an earlier exchange: its endpoint is deleted and its key revoked. The audit line's `before`
+    /// contains both.
     fn exchange(
         &self,
         exchange: ConnectExchange,
@@ -113,7 +113,7 @@ pub trait Connects: Send + Sync {
     ) -> StoreFuture<'_, Exchanged>;
 }
 
-/// A connection for the audit log.
+/// A connection, in the form for the audit log.
 pub(crate) fn told(connection: &ShopConnection) -> String {
     serde_json::json!({
         "key_id": connection.key.to_string(),
@@ -123,8 +123,8 @@ pub(crate) fn told(connection: &ShopConnection) -> String {
     .to_string()
 }
 
-/// Verifies a domain, unless it is: an operator may have let its subdomains in. False where the
-/// merchant has no room for it.
+/// Verifies a domain, unless it is verified already, in which case an operator's setting for subdomains
+/// stays. False if the merchant has the maximum number of domains.
 pub(crate) fn verify(merchant: &mut Merchant, domain: String) -> bool {
     if merchant.domains.iter().any(|known| known.domain == domain) {
         return true;

@@ -1,195 +1,200 @@
-//! Webhook endpoints, and the deliveries that events are queued for.
+//! Webhook endpoints, and the deliveries of events to them.
 
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::event::EventType;
+use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::payment::Payment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
 
 use crate::{Listed, Paging, StoreFuture};
 
-/// What became of a new endpoint.
+/// Result of creating an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointCreated {
     Done(Endpoint),
-    /// This one of the owner's endpoints in the environment has the address.
+    /// This endpoint of the owner in the environment has the address.
     Taken(EndpointId),
     /// The owner has [`Endpoint::MAX_PER_OWNER`] in this environment.
     TooMany,
-    /// There is no such merchant or reseller.
+    /// The merchant or reseller does not exist.
     NoSuchOwner,
 }
 
-/// What became of a change of an endpoint.
+/// Result of changing an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointReplaced {
-    /// As it is now.
+    /// The changed endpoint.
     Done(Endpoint),
-    /// Another one of the owner's endpoints in the environment, this one, has the new address.
+    /// This other endpoint of the owner in the environment has the new address.
     Taken(EndpointId),
-    /// It is not as the caller saw it.
+    /// The endpoint has changed since the caller read it.
     Stale,
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     Unknown,
 }
 
+/// A deleted endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointDeleted {
-    /// As it was.
+    /// The endpoint before its deletion.
     pub endpoint: Endpoint,
-    /// How many deliveries to it were cancelled with it. [`Deliveries::sweep`] counts the rest of a
-    /// great many.
+    /// Number of deliveries that were cancelled with it. If there are very many, [`Deliveries::sweep`] counts
+    /// the rest.
     pub cancelled: u64,
 }
 
-/// What became of a rotation.
+/// Result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointRotated {
-    /// The new secret is written.
+    /// The new secret was written.
     Done {
         endpoint: Endpoint,
-        /// From when on the new secret signs.
+        /// Time from which the new secret signs.
         active_from: Time,
     },
-    /// The overlap is over [`EndpointSecrets::MAX_OVERLAP`].
+    /// The overlap exceeds [`EndpointSecrets::MAX_OVERLAP`].
     OverlapTooLong,
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     Unknown,
 }
 
-/// What became of a redelivery.
+/// Result of a redelivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redelivered {
     /// A new delivery of the same event.
     Queued(Delivery),
     EndpointDeleted,
-    /// There is no such delivery.
+    /// The delivery does not exist.
     Unknown,
 }
 
-/// What became of one page of a recovery.
+/// Maximum number of events in [`Deliveries::queue_missed`]: the embedded store writes nothing else during the call.
+pub const MISSED_MOST: usize = 16;
+
+/// Result of one page of [`Deliveries::recover`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
-    /// So many were queued again.
+    /// Events were queued again.
     Page {
-        /// New deliveries.
+        /// Number of new deliveries.
         queued: u64,
-        /// Where the next page begins; none at the end.
+        /// Start of the next page. `None` at the end.
         next: Option<DeliveryId>,
     },
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     Unknown,
 }
 
-/// What became of one page of what is to be tried sooner.
+/// Result of one page of [`Deliveries::hasten`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeDue {
-    /// So many are due now.
+    /// Deliveries were made due.
     Page {
-        /// Deliveries that were not.
+        /// Number of deliveries that were not due before.
         hastened: u64,
-        /// Where the next page begins; none at the end.
+        /// Start of the next page. `None` at the end.
         next: Option<(Time, DeliveryId)>,
     },
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     Unknown,
 }
 
-/// A delivery that is to be tried now.
+/// A claimed delivery that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDelivery {
     pub id: DeliveryId,
     pub event: EventId,
     pub kind: EventType,
-    /// The payment that it tells of; zeros for `webhook.test`.
+    /// The payment that the event is about. Zeros for `webhook.test`.
     pub payment: PaymentId,
     pub created_at: Time,
-    /// Since when it is due.
+    /// Time since which it is due.
     pub due_at: Time,
-    /// How many attempts it has behind it.
+    /// Number of earlier attempts.
     pub attempts: usize,
-    /// Exactly what is sent.
+    /// The exact body to send.
     pub body: String,
 }
 
-/// What of an endpoint's deliveries is to be tried now.
+/// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimedDeliveries {
-    /// These, in order of their times.
+    /// Due deliveries, in order of their times.
     Due {
         /// No other worker gets them before the lease ends.
         deliveries: Vec<DueDelivery>,
-        /// When the next one is due that no worker has; none where none waits.
+        /// Time at which the next unclaimed delivery is due. `None` if no delivery waits.
         next: Option<Time>,
     },
-    /// None: the endpoint is disabled or deleted. [`Deliveries::sweep`] ends what has to end.
+    /// The endpoint is disabled or deleted. [`Deliveries::sweep`] ends the deliveries that must end.
     Held,
 }
 
-/// An endpoint's receiver is gone: its audit line is written where the endpoint is on and still has
-/// the address that said so.
+/// Disables an endpoint whose receiver no longer exists. Applied, with its audit line, only if the endpoint
+/// is enabled and still has the address that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchOff {
-    /// Which address answered.
+    /// The address that answered.
     pub url: String,
-    /// The audit line.
+    /// The audit line of the change.
     pub audited: Audited,
 }
 
-/// What became of the record of an attempt.
+/// Result of recording an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriedOutcome {
-    /// It is in the log.
+    /// The attempt is recorded.
     Taken {
         status: DeliveryStatus,
-        /// When it is tried next.
+        /// Time of the next attempt. `None` if there is none.
         next_attempt_at: Option<Time>,
-        /// Whether this record ended it: it was pending before and is not any more. What was cancelled
-        /// while the attempt was under way had ended before, even where it arrived all the same.
+        /// Whether this record ended a pending delivery. A delivery that was cancelled while the attempt was
+        /// in flight had ended before, even if it arrived.
         ended: bool,
     },
-    /// Another attempt was recorded meanwhile.
+    /// Another attempt was recorded in the meantime.
     Late,
-    /// There is no such delivery.
+    /// The delivery does not exist.
     Unknown,
 }
 
-/// What a sweep ended.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// How many deliveries of a deleted endpoint were cancelled.
+    /// Number of cancelled deliveries of a deleted endpoint.
     pub cancelled: u64,
-    /// How many that a disabled one held back for too long are exhausted.
+    /// Number of exhausted deliveries of an endpoint that was disabled for too long.
     pub exhausted: u64,
-    /// When to look again; none where nothing waits.
+    /// Time of the next sweep. `None` if no delivery waits.
     pub next: Option<Time>,
 }
 
-/// What waits.
+/// Figures of waiting deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Deliveries that are pending.
+    /// Number of pending deliveries.
     pub pending: u64,
-    /// The oldest of them.
+    /// Creation times of the oldest ones.
     pub oldest: Oldest,
 }
 
-/// When the oldest pending deliveries were queued; none where nothing waits. Where very many wait, the
-/// oldest of a part of them: of each endpoint those that are due first and last.
+/// Creation times of the oldest pending deliveries. `None` without any. If very many are pending, only the
+/// first and last due ones of each endpoint are considered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oldest {
-    /// Of those to endpoints for live payments.
+    /// To endpoints for live payments.
     pub live: Option<Time>,
-    /// Of those to endpoints for test payments.
+    /// To endpoints for test payments.
     pub test: Option<Time>,
 }
 
 impl Oldest {
-    /// A delivery was queued then.
+    /// Adds a delivery that was queued at `queued`.
     pub(crate) fn note(&mut self, environment: Environment, queued: Time) {
         let oldest = match environment {
             Environment::Live => &mut self.live,
@@ -199,37 +204,64 @@ impl Oldest {
     }
 }
 
-/// What pruning removed.
+/// Result of pruning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pruned {
-    /// So many deliveries, with their logs, and events that no delivery is left of.
+    /// Number of removed deliveries. Their attempts, and events without further deliveries, were removed too.
     pub deliveries: u64,
-    /// Where the next page begins; none at the end.
+    /// Start of the next page. `None` at the end.
     pub next: Option<DeliveryId>,
 }
 
-/// Which deliveries to list; all that are set must hold.
+/// Filter for deliveries. All given conditions must match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
     pub endpoint: Option<EndpointId>,
-    /// To the endpoints that this owner has in this environment.
-    pub of: Option<(KeyOwner, Environment)>,
+    /// To this owner's endpoints, in one environment or in both.
+    pub of: Option<(KeyOwner, Option<Environment>)>,
     pub status: Option<DeliveryStatus>,
+    /// Exhausted, or pending after a failed attempt.
+    pub failed: bool,
+    pub payment: Option<PaymentId>,
+    pub event: Option<EventId>,
+    /// Queued at this time or later.
+    pub since: Option<Time>,
+    /// Queued before this time.
+    pub until: Option<Time>,
 }
 
-/// Most attempts that are recorded at once: others wait meanwhile.
+impl DeliveryFilter {
+    /// Whether a delivery matches the filter. Does not check the endpoint's owner.
+    pub(crate) fn fits(&self, delivery: &Delivery) -> bool {
+        let has_failed = match delivery.status {
+            DeliveryStatus::Exhausted => true,
+            DeliveryStatus::Pending => !delivery.attempts.is_empty(),
+            DeliveryStatus::Delivered | DeliveryStatus::Cancelled => false,
+        };
+        self.endpoint.is_none_or(|id| id == delivery.endpoint)
+            && self.status.is_none_or(|status| status == delivery.status)
+            && (!self.failed || has_failed)
+            && self.payment.is_none_or(|id| id == delivery.payment)
+            && self.event.is_none_or(|id| id == delivery.event)
+            && self.since.is_none_or(|since| since <= delivery.created_at)
+            && self.until.is_none_or(|until| delivery.created_at < until)
+    }
+}
+
+/// Maximum number of attempts recorded together, because other operations wait in the meantime.
 pub const TRIED_MOST: usize = 64;
-/// Most deliveries of one claim.
+/// Maximum number of deliveries of one claim.
 pub(crate) const MAX_CLAIM: usize = 64;
-/// Most endpoints of one page of those that something waits for.
+/// Maximum number of endpoints in one page of [`Deliveries::waiting`].
 pub(crate) const MAX_WAITING: usize = 1000;
 
 /// Webhook endpoints and deliveries.
 ///
-/// Events are queued by [`crate::Payments::step`], in the transaction of the change that they tell of:
-/// a delivery for each endpoint that wants the event at that moment: of the payment's merchant, and of the
-/// reseller that made it, if it may work for the merchant then.
+/// [`crate::Payments::step`] queues events, in the transaction of the change that they describe: a delivery
+/// for each endpoint that wants the event at that time, of the payment's merchant, and of the reseller that
+/// created it if it may act for the merchant then.
 pub trait Deliveries: Send + Sync {
+    /// Creates an endpoint. The owner must exist and the address must be free in the environment.
     fn create_endpoint(
         &self,
         endpoint: Endpoint,
@@ -237,9 +269,9 @@ pub trait Deliveries: Send + Sync {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, EndpointCreated>;
-    /// An endpoint by its id; none once it is deleted.
+    /// Returns an endpoint by its id. `None` after its deletion.
     fn endpoint(&self, id: EndpointId) -> StoreFuture<'_, Option<Endpoint>>;
-    /// An endpoint with what signs for it.
+    /// Returns an endpoint with its signing secrets.
     fn endpoint_secrets(
         &self,
         id: EndpointId,
@@ -251,8 +283,8 @@ pub trait Deliveries: Send + Sync {
         environment: Option<Environment>,
         paging: Paging,
     ) -> StoreFuture<'_, Listed<Endpoint>>;
-    /// Replaces address, filter and switch of an endpoint where it is still as `before`. The address may
-    /// stay whatever others have.
+    /// Replaces address, filter and enabled state of an endpoint that still equals `before`. An unchanged
+    /// address is allowed even if other endpoints have it.
     fn replace_endpoint(
         &self,
         before: Endpoint,
@@ -260,15 +292,15 @@ pub trait Deliveries: Send + Sync {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, EndpointReplaced>;
-    /// Deletes an endpoint; what waits for it is cancelled, the rest of a great many by
-    /// [`Deliveries::sweep`]. None where there is no such endpoint.
+    /// Deletes an endpoint and cancels its waiting deliveries. If there are very many, [`Deliveries::sweep`]
+    /// cancels the rest. `None` if the endpoint does not exist.
     fn delete_endpoint(
         &self,
         id: EndpointId,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<EndpointDeleted>>;
-    /// Has another secret sign after an overlap.
+    /// Adds a new secret that signs after an overlap.
     fn rotate_endpoint(
         &self,
         id: EndpointId,
@@ -278,24 +310,24 @@ pub trait Deliveries: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, EndpointRotated>;
 
-    /// Queues a `webhook.test` for one endpoint, whatever its filter; none where there is no such
-    /// endpoint.
+    /// Queues a `webhook.test` for one endpoint, regardless of its filter. `None` if the endpoint does not
+    /// exist.
     fn queue_test(
         &self,
         endpoint: EndpointId,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<Delivery>>;
-    /// Queues the event of a delivery once more, for the same endpoint.
+    /// Queues the event of a delivery again, for the same endpoint.
     fn redeliver(
         &self,
         id: DeliveryId,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Redelivered>;
-    /// Queues again what was created since a time, is exhausted and was not queued again yet: one
-    /// page, which begins after a delivery of the page before. The `audited` line goes with the
-    /// first. What is damaged is left out.
+    /// Queues again, in pages, the events of exhausted deliveries that were created since a time and were not
+    /// queued again yet. Each page starts after a delivery of the previous page. The `audited` line is
+    /// written with the first page. Skips damaged deliveries.
     fn recover(
         &self,
         endpoint: EndpointId,
@@ -304,8 +336,16 @@ pub trait Deliveries: Send + Sync {
         audited: Option<Audited>,
         now: Time,
     ) -> StoreFuture<'_, Recovered>;
-    /// Makes due what is pending of an endpoint and due later: one page, which begins after where the page
-    /// before ended. The `audited` line goes with the first. What is damaged is left out.
+    /// Queues events that an endpoint missed because it was off, each with its payment. Skips events that are already
+    /// queued for it. At most [`MISSED_MOST`]. Returns the number queued.
+    fn queue_missed(
+        &self,
+        endpoint: EndpointId,
+        events: Vec<(Event, Payment)>,
+        now: Time,
+    ) -> StoreFuture<'_, u64>;
+    /// Makes one page of an endpoint's pending deliveries due now, starting after `after`. The `audited` line is
+    /// written with the first page. Skips damaged deliveries.
     fn hasten(
         &self,
         endpoint: EndpointId,
@@ -313,30 +353,30 @@ pub trait Deliveries: Send + Sync {
         audited: Option<Audited>,
         now: Time,
     ) -> StoreFuture<'_, MadeDue>;
-    /// Lists deliveries, newest first. One call looks at so many rows and no more: where a filter
-    /// leaves out very many, a page can be short, or even empty, and say all the same where the next
-    /// one begins. What is pending at one endpoint is found at once, however much has arrived since,
-    /// unless thousands wait for it.
+    /// Lists deliveries, newest first. One call reads a limited number of rows, so that a page of a filter
+    /// with few matches may be short or empty and still have a cursor. Pending deliveries of one endpoint are
+    /// found immediately, regardless of the number of newer ones, unless thousands wait for it.
     fn deliveries(
         &self,
         filter: DeliveryFilter,
         paging: Paging,
     ) -> StoreFuture<'_, Listed<Delivery>>;
+    /// Returns a delivery with its attempts. `None` if it does not exist.
     fn delivery(&self, id: DeliveryId) -> StoreFuture<'_, Option<Delivery>>;
 
-    /// Resolves when deliveries were queued, or may go on, for endpoints that no answer of it has
-    /// named since. One worker listens.
+    /// Resolves when deliveries were queued or can continue. Returns their endpoints that no earlier call has
+    /// returned since. One worker waits.
     fn queued(&self) -> StoreFuture<'_, Vec<EndpointId>>;
-    /// Endpoints that something waits for, with the time when the first of it is due: those after
-    /// one, in an order of the store's own.
+    /// Returns endpoints with waiting deliveries, each with the time at which the first one is due: those
+    /// after the endpoint `after`, in an order that the store chooses.
     fn waiting(
         &self,
         after: Option<EndpointId>,
         at_most: usize,
     ) -> StoreFuture<'_, Vec<(EndpointId, Time)>>;
-    /// Takes what is due of an endpoint: no other worker gets it before `lease` has passed, it is given
-    /// back or an attempt recorded. A lease need not survive the process: what it was for is tried
-    /// again.
+    /// Claims due deliveries of an endpoint: no other worker gets them before `lease` has passed, they are
+    /// released or an attempt is recorded. A lease need not survive the process, after which the deliveries
+    /// are attempted again.
     fn claim(
         &self,
         endpoint: EndpointId,
@@ -344,10 +384,9 @@ pub trait Deliveries: Send + Sync {
         lease: Duration,
         at_most: usize,
     ) -> StoreFuture<'_, ClaimedDeliveries>;
-    /// Gives back what was claimed and not tried.
+    /// Releases claimed deliveries without an attempt.
     fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()>;
-    /// Records an attempt and ends its lease. `disable` switches the endpoint off in the same
-    /// transaction.
+    /// Records an attempt and ends its lease. `disable` disables the endpoint in the same transaction.
     fn tried(
         &self,
         id: DeliveryId,
@@ -355,21 +394,21 @@ pub trait Deliveries: Send + Sync {
         disable: Option<SwitchOff>,
         now: Time,
     ) -> StoreFuture<'_, TriedOutcome>;
-    /// Records attempts of several deliveries at once, all or none of them, and ends their leases; the
-    /// outcomes in the same order. At most [`TRIED_MOST`].
+    /// Records attempts of several deliveries, all or none, and ends their leases. Returns the results in the
+    /// same order. At most [`TRIED_MOST`].
     fn tried_all(
         &self,
         tried: Vec<(DeliveryId, Tried)>,
         now: Time,
     ) -> StoreFuture<'_, Vec<TriedOutcome>>;
-    /// Ends what waits for a deleted endpoint, and what a disabled one has held back for longer than
-    /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page. A delivery that is damaged waits no
-    /// longer either, but is not counted: what became of it is not known.
+    /// Ends one page of the deliveries of a deleted endpoint, or of those that a disabled one has held back
+    /// for longer than [`kassette_domain::webhook::HELD_BACK_MOST`]. A damaged delivery ends too, but is not
+    /// counted, because its outcome is unknown.
     fn sweep(&self, endpoint: EndpointId, now: Time) -> StoreFuture<'_, Swept>;
-    /// What waits, counted.
+    /// Returns the figures of waiting deliveries.
     fn backlog(&self) -> StoreFuture<'_, Backlog>;
-    /// Removes deliveries that are over and were queued before a time, one page; and events that no
-    /// delivery is left of. What is damaged stays.
+    /// Removes one page of ended deliveries that were queued before a time, and events without further
+    /// deliveries. Damaged ones stay.
     fn prune_deliveries(
         &self,
         before: Time,

@@ -1,9 +1,10 @@
-//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled or PostgreSQL behind them.
+//! Storage of Kassette: traits of whole atomic operations in terms of the domain, implemented with sled and
+//! PostgreSQL.
 //!
-//! Each call is one atomic operation: when it answers, its whole effect (record, indexes,
-//! idempotency, outbox rows, timeline, audit) is on disk, or none of it is. A read shows only what
-//! would survive a crash. What looks at much does it in parts, between which others have their turn. Rules stay in the domain: a store loads, calls the pure function, saves.
-//! An implementation proves itself with [`suite`], the same for every store.
+//! Each call is one atomic operation: when it returns, its whole effect (record, indexes, idempotency, outbox
+//! rows, timeline, audit) is on disk, or none of it is. A read shows only data that would survive a crash. A
+//! call that reads much does so in parts, between which other calls run. The rules are in the domain: a store
+//! loads, calls the pure function, and saves. All implementations run the same [`suite`].
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -14,6 +15,8 @@ pub mod copy;
 mod deliveries;
 mod mark;
 mod modules;
+mod movements;
+mod newest;
 mod nonces;
 mod payment_steps;
 pub mod postgres;
@@ -30,11 +33,14 @@ pub use crate::cluster::{Cluster, ModulesInfo, NodeInfo, NodeShare, NodeStatus, 
 pub use crate::connects::{CodeIssued, CodeUsed, ConnectExchange, Connects, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
-    EndpointDeleted, EndpointReplaced, EndpointRotated, MadeDue, Oldest, Pruned, Recovered,
-    Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, MISSED_MOST, MadeDue, Oldest, Pruned,
+    Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::modules::{
     KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
+};
+pub use crate::movements::{
+    Booking, CLOSES_AFTER, ClockJump, LedgerState, MAX_CLOCK_STEP, MovementFilter, Movements,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::postgres::PostgresStore;
@@ -47,15 +53,19 @@ pub use crate::sled::SledStore;
 pub use crate::trials::{Trial, Trials};
 pub use kassette_engine::Fault;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
 use kassette_domain::event::{Event, EventType};
+use kassette_domain::extras::Notes;
 use kassette_domain::id::{
-    AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, RefundId, WorkId,
+    AccountId, AttemptId, DeliveryId, EventId, KeyId, MerchantId, OperatorId, PaymentId, RefundId,
+    WorkId,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{
@@ -63,88 +73,92 @@ use kassette_domain::lifecycle::{
     Transition,
 };
 use kassette_domain::merchant::Merchant;
+use kassette_domain::money::Money;
+use kassette_domain::movement::Movement;
 use kassette_domain::operator::Operator;
-use kassette_domain::payment::{NewPayment, Payment, Request, RoutingDecision, Status};
+use kassette_domain::order::Email;
+use kassette_domain::payment::{NewPayment, Origin, Payment, Request, RoutingDecision, Status};
 use kassette_domain::provider::Report;
 use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkItem;
+use kassette_domain::webhook::DeliveryStatus;
+use kassette_domain::work::{WorkItem, WorkKey};
 
-/// An operation under way.
+/// A running operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
-/// What became of a creation.
+/// Result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
     New(Payment),
-    /// The same request was made before: the payment as it stands now.
+    /// A repeated request. Contains the payment in its current state.
     Replay(Payment),
     /// The reference was used with other data.
     Differs {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The key that asked is revoked or expired by now.
+    /// The key of the request is revoked or expired.
     KeyRefused,
-    /// The reseller that asked may not work for the merchant, or not any more.
+    /// The reseller of the request may not act for the merchant, or no longer.
     Barred(ResellerNotAllowed),
 }
 
-/// Which payment a step is about.
+/// Refers to a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
-    /// By its id.
+    /// The payment with this id.
     Payment(PaymentId),
     /// The payment of an attempt.
     Attempt(AttemptId),
-    /// The payment of the attempt that the vendor knows by this id in this account.
+    /// The payment of the attempt that the provider knows by this reference at this account.
     Reference {
-        /// The account that the report came through.
+        /// The account.
         account: AccountId,
-        /// The vendor's id.
+        /// The provider's id.
         reference: String,
     },
     /// The payment of a refund.
     Refund(RefundId),
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stepped {
-    /// It was done, or said to change nothing.
+    /// The step was executed, possibly without a change.
     Done {
-        /// The payment as it is now.
+        /// The payment after the step.
         aggregate: PaymentAggregate,
-        /// The machine's word.
+        /// Outcome according to the state machine.
         outcome: StepOutcome,
         change: Box<Change>,
     },
-    /// The machine refused; the payment as it is.
+    /// The state machine refused the step. The payment is unchanged.
     Refused {
         aggregate: PaymentAggregate,
-        /// Why.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
-    /// The vendor's reference belongs to another attempt of the account; nothing was changed.
+    /// The provider's reference belongs to another attempt at the account. Nothing was changed.
     ReferenceTaken(PaymentAggregate),
-    /// There is no such payment.
+    /// The payment does not exist.
     Unknown,
 }
 
-/// What became of an order to give money back.
+/// Result of a refund order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefundOrdered {
-    /// It was written.
+    /// The refund was ordered.
     New {
-        /// The payment as it is now.
+        /// The payment after the order.
         aggregate: PaymentAggregate,
         change: Box<Change>,
     },
-    /// The same was ordered before.
+    /// The same refund was ordered before.
     Replay {
-        /// The payment as it stands now.
+        /// The payment in its current state.
         aggregate: PaymentAggregate,
-        /// Which of its refunds it was.
+        /// The earlier refund.
         refund: RefundId,
     },
     /// The idempotency key was used with other data.
@@ -152,31 +166,33 @@ pub enum RefundOrdered {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The key that asked is revoked or expired by now.
+    /// The key of the request is revoked or expired.
     KeyRefused,
-    /// The line of the work list that it was to settle is no longer open.
+    /// The reseller may not refund now.
+    Barred(ResellerNotAllowed),
+    /// The work item that the refund was to settle is no longer open.
     LineClosed,
-    /// The machine refused.
+    /// The state machine refused the refund.
     Refused(Refusal),
-    /// There is no such payment.
+    /// The payment does not exist.
     Unknown,
 }
 
-/// What became of a callback about a reference that no attempt had.
+/// Result of storing a callback whose reference no attempt had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptCallback {
-    /// Kept; a start that records the reference reads it again.
+    /// Stored. A start that records the reference applies it.
     Kept,
-    /// The reference is known by now: apply it.
+    /// The reference is known now: apply the callback.
     Known(AttemptId),
-    /// There are too many of this account; let the vendor repeat it.
+    /// The account has too many stored callbacks. The provider should send it again.
     Full,
 }
 
 /// The timeline of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// The payment with its attempts, of the same moment.
+    /// The payment with its attempts, read at the same time.
     pub aggregate: PaymentAggregate,
     /// Routing decisions, oldest first.
     pub decisions: Vec<RoutingDecision>,
@@ -184,81 +200,195 @@ pub struct History {
     pub transitions: Vec<Transition>,
     /// Events, oldest first.
     pub events: Vec<Event>,
+    /// The merchant's notes. Empty if they were erased.
+    pub notes: Notes,
 }
 
 /// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// At most as many as asked for.
+    /// At most as many as requested.
     pub items: Vec<T>,
-    /// Where the next page begins; none at the end. Opaque, stable while new items arrive.
+    /// Cursor of the next page. `None` at the end. Opaque; stays valid while new items are added.
     pub next: Option<String>,
 }
 
-/// Which page of a list.
+/// Selects a page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paging {
-    /// Most items, 1-100.
+    /// Maximum number of items, 1 to 100.
     pub limit: usize,
-    /// What the page before said; anything else is an empty answer of [`Listed::BadCursor`].
+    /// Cursor from the previous page. Anything else results in [`Listed::BadCursor`].
     pub cursor: Option<String>,
 }
 
-/// A page, unless the cursor was none of ours.
+/// A page, or an invalid cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed<T> {
-    /// The page.
     Page(Page<T>),
-    /// The cursor is not one that this list gave out.
+    /// This list did not issue the cursor.
     BadCursor,
 }
 
-/// Which payments to list; all that are set must hold, and what is said of an attempt, of one of its
-/// attempts.
+/// A search key with a separate index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SearchKey {
+    /// The payer's mailbox, regardless of case and of the part after `+`.
+    Email(Email),
+    /// The invoice amount.
+    Amount(Money),
+    /// The last four digits of the payer's card or account, if the provider reported them.
+    LastFour(String),
+    /// The provider's id of a dispute.
+    Dispute(String),
+    /// The reference that a reseller gave the payment.
+    ClientRef(String),
+}
+
+impl FoundId {
+    /// The object's payment. Zeros for a delivery of `webhook.test`.
+    pub const fn payment(&self) -> PaymentId {
+        match self {
+            Self::Payment(payment)
+            | Self::Attempt(_, payment)
+            | Self::Refund(_, payment)
+            | Self::Event(_, payment, _)
+            | Self::Delivery(_, payment, ..) => *payment,
+        }
+    }
+}
+
+impl SearchKey {
+    /// Whether the payment matches the key. True for keys of attempts.
+    pub(crate) fn fits(&self, payment: &Payment) -> bool {
+        match self {
+            Self::Email(asked) => {
+                let email = payment.email.as_ref();
+                email.is_some_and(|email| email.mailbox() == asked.mailbox())
+            }
+            Self::Amount(due) => payment.due == *due,
+            Self::ClientRef(text) => {
+                matches!(&payment.origin, Origin::Reseller { client_ref, .. } if client_ref.as_str() == text)
+            }
+            Self::LastFour(_) | Self::Dispute(_) => true,
+        }
+    }
+
+    /// Whether an attempt matches the key. True for keys of payments.
+    pub(crate) fn fits_attempt(&self, attempt: &Attempt) -> bool {
+        match self {
+            Self::LastFour(digits) => attempt.particulars.last_four() == Some(digits),
+            Self::Dispute(id) => {
+                let mut disputes = attempt.funds.disputes.iter();
+                disputes.any(|each| each.dispute.id == *id)
+            }
+            Self::Email(_) | Self::Amount(_) | Self::ClientRef(_) => true,
+        }
+    }
+
+    /// Whether the key is about attempts.
+    pub(crate) const fn is_of_attempt(&self) -> bool {
+        matches!(self, Self::LastFour(_) | Self::Dispute(_))
+    }
+}
+
+/// Range of the ids that begin with some hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdPrefix {
+    pub(crate) first: [u8; 16],
+    pub(crate) last: [u8; 16],
+}
+
+impl IdPrefix {
+    /// Minimum number of digits. Fewer would match too many ids.
+    pub const MIN: usize = 6;
+
+    /// Parses 6-32 lower-case hexadecimal digits. `None` for other texts.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if !(Self::MIN..=32).contains(&text.len()) || !text.bytes().all(is_digit) {
+            return None;
+        }
+        let end = |fill: char| {
+            let mut whole = text.to_owned();
+            whole.extend(std::iter::repeat_n(fill, 32 - text.len()));
+            PaymentId::parse(&whole).ok().map(|id| *id.as_bytes())
+        };
+        Some(Self {
+            first: end('0')?,
+            last: end('f')?,
+        })
+    }
+}
+
+/// An object whose id has the prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundId {
+    Payment(PaymentId),
+    Attempt(AttemptId, PaymentId),
+    Refund(RefundId, PaymentId),
+    Event(EventId, PaymentId, EventType),
+    /// Its payment is zeros for `webhook.test`.
+    Delivery(DeliveryId, PaymentId, EventType, DeliveryStatus),
+}
+
+/// Maximum number of ids of one kind that a prefix finds.
+pub const MAX_FOUND: usize = 50;
+
+/// Filter for payments. All given conditions must match. Conditions on attempts must match one of the payment's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentFilter {
     pub merchant: Option<MerchantId>,
     pub status: Option<Status>,
     pub order_id: Option<String>,
     pub environment: Option<Environment>,
-    /// With an attempt at this account.
+    /// Has an attempt at this account.
     pub account: Option<AccountId>,
     pub attempt: Option<AttemptId>,
-    /// With an attempt that the vendor knows by this, in whichever account.
+    /// Has an attempt that the provider knows by this reference, at any account.
     pub reference: Option<String>,
-    /// Made then or later.
+    /// Matches this key. Cannot be combined with an attempt, a reference or an order.
+    pub search: Option<SearchKey>,
+    /// Created at this time or later.
     pub since: Option<Time>,
-    /// Made before.
+    /// Created before this time.
     pub until: Option<Time>,
 }
 
-/// Which events to list; all that are set must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Filter for events. All given conditions must match.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsAsked {
     /// About payments of this merchant.
     pub merchant: MerchantId,
     pub environment: Environment,
     pub kind: Option<EventType>,
-    /// Made then or later.
+    /// Created at this time or later.
     pub since: Option<Time>,
+    /// Created before this time.
+    pub until: Option<Time>,
+    /// About one of these payments. Payments of another merchant or environment count as unknown.
+    pub payments: Option<Vec<PaymentId>>,
 }
 
-/// How long a callback waits for its reference (decisions, "Provider callbacks").
-pub(crate) const CALLBACK_KEPT_FOR: Duration = Duration::from_secs(3600);
-/// Most callbacks of one account that wait: at one a second of strangers' payments, three hours' worth.
-pub(crate) const MAX_CALLBACKS_PER_ACCOUNT: u32 = 10_000;
-/// Most for one reference: a vendor's events about one payment before its start is answered.
-pub(crate) const MAX_CALLBACKS_PER_REFERENCE: usize = 32;
-/// Most payments that one claim takes.
+impl EventsAsked {
+    /// Whether an event of this type and time matches.
+    pub(crate) fn fits(&self, kind: EventType, created_at: Time) -> bool {
+        self.kind.is_none_or(|asked| asked == kind)
+            && self.since.is_none_or(|since| since <= created_at)
+            && self.until.is_none_or(|until| created_at < until)
+    }
+}
+
+/// Maximum number of payments of one claim.
 pub(crate) const MAX_DUE: usize = 256;
 
-/// Payments, their attempts and everything that is written with them.
+/// Payments, their attempts and all data that is written with them.
 pub trait Payments: Send + Sync {
-    /// Whether the request was made before: `Replay` or `Differs`, none where it is new.
+    /// Finds the payment of an earlier request: `Replay` or `Differs`. `None` if the request is new.
     fn replay(&self, request: Request) -> StoreFuture<'_, Option<Created>>;
 
-    /// Creates a payment, exactly one for each reference at any concurrency. `authority` is the key
-    /// that asked; it is checked again in the transaction, and so is what a reseller needs beside it.
+    /// Creates a payment, exactly one per reference at any concurrency. `authority` is the key of the
+    /// request. The transaction checks it again, and the permissions of a reseller too.
     fn create(
         &self,
         new: NewPayment,
@@ -266,12 +396,11 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, Created>;
 
-    /// Does a step of the machine and writes everything that follows from it. A step that would open
-    /// an attempt of a reseller's payment is refused where the reseller may not work for the merchant
-    /// any more; a fallback is left out. Where a step makes a
-    /// reference known, callbacks pending for it are applied in the same transaction (a report as
-    /// `Report` by callback; a bare notice as `AskAt` now). An `audited` line is written only where
-    /// the step was done.
+    /// Executes a step of the state machine and writes all its consequences. A step that would open an
+    /// attempt of a reseller's payment is refused if the reseller may no longer act for the merchant; a
+    /// fallback is left out. If a step makes a reference known, callbacks pending for it are applied in the
+    /// same transaction (a report as `Report` by callback, a notice without one as `AskAt` now). An `audited`
+    /// line is written only if the step was executed.
     fn step(
         &self,
         about: About,
@@ -280,10 +409,10 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, Stepped>;
 
-    /// Orders money to be given back, as [`Step::Refund`], exactly once for each idempotency key of the
-    /// merchant in the environment at any concurrency. `authority` is the key that asked; it is checked
-    /// again in the transaction, and so is that a line which it is to settle is open. An `audited` line is
-    /// written only where it is new.
+    /// Orders a refund with [`Step::Refund`], exactly one per idempotency key of the merchant in the
+    /// environment at any concurrency. `authority` is the key of the request. The transaction checks it
+    /// again, and that a work item to be settled is open. An `audited` line is written only if the refund is
+    /// new.
     fn refund(
         &self,
         payment: PaymentId,
@@ -293,14 +422,21 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, RefundOrdered>;
 
-    /// From now on steps follow this schedule of questions.
+    /// Sets the query schedule for all later steps.
     fn set_schedule(&self, schedule: QuerySchedule);
 
-    /// Puts captured money of an attempt that the store does not know on the work list; a line about
-    /// it that is open takes the new figures.
-    fn unknown_money(&self, found: NewWork, now: Time) -> StoreFuture<'_, ()>;
+    /// Adds captured money of an attempt that the store does not contain to the work list, and books it. An
+    /// open item with the same key gets the new figures.
+    fn unknown_money(&self, found: NewWork, movement: Movement, now: Time) -> StoreFuture<'_, ()>;
 
-    /// Keeps a callback about an unknown reference for an hour.
+    /// Adds an item about an account to the work list. An open item with the same key gets the new figures.
+    fn open_work(&self, found: NewWork, environment: Environment, now: Time)
+    -> StoreFuture<'_, ()>;
+
+    /// Closes the item with a key, if one is open.
+    fn close_work(&self, key: WorkKey, now: Time) -> StoreFuture<'_, ()>;
+
+    /// Stores a callback about an unknown reference for an hour.
     fn keep_callback(
         &self,
         account: AccountId,
@@ -309,9 +445,9 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, KeptCallback>;
 
-    /// Takes payments with something due, in order of time: no other caller gets them before `lease`
-    /// has passed or [`Step::Release`]. None only where nothing is left to take. Each payment is taken
-    /// whole, but not all of them at once: others have their turn in between.
+    /// Claims due payments in order of time: no other caller gets them before `lease` has passed or
+    /// [`Step::Release`]. Empty only if there is nothing to claim. Each payment is claimed atomically, but
+    /// not all together: other operations may run in between.
     fn claim_due(
         &self,
         now: Time,
@@ -319,49 +455,56 @@ pub trait Payments: Send + Sync {
         at_most: usize,
     ) -> StoreFuture<'_, Vec<PaymentId>>;
 
-    /// When the next payment is due; none where none ever is.
+    /// Time at which the next payment is due. `None` if no payment will be.
     fn next_due(&self) -> StoreFuture<'_, Option<Time>>;
 
-    /// A payment by its id; shared with what a store remembers.
+    /// Returns a payment by its id, shared with the store's cache.
     fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>>;
 
-    /// A payment with its attempts.
+    /// Returns a payment with its attempts.
     fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>>;
 
-    /// The payment that a checkout token opens.
+    /// Returns the payment of a checkout token.
     fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>>;
 
-    /// The attempt that a return token opens, with its payment.
+    /// Returns the attempt of a return token, with its payment.
     fn by_return(&self, token: TokenHash)
     -> StoreFuture<'_, Option<(AttemptId, PaymentAggregate)>>;
 
-    /// A payment with its attempts and its timeline, all as of one moment.
+    /// Returns a payment with its attempts and its timeline, all from the same time.
     fn history(&self, id: PaymentId) -> StoreFuture<'_, Option<History>>;
+
+    /// The notes of at most a page of payments. Payments without notes are left out.
+    fn notes(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, HashMap<PaymentId, Notes>>;
 
     /// Lists payments, newest first. A page may end before it is full, with a cursor: however little a
     /// filter matches, one call looks at a bounded number of payments.
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> StoreFuture<'_, Listed<Payment>>;
 
-    /// Lists events about payments, newest first, each with its payment as that stands now: those that no
-    /// endpoint wanted too. A page may end before it is full, with a cursor: however little `asked` matches,
-    /// one call looks at a bounded number of events.
+    /// Lists events about payments, newest first, each with its payment in its current state. Includes events
+    /// that no endpoint wanted. One call reads a limited number of events, so that a page may end early with
+    /// a cursor.
     fn events(
         &self,
         asked: EventsAsked,
         paging: Paging,
     ) -> StoreFuture<'_, Listed<(Event, Payment)>>;
 
+    /// Payments, attempts, refunds, events and deliveries whose ids have a prefix. Returns at most [`MAX_FOUND`]
+    /// of each kind, those with the highest ids, which are the newest payments and deliveries.
+    fn find_ids(&self, prefix: IdPrefix) -> StoreFuture<'_, Vec<FoundId>>;
+
     /// Accounts with attempts on which money can still move, or that are unsettled: they cannot be
     /// taken out of the configuration.
     fn accounts_in_use(&self) -> StoreFuture<'_, Vec<AccountId>>;
 
-    /// Lists the work list, newest first; `open` leaves out what is done.
+    /// Lists the work list, newest first. `open` leaves out items that are done.
     fn work(&self, open: bool, paging: Paging) -> StoreFuture<'_, Listed<WorkItem>>;
 
-    /// A line of the work list by its id.
+    /// Returns a work item by its id.
     fn work_item(&self, id: WorkId) -> StoreFuture<'_, Option<WorkItem>>;
 
-    /// Marks a line of the work list done; none where there is no such line.
+    /// Marks a work item as done. `None` if it does not exist.
     fn work_done(
         &self,
         id: WorkId,
@@ -370,47 +513,48 @@ pub trait Payments: Send + Sync {
     ) -> StoreFuture<'_, Option<WorkItem>>;
 }
 
-/// What became of a change to a record that was read before.
+/// Result of a change to a record that was read before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replaced<T> {
     Done(T),
-    /// It was changed meanwhile: read it again.
+    /// The record has changed since: read it again.
     Stale,
-    /// There is no such record.
+    /// The record does not exist.
     Unknown,
 }
 
-/// What became of issuing a key.
+/// Result of issuing a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyIssued {
     Done(ApiKey),
-    /// A live key for a merchant that is not approved for live. A reseller's needs no rollout yet.
+    /// A live key for a merchant that is not approved for live. A reseller's key does not require the
+    /// rollout.
     NotLiveApproved,
     /// The owner, or the key to rotate, does not exist or is no longer usable.
     Unknown,
 }
 
-/// What a merchant is made with; the store counts its number.
+/// Data of a new merchant. The store assigns its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMerchant {
-    /// Everything but the number, which is ignored.
+    /// The number in it is ignored.
     pub merchant: Merchant,
 }
 
-/// Most sightings of keys that are noted at once; the rest of a longer list is left out and comes again.
+/// Maximum number of key uses recorded together. Callers report further ones again later.
 pub(crate) const MAX_SEEN: usize = 4096;
-/// Most operators: a new one's name is compared with all others'.
+/// Maximum number of operators, because a new one's name is compared with all others.
 pub(crate) const MAX_OPERATORS: usize = 200;
 
 /// Merchants, keys, operators and the audit log.
 pub trait Directory: Send + Sync {
-    /// A number that has changed before any change to a key, a merchant, a reseller, a delegation, a webhook
-    /// endpoint with its secrets or an account switch is answered, at whichever node: whatever was read of them
-    /// after asking for it holds as long as it stays. None where the store cannot tell; then nothing may be
-    /// remembered. Costs next to nothing.
+    /// A number that changes before a change to a key, a merchant, a reseller, a delegation, a webhook
+    /// endpoint with its secrets or an account switch is answered, on all nodes. Data that is read after this
+    /// number is valid while the number stays the same. `None` if the store cannot guarantee that; then
+    /// callers must not cache. Very cheap.
     fn directory_version(&self) -> Option<u64>;
 
-    /// Makes a merchant. Its number is only known here, so the audit line's object is set to
+    /// Creates a merchant. The store assigns its number, and sets the audit line's object to
     /// `merchant/<number>`.
     fn create_merchant(
         &self,
@@ -418,11 +562,11 @@ pub trait Directory: Send + Sync {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Merchant>;
-    /// A merchant by its number.
+    /// Returns a merchant by its number.
     fn merchant(&self, id: MerchantId) -> StoreFuture<'_, Option<Merchant>>;
     /// Lists merchants, newest first.
     fn merchants(&self, paging: Paging) -> StoreFuture<'_, Listed<Merchant>>;
-    /// Replaces a merchant where it is still as `before`.
+    /// Replaces a merchant that still equals `before`.
     fn replace_merchant(
         &self,
         before: Merchant,
@@ -431,9 +575,9 @@ pub trait Directory: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, Replaced<Merchant>>;
 
-    /// Writes a new key. A live key needs an approved merchant.
+    /// Writes a new key. A live key requires an approved merchant.
     fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> StoreFuture<'_, KeyIssued>;
-    /// Issues `new` in place of the key `old`, which ends at `old_ends`.
+    /// Issues `new` to replace the key `old`, which ends at `old_ends`.
     fn rotate_key(
         &self,
         old: KeyId,
@@ -442,30 +586,30 @@ pub trait Directory: Send + Sync {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, KeyIssued>;
-    /// Revokes a key at once; none where there is no such key.
+    /// Revokes a key immediately. `None` if it does not exist.
     fn revoke_key(&self, id: KeyId, audited: Audited, now: Time)
     -> StoreFuture<'_, Option<ApiKey>>;
-    /// A key by the hash of what was presented.
+    /// Returns a key by the hash of the presented token.
     fn key(&self, hash: TokenHash) -> StoreFuture<'_, Option<ApiKey>>;
-    /// A key by its handle.
+    /// Returns a key by its id.
     fn key_by_id(&self, id: KeyId) -> StoreFuture<'_, Option<ApiKey>>;
-    /// Lists an owner's keys, newest first, revoked ones too.
+    /// Lists an owner's keys, newest first, including revoked ones.
     fn keys(&self, owner: KeyOwner, paging: Paging) -> StoreFuture<'_, Listed<ApiKey>>;
-    /// Notes when keys were last used; need not be durable before it answers.
+    /// Records when keys were last used. May return before that is durable.
     fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> StoreFuture<'_, ()>;
 
-    /// Writes an operator; none where another one that was not removed has the name.
+    /// Writes an operator. `None` if another existing operator has the name.
     fn create_operator(
         &self,
         operator: Operator,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<Operator>>;
-    /// An operator by the hash of the token.
+    /// Returns an operator by the hash of the token.
     fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>>;
     /// Lists operators, newest first.
     fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>>;
-    /// Removes an operator; none where there is no such operator.
+    /// Removes an operator. `None` if it does not exist.
     fn remove_operator(
         &self,
         id: OperatorId,
@@ -473,7 +617,7 @@ pub trait Directory: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, Option<Operator>>;
 
-    /// Switches a provider account on or off for new attempts; outlives the configuration.
+    /// Enables or disables a provider account for new attempts. Persists across changes of the configuration.
     fn switch_account(
         &self,
         account: AccountId,
@@ -481,108 +625,107 @@ pub trait Directory: Send + Sync {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, ()>;
-    /// Accounts that were ever switched, with their last position.
+    /// Accounts that were ever switched, with their current switch.
     fn account_switches(&self) -> StoreFuture<'_, Vec<(AccountId, bool)>>;
 
-    /// Writes a line of the audit log for a change outside of the store (modules, configuration).
+    /// Writes an audit line about a change outside of the store (modules, configuration).
     fn audit(&self, audited: Audited, now: Time) -> StoreFuture<'_, AuditEntry>;
     /// Lists the audit log, newest first.
     fn audit_log(&self, paging: Paging) -> StoreFuture<'_, Listed<AuditEntry>>;
 }
 
-/// What a store tells of itself, for metrics.
+/// Figures of a store, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vitals {
-    /// Bytes that it takes on its disk.
+    /// Bytes that it uses on its disk.
     pub used: u64,
-    /// Bytes that it may still write there; none where the disk is a database's.
+    /// Bytes that it may still write. `None` if the disk belongs to a database server.
     pub free: Option<u64>,
-    /// Bytes that have to stay free: with less it takes nothing new.
+    /// Bytes that must stay free: with less, it accepts no writes.
     pub reserved: u64,
-    /// When the newest payment was made, where the store can be read: a clock that shows an earlier time is
+    /// Creation time of the newest payment, if the store can be read. A clock that shows an earlier time is
     /// behind.
     pub newest: Option<Time>,
-    /// The moment that the last backup of the running store began at which was taken whole, zero where there was
-    /// none since the store was opened; none where backups are a database's own.
+    /// Start time of the last complete backup of the running store. Zero if there was none since the store
+    /// was opened. `None` if the database server makes backups.
     pub backed_up: Option<Time>,
 }
 
-/// Whether the store can take operations.
+/// Health of the store.
 pub trait StoreHealth: Send + Sync {
     /// Writes and syncs a row: proof that an operation would be durable.
     fn probe(&self) -> StoreFuture<'_, ()>;
-    /// What it tells of itself. Writes nothing, and reads no rows.
+    /// Returns the figures. Writes nothing, and reads no rows.
     fn vitals(&self) -> StoreFuture<'_, Vitals>;
-    /// Takes no more operations, waits for those under way, closes the files.
+    /// Accepts no more operations, waits for running ones, and closes the files.
     fn shut_down(&self) -> StoreFuture<'_, ()>;
-    /// Resolves with the reason when the store has ended by itself: because it cannot say what is on disk, or
-    /// because another node has taken its database over. Never where it is shut down.
+    /// Resolves with the reason when the store has ended on its own: because the state of the disk is
+    /// unknown, or because another node has taken over its database. Never resolves after a shutdown.
     fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
 }
 
-/// A backup, piece by piece in order; dropping it gives the backup up.
+/// A backup, piece by piece in order. Dropping it cancels the backup.
 pub type Pieces = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
-/// Why a store makes no backup now.
+/// Reason why a store makes no backup now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoBackup {
     #[error("another backup is being made")]
     UnderWay,
-    /// It never does.
+    /// This store never makes backups.
     #[error(
         "a database is backed up by its own means: a base backup, and the log that it archives"
     )]
     Database,
 }
 
-/// How long things are kept that need not be kept for ever, counted from a payment's creation; none
-/// for ever. Payments themselves, what makes their requests idempotent, their timelines and the audit
-/// log always are.
+/// How long data is stored that need not be stored permanently, counted from the payment's creation. `None`
+/// means permanently. Payments, their idempotency data, their timelines and the audit log are always
+/// permanent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Routing decisions with their verdicts, of payments that are over.
+    /// Routing decisions with their verdicts, of ended payments.
     pub decisions: Option<Duration>,
-    /// Addresses, answers and what is known of payers, of payments that are over.
+    /// Addresses, answers and other data of payers, of ended payments.
     pub personal_data: Option<Duration>,
-    /// The routing log, counted from when a batch of it was written.
+    /// The routing log, counted from when a batch was written.
     pub routing_log: Option<Duration>,
-    /// Most bytes of the routing log, as it is stored; the oldest decisions go first.
+    /// Maximum stored size of the routing log, in bytes. The oldest decisions are deleted first.
     pub routing_log_bytes: Option<u64>,
 }
 
-/// What was forgotten.
+/// Amounts of deleted data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Payments whose routing decisions were.
+    /// Payments whose routing decisions were deleted.
     pub decisions: u64,
-    /// Payments whose personal data was.
+    /// Payments whose personal data was deleted.
     pub redacted: u64,
-    /// Decisions of the routing log.
+    /// Decisions deleted from the routing log.
     pub routing_records: u64,
-    /// When there is more to forget; now or before where there is already.
+    /// Time at which more data expires. Not after the current time if there is more already.
     pub next: Option<Time>,
 }
 
 impl Forgotten {
-    /// There is more to forget at a time.
+    /// Records that more data expires at a time.
     pub(crate) fn next_at(&mut self, at: Time) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 }
 
-/// What keeps a store in order while it serves.
+/// Maintenance of a store while it serves.
 pub trait Upkeep: Send + Sync {
-    /// Begins a backup: the store as it is at one moment between now and the last piece. The file
-    /// itself says whether it is whole.
+    /// Starts a backup: the store at one time between now and the last piece. The file itself shows whether
+    /// it is complete.
     fn backup(&self, now: Time) -> StoreFuture<'_, Result<Pieces, NoBackup>>;
-    /// Forgets some of what is no longer to be kept: a small group at a time, so that payments wait
-    /// for none.
+    /// Deletes some expired data: a small group at a time, so that payments are not delayed.
     fn forget(&self, retention: Retention, now: Time) -> StoreFuture<'_, Forgotten>;
-    /// Goes along the audit log up to the line that is the last one now.
+    /// Verifies the audit log up to its current last line.
     fn verify_audit(&self) -> StoreFuture<'_, Chain>;
 }
 
-/// Everything that a gateway keeps.
+/// All storage of a gateway.
 pub trait Store:
     Payments
     + Resellers
@@ -596,6 +739,7 @@ pub trait Store:
     + SharedModules
     + RoutingLog
     + Trials
+    + Movements
     + 'static
 {
 }
@@ -613,6 +757,7 @@ impl<T> Store for T where
         + SharedModules
         + RoutingLog
         + Trials
+        + Movements
         + 'static
 {
 }

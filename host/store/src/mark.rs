@@ -1,18 +1,18 @@
-//! The mark of a store that nothing may be served from, because it is being copied or was.
+//! The mark of a store that must not be served, because it is being copied or was copied.
 
-/// What a copy has made of a store.
+/// State of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyState {
-    /// The copy goes there: it holds half of a store.
+    /// The store is the target of a running copy and is incomplete.
     Copying,
-    /// The copy comes from there.
+    /// The store is the source of a running copy.
     Moving,
-    /// It is whole elsewhere by now.
+    /// The store has been copied completely.
     Moved,
 }
 
 impl CopyState {
-    /// How it is written down.
+    /// Text of the mark.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Copying => "copying",
@@ -21,7 +21,7 @@ impl CopyState {
         }
     }
 
-    /// Reads it back. One that is not known has the store served as little as any other.
+    /// Parses a mark. An unknown text counts as `Moved`, so that the store is not served.
     pub(crate) fn read(text: &str) -> Self {
         let all = [Self::Copying, Self::Moving];
         let found = all.into_iter().find(|mark| mark.as_str() == text.trim());

@@ -1,9 +1,9 @@
-//! Modules that all nodes of a store serve alike.
+//! Modules that all nodes of a store serve in the same version.
 //!
-//! A change of a slot has a number, counted over all slots. A version is first proposed: each node checks it and says
-//! whether it could serve it. Then the node that proposed it settles the change, for all nodes or for none. With
-//! [`TRIAL_CAUSE`] a version does not become the slot's active one by that: all nodes can serve it, and another change
-//! says how it is on trial.
+//! Changes of slots are numbered over all slots. A version is first proposed: each node checks it and
+//! announces whether it can serve it. Then the node that proposed it settles the change, for all nodes or for
+//! none. With [`TRIAL_CAUSE`] the version does not become active: all nodes can serve it, and another change
+//! defines its trial.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::candidate::Candidate;
@@ -12,33 +12,33 @@ use kassette_domain::time::Time;
 
 use crate::StoreFuture;
 
-/// Versions of a slot that are kept, with their bytes: an attempt stays with the one that started it.
+/// Number of stored versions per slot, because an attempt stays with the version that started it.
 pub const KEPT_VERSIONS: usize = 8;
-/// What brings a version that is to go on trial.
+/// Cause of a version for a trial.
 pub const TRIAL_CAUSE: &str = "candidate";
 
-/// What a change does to a slot.
+/// Effect of a change on a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotContent {
-    /// Another version serves, or is there for a trial.
+    /// Another version is active, or available for a trial.
     Version {
-        /// Of its bytes.
+        /// Digest of the module's bytes.
         digest: Digest,
-        /// What brought it: one lower-case word.
+        /// The cause of the change, in lower case.
         cause: String,
     },
-    /// Nothing new is routed to it, or again.
+    /// The slot is disabled (`true`) or enabled again.
     Disabled(bool),
-    /// Which version is on trial, and how; none: none is any more.
+    /// The version on trial, and how it is tried. `None` ends the trial.
     Candidate(Option<Candidate>),
-    /// It is taken away.
+    /// The slot is removed.
     Removed,
 }
 
-/// How far a change has come.
+/// Stage of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotStage {
-    /// The nodes check it.
+    /// The nodes are checking it.
     Proposed,
     /// All nodes follow it.
     Settled,
@@ -50,41 +50,42 @@ pub struct SlotChange {
     pub number: u64,
     pub slot: Slot,
     pub content: SlotContent,
-    /// How far it has come.
+    /// Stage of the change.
     pub stage: SlotStage,
-    /// When it was proposed, or made.
+    /// Time of the proposal, or of the change.
     pub at: Time,
 }
 
-/// A version that is proposed.
+/// A proposed version.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     pub slot: Slot,
-    /// The module.
+    /// The module's bytes.
     pub bytes: Vec<u8>,
-    /// What brings it: one lower-case word.
+    /// The cause of the change, in lower case.
     pub cause: String,
 }
 
 /// Modules of all nodes.
 pub trait SharedModules: Send + Sync {
-    /// Whether several nodes may serve the store, so that what serves in a slot is said here and not by a node's
-    /// plugin folder alone.
+    /// Whether several nodes may serve the store, so that this trait instead of a node's plugin folder
+    /// determines the active versions.
     fn shares_modules(&self) -> bool;
-    /// Proposes a version; the change's number, or none while another is proposed by a node that lives.
+    /// Proposes a version. Returns the change's number, or `None` while another proposal of a live node
+    /// exists.
     fn propose_version(&self, proposal: Proposal, now: Time) -> StoreFuture<'_, Option<u64>>;
-    /// Settles a proposed version with its audit line; the change has another number from then on. None where it is
-    /// not proposed any more: another node took this one for dead.
+    /// Settles a proposed version with its audit line. Returns the new number of the change. `None` if the
+    /// proposal no longer exists, because another node took this one for dead.
     fn settle_version(
         &self,
         number: u64,
         audited: Option<Audited>,
         now: Time,
     ) -> StoreFuture<'_, Option<u64>>;
-    /// Takes a proposal back.
+    /// Withdraws a proposal.
     fn withdraw_version(&self, number: u64) -> StoreFuture<'_, ()>;
-    /// Switches a slot, says what is on trial in it, or takes it away with what was counted there; the change's
-    /// number.
+    /// Enables, disables or removes a slot, or changes its trial. Removal also deletes the counts of its
+    /// trial. Returns the change's number.
     fn change_slot(
         &self,
         slot: Slot,
@@ -92,10 +93,10 @@ pub trait SharedModules: Send + Sync {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, u64>;
-    /// Settled changes with a higher number, and what is proposed, in order of their numbers: of each slot the last
-    /// [`KEPT_VERSIONS`] versions that served, as many that were there for a trial, its last switch, and what is on
+    /// Settled changes with a higher number, and proposals, in order of their numbers. For each slot these
+    /// are the last [`KEPT_VERSIONS`] active versions, as many versions for trials, its last switch, and its
     /// trial.
     fn slot_changes(&self, after: u64) -> StoreFuture<'_, Vec<SlotChange>>;
-    /// The bytes of a version that is kept or proposed.
+    /// Bytes of a stored or proposed version.
     fn module_bytes(&self, digest: Digest) -> StoreFuture<'_, Option<Vec<u8>>>;
 }

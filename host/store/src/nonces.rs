@@ -6,37 +6,38 @@ use kassette_domain::time::Time;
 
 use crate::StoreFuture;
 
-/// A nonce that a request wants for itself.
+/// A request's reservation of a nonce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Whose request it is: nonces are a space of their own for each reseller.
+    /// The reseller of the request. Each reseller has a separate space of nonces.
     pub reseller: ResellerId,
     pub nonce: Nonce,
-    /// From when on it is free again.
+    /// Time at which the nonce is free again.
     pub until: Time,
-    /// Most nonces that this reseller may have taken at once.
+    /// Maximum number of nonces that this reseller may have in use.
     pub at_most: usize,
 }
 
-/// What became of it.
+/// Result of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// It is this request's, and no other's until then.
+    /// Reserved for this request until its time.
     Fresh,
-    /// Another request has it.
+    /// Another request has used it.
     Used,
-    /// The reseller has as many taken as it may; nothing was written.
+    /// The reseller has reached its limit. Nothing was written.
     Full {
-        /// When the next of any reseller's becomes free.
+        /// Time at which the next nonce of any reseller becomes free.
         next: Time,
     },
 }
 
-/// Nonces that are taken.
+/// Nonces in use.
 pub trait Nonces: Send + Sync {
-    /// Takes a nonce: of all who ask for it, at any concurrency, before and after a crash, exactly one
-    /// hears `Fresh` until its time has passed. What is free by the time of one request is forgotten; one
-    /// that asks at an earlier time hears [`crate::Fault::Unavailable`] for as long as what was forgotten
-    /// would still be taken, so that a clock that goes ahead and comes back frees nothing early.
+    /// Reserves a nonce. Of all requests with the same nonce, at any concurrency, before and after a crash,
+    /// exactly one gets `Fresh` until the nonce expires. Nonces that have expired at the time of one request
+    /// are deleted. A request with an earlier time gets [`crate::Fault::Unavailable`] while deleted nonces
+    /// would still be in use at that time, so that a clock that was ahead and is set back frees no nonce
+    /// early.
     fn reserve_nonce(&self, reservation: Reservation, now: Time) -> StoreFuture<'_, Reserved>;
 }

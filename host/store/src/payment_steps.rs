@@ -1,29 +1,36 @@
-//! What both stores do alike with a step: what of it is kept, and how two of one transaction add up.
+//! Common parts of steps in both stores: the records that are stored.
 
-use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::attempt::Attempt;
 use kassette_domain::event::{Event, EventType};
-use kassette_domain::id::{AccountId, AttemptId, EventId, PaymentId};
-use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Transition, Via};
-use kassette_domain::payment::{Origin, Payment, Request, RoutingDecision, Settlement, Status};
-use kassette_domain::provider::{Report, VendorStatus};
-use kassette_domain::refund::Refund;
+use kassette_domain::id::{
+    AccountId, AttemptId, EventId, MovementId, PaymentId, ResellerId, WorkId,
+};
+use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::lifecycle::{
+    Change, NewCorrection, NewRefund, NewWork, PaymentAggregate, Step, Transition,
+};
+use kassette_domain::movement::{Balance, Bucket, Movement, MovementKind};
+use kassette_domain::payment::{Origin, Payment, Request, RoutingDecision, Status};
+use kassette_domain::refund::{Refund, RefundOrigin};
 use kassette_domain::time::Time;
+use kassette_domain::work::{WorkItem, WorkKey, WorkKind};
 
-use crate::Fault;
 use crate::rows::seal::random_id;
 use crate::rows::stored::{EventRow, MAX_TRANSITIONS, PaymentCounters};
+use crate::{Fault, LedgerState};
 
-/// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
+/// Maximum number of routing decisions of a payment: five times one per attempt and one at creation.
 const MAX_DECISIONS: u16 = 100;
-/// From here on, lines that changed nothing are left out.
+/// Number of lines from which on lines without a change are not stored.
 const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
-/// Most events of one payment.
+/// Maximum number of events of a payment.
 const MAX_EVENTS: u16 = 1000;
-/// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
-/// payment is told all the same.
+/// Number of events from which on events that a provider can cause repeatedly are not stored, so that the final
+/// events of the payment still fit.
 const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
 
-/// References are one space per merchant, or per reseller, across environments.
+/// Whether both have the same reference. References are unique per merchant, or per reseller, across
+/// environments.
 pub(crate) fn is_same_reference(payment: &Payment, request: &Request) -> bool {
     let same_space = match &request.origin {
         Origin::Merchant { .. } => payment.merchant == request.merchant,
@@ -32,99 +39,126 @@ pub(crate) fn is_same_reference(payment: &Payment, request: &Request) -> bool {
     same_space && payment.origin == request.origin
 }
 
-/// Whether the account of an attempt must stay configured: money can still move on it, the vendor
-/// has to be asked about it again, or what it took is not known to be safe.
-pub(crate) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
-    let taken = matches!(
-        attempt.state,
-        AttemptState::Captured | AttemptState::Surplus
-    );
-    let ended_there = attempt.vendor.as_ref().is_none_or(|facts| {
-        !matches!(
-            facts.status,
-            VendorStatus::Pending
-                | VendorStatus::Processing
-                | VendorStatus::VerificationPending
-                | VendorStatus::Review
-        )
-    });
-    let unsettled =
-        attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
-    attempt.state.is_open()
-        || attempt.next_query.is_some()
-        || attempt.returns.is_order_pending()
-        || !(taken || ended_there)
-        || unsettled
-}
-
-/// How many attempts there are.
+/// Converts the number of attempts.
 pub(crate) fn count(attempts: usize) -> Result<u8, Fault> {
     u8::try_from(attempts).map_err(|_| Fault::Unavailable("a payment has too many attempts".into()))
 }
 
-/// The account of one of a payment's attempts.
 pub(crate) fn account_of(aggregate: &PaymentAggregate, attempt: AttemptId) -> Option<AccountId> {
     aggregate
         .attempt(attempt)
         .map(|attempt| attempt.account.clone())
 }
 
-/// The step of a callback that was kept until its attempt became known.
-pub(crate) fn step_of_callback(attempt: AttemptId, report: Option<Report>, now: Time) -> Step {
-    match report {
-        Some(report) => Step::Report {
-            attempt,
-            report,
-            via: Via::Callback,
-            asked: None,
-        },
-        None => Step::AskAt { attempt, at: now },
+/// An attempt's new refunds. Refunds are never removed: one that turns out to be another is found by both
+/// ids.
+pub(crate) fn new_refunds<'a>(
+    before: Option<&'a Attempt>,
+    after: &'a Attempt,
+) -> impl Iterator<Item = &'a Refund> {
+    let is_new = move |refund: &&Refund| {
+        before.is_none_or(|before| before.funds.refund(refund.id).is_none())
+    };
+    after.funds.refunds.iter().filter(is_new)
+}
+
+/// Assigns booking times to the movements of a step: not in a closed period, and not before the payment's
+/// last booking.
+pub(crate) fn time_movements(
+    ledger: &LedgerState,
+    before: &PaymentAggregate,
+    after: &mut PaymentAggregate,
+    change: &mut Change,
+) {
+    let mut last = before.payment.last_booked;
+    for movement in &mut change.movements {
+        last = last.max(ledger.booking_time(movement.booked_at));
+        movement.booked_at = last;
+    }
+    after.payment.last_booked = last;
+}
+
+/// Id of a correction's movement, which is booked one time.
+pub(crate) fn correction(aggregate: &PaymentAggregate, step: &Step) -> Option<MovementId> {
+    let Step::Correct(new) = step else {
+        return None;
+    };
+    let account = &aggregate.attempt(new.attempt)?.account;
+    let object = NewCorrection::object(&new.key);
+    let kind = MovementKind::Correction;
+    Some(MovementId::derived(account, &object, kind, 0))
+}
+
+/// The work item that must be open for a refund of a bucket. `None` for the payment's own money.
+pub(crate) fn work_of_refund(new: &NewRefund) -> Option<WorkKey> {
+    let kind = match new.bucket {
+        Bucket::Own => return None,
+        Bucket::Excess => WorkKind::Excess,
+        Bucket::Surplus => WorkKind::Surplus,
+        Bucket::Late => WorkKind::Late,
+    };
+    Some(WorkKey {
+        attempt: new.attempt,
+        kind,
+        subject: String::new(),
+    })
+}
+
+/// Owner of the key that may request a refund of a payment, and the reseller whose delegation must allow it. `None`
+/// if a reseller asks and no reseller created the payment.
+pub(crate) const fn refunder(
+    payment: &Payment,
+    origin: RefundOrigin,
+) -> Option<(KeyOwner, Option<ResellerId>)> {
+    match (origin, &payment.origin) {
+        (RefundOrigin::Reseller, Origin::Reseller { reseller, .. }) => {
+            Some((KeyOwner::Reseller(*reseller), Some(*reseller)))
+        }
+        (RefundOrigin::Reseller, Origin::Merchant { .. }) => None,
+        _ => Some((KeyOwner::Merchant(payment.merchant), None)),
     }
 }
 
-/// An attempt's refunds that have come, and those that are gone: one that the vendor told as part of a sum goes
-/// when it tells the refunds themselves.
-pub(crate) fn refunds<'a>(
-    before: Option<&'a Attempt>,
-    after: &'a Attempt,
-) -> (Vec<&'a Refund>, Vec<&'a Refund>) {
-    let before = before.map_or(&[][..], |before| &before.returns.refunds);
-    let after = &after.returns.refunds[..];
-    let beyond = |refunds: &'a [Refund], others: &[Refund]| {
-        let is_in = |id| others.iter().any(|other| other.id == id);
-        let beyond = refunds.iter().filter(|refund| !is_in(refund.id));
-        beyond.collect()
+/// Creates a work item. `payment` is `None` for money of an unknown payment.
+pub(crate) fn work_item(
+    new: &NewWork,
+    payment: Option<&Payment>,
+    environment: Environment,
+    (id, opened_at): (WorkId, Time),
+) -> WorkItem {
+    WorkItem {
+        id,
+        key: new.key.clone(),
+        payment: payment.map(|payment| payment.id),
+        merchant: payment.map(|payment| payment.merchant),
+        order_id: payment.map(|payment| payment.order_id.as_str().to_owned()),
+        environment,
+        account: new.account.clone(),
+        amount: new.amount,
+        currency: new.currency.clone(),
+        received: new.received,
+        detail: new.detail.clone(),
+        deadline: new.deadline,
+        opened_at,
+        done_at: None,
+    }
+}
+
+/// An attempt whose balance differs from the sum of its movements.
+pub(crate) fn out_of_balance(attempts: &[Attempt], movements: &[Movement]) -> Option<AttemptId> {
+    let differs = |attempt: &&Attempt| {
+        let own = movements
+            .iter()
+            .filter(|movement| movement.attempt == Some(attempt.id));
+        Balance::from_movements(own) != attempt.funds.balance
     };
-    (beyond(after, before), beyond(before, after))
+    attempts.iter().find(differs).map(|attempt| attempt.id)
 }
 
-/// What two steps of one transaction did, in order.
-pub(crate) fn merge(change: &mut Change, more: Change) {
-    let Change {
-        transitions,
-        events,
-        work,
-        work_done,
-        work_closed,
-        decisions,
-        references,
-        search_references,
-        resolved,
-        dirty,
-    } = more;
-    change.transitions.extend(transitions);
-    change.events.extend(events);
-    change.work.extend(work);
-    change.work_done.extend(work_done);
-    change.work_closed.extend(work_closed);
-    change.decisions.extend(decisions);
-    change.references.extend(references);
-    change.search_references.extend(search_references);
-    change.resolved.extend(resolved);
-    change.dirty |= dirty;
-}
+/// Finding about a payment with an attempt that is [`out_of_balance`].
+pub(crate) const OUT_OF_BALANCE: &str = "the balance of an attempt is not the sum of its movements";
 
-/// The routing decisions that are kept, with their numbers, which the counters give.
+/// The routing decisions to store, with numbers from the counters.
 pub(crate) fn decisions<'d>(
     payment: PaymentId,
     counters: &mut PaymentCounters,
@@ -142,7 +176,7 @@ pub(crate) fn decisions<'d>(
     kept
 }
 
-/// The transitions that are kept, likewise.
+/// The transitions to store, with their numbers.
 pub(crate) fn transitions<'c>(
     payment: PaymentId,
     counters: &mut PaymentCounters,
@@ -165,14 +199,16 @@ pub(crate) fn transitions<'c>(
     kept
 }
 
-/// Whether a vendor can cause an event as often as it likes, by reporting first one thing and then
-/// another.
+/// Whether a provider can cause an event any number of times, by alternating reports.
 const fn repeats(kind: EventType) -> bool {
     match kind {
         EventType::PaymentProcessing
         | EventType::PaymentVerificationPending
         | EventType::PaymentRefunded
-        | EventType::PaymentDisputed => true,
+        | EventType::PaymentRefundFailed
+        | EventType::PaymentCaptureReversed
+        | EventType::PaymentDisputed
+        | EventType::PaymentDisputeClosed => true,
         EventType::PaymentPending
         | EventType::PaymentReview
         | EventType::PaymentCompleted
@@ -180,13 +216,16 @@ const fn repeats(kind: EventType) -> bool {
         | EventType::PaymentCancelled
         | EventType::PaymentExpired
         | EventType::PaymentAttemptFailed
-        | EventType::WebhookTest => false,
+        | EventType::WebhookTest
+        | EventType::WebhookDisabled => false,
     }
 }
 
-/// The events that are told, likewise.
+/// The events to store and queue, with their numbers.
 pub(crate) fn events(
-    payment: PaymentId,
+    Payment {
+        id: payment, short, ..
+    }: &Payment,
     counters: &mut PaymentCounters,
     change: &Change,
     now: Time,
@@ -206,11 +245,11 @@ pub(crate) fn events(
             id: EventId::from_bytes(random_id()?),
             kind: new.kind,
             created_at: now,
-            payment,
+            payment: *payment,
             status: new.status,
             settlement: new.settlement,
-            refund: new.refund,
-            decline: new.decline,
+            subject: new.subject.clone().map(Box::new),
+            short: short.clone(),
         };
         told.push((counters.events, event));
         counters.events += 1;
@@ -218,7 +257,7 @@ pub(crate) fn events(
     Ok(told)
 }
 
-/// In what timeline, events and payment contradict each other.
+/// Finding about a contradiction between timeline, events and payment.
 pub(crate) fn contradiction(
     payment: &Payment,
     transitions: &[Transition],
@@ -227,7 +266,7 @@ pub(crate) fn contradiction(
     if transitions.len() >= usize::from(MAX_TRANSITIONS)
         || events.len() >= usize::from(MAX_REPEATED_EVENTS)
     {
-        // What came after is not kept.
+        // Later ones are not stored.
         return None;
     }
     let mut status = Status::Created;

@@ -1,44 +1,51 @@
-//! What reading a whole store through finds, and who hears how far it is.
+//! Findings of a verification, and its progress.
 
 use std::collections::BTreeMap;
+
+use kassette_domain::audit::AuditedSlot;
+use kassette_domain::id::Slot;
 
 /// Findings that are named; further ones are counted.
 const MAX_FINDINGS: usize = 1000;
 
-/// What is wrong with a row that follows from others.
+/// Findings about rows that follow from others.
 pub(crate) const MISSING: &str = "it is missing: what it leads to is there";
 pub(crate) const STRAY: &str =
     "nothing that is there needs it: what it led to is missing or damaged";
 pub(crate) const ELSEWHERE: &str = "it leads elsewhere than it should";
 
-/// Something that is not as it should be.
+/// A problem of a store.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     /// The kind of row.
     pub kind: &'static str,
-    /// The row's key in hexadecimal: keys hold ids and hashes, never secrets. Of damage two keys or a file's name;
-    /// empty for the whole store.
+    /// The row's key in hexadecimal. Keys contain ids and hashes, never secrets. For unreadable data two keys
+    /// or a file name. Empty for the store as a whole.
     pub row: String,
     pub what: String,
     pub advice: &'static str,
 }
 
-/// What was found in a whole store.
+/// Result of verifying a whole store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct VerifyReport {
-    /// Rows of each kind that has any.
+    /// Number of rows of each kind that has any.
     pub rows: BTreeMap<&'static str, u64>,
     pub payments: u64,
-    /// Lines of the audit log.
+    /// Number of lines in the audit log.
     pub audit_lines: u64,
-    /// What is not as it should be.
+    /// The first findings, up to a maximum number.
     pub findings: Vec<Finding>,
-    /// Findings beyond those.
+    /// Number of findings beyond those.
     pub more_findings: u64,
+    /// State of each module slot according to the audit log. Only for a store in a data directory, where the module
+    /// histories are outside the store.
+    #[serde(skip)]
+    pub slots: BTreeMap<Slot, AuditedSlot>,
 }
 
 impl VerifyReport {
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     pub const fn is_whole(&self) -> bool {
         self.findings.is_empty()
     }
@@ -52,7 +59,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// None yet; `advice` is what to do about each.
+    /// Creates an empty list. `advice` is the remedy of each finding.
     pub(crate) const fn new(advice: &'static str) -> Self {
         Self {
             advice,
@@ -61,7 +68,7 @@ impl Findings {
         }
     }
 
-    /// Something about a row is wrong.
+    /// Adds a finding about a row.
     pub(crate) fn add(&mut self, kind: &'static str, key: &[u8], what: String) {
         if self.named.len() < MAX_FINDINGS {
             self.named.push(Finding {
@@ -76,7 +83,7 @@ impl Findings {
     }
 }
 
-/// What progress is counted in.
+/// Unit of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Payments of a store.
@@ -87,11 +94,11 @@ pub enum Unit {
     Bytes,
 }
 
-/// Hears how far a long task is. Called from the thread that does it.
+/// Observer of a long task. Called on the task's thread.
 pub trait Progress {
-    /// A part begins; `total` is how much there is to do, where that is known.
+    /// Starts a part. `total` is its amount of work, if known.
     fn begin(&self, what: &str, unit: Unit, total: Option<u64>);
-    /// So much more of it is done.
+    /// Reports that `by` more is done.
     fn advance(&self, by: u64);
 }
 

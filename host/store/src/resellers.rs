@@ -1,8 +1,10 @@
-//! Resellers, and what merchants have granted to them.
+//! Resellers, and merchants' delegations to them.
 
 use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::consent::ConsentCode;
-use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationStatus};
+use kassette_domain::delegation::{
+    DelegatedMerchant, Delegation, DelegationDecision, DelegationStatus,
+};
 use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::invitation::{Invitation, NewInvitation, NotAnswered};
 use kassette_domain::key::{Environment, TokenHash};
@@ -13,62 +15,62 @@ use kassette_domain::time::Time;
 
 use crate::{Listed, Paging, StoreFuture};
 
-/// An invitation with where its reseller stands because of it.
+/// An invitation with the resulting status of its reseller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvitationStanding {
     pub invitation: Invitation,
-    /// As of the time that was asked for.
+    /// Status at the requested time.
     pub status: DelegationStatus,
 }
 
-/// What became of an invitation that a reseller asked for.
+/// Result of inviting a merchant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invited {
     New(InvitationStanding),
-    /// The same was asked for before: as it stands now.
+    /// A repeated request. Contains the invitation in its current state.
     Replay(InvitationStanding),
     /// The reference was used with other data.
     Differs {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The key that asked is revoked or expired by now, or its live rollout is off.
+    /// The key of the request is revoked or expired, or its live rollout is off.
     KeyRefused,
     /// The reseller has [`Reseller::MAX_INVITATIONS`].
     TooMany,
 }
 
-/// What became of an answer to an invitation.
+/// Result of an answer to an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// It was accepted: what the merchant has granted by that.
+    /// It was accepted. Contains the resulting delegation.
     Accepted(Delegation),
     Declined,
-    /// Neither. A wrong code was counted.
+    /// It was not answered. A wrong code was counted.
     Not(NotAnswered),
     /// No invitation has the token.
     Unknown,
 }
 
-/// Ended consent codes that one issue takes away; more than one, so that they never grow.
+/// Number of expired consent codes that issuing one removes. More than one, so that their number never grows.
 pub(crate) const MAX_SWEPT: u32 = 16;
 
 /// Resellers, their invitations, delegations and payments.
 pub trait Resellers: Send + Sync {
-    /// Makes a reseller; its live rollout is off. Its number is only known here, so the audit line's
-    /// object is set to `reseller/<number>`.
+    /// Creates a reseller with its live rollout off. The store assigns its number, and sets the audit line's
+    /// object to `reseller/<number>`.
     fn create_reseller(
         &self,
         name: String,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Reseller>;
-    /// A reseller by its number.
+    /// Returns a reseller by its number.
     fn reseller(&self, id: ResellerId) -> StoreFuture<'_, Option<Reseller>>;
     /// Lists resellers, newest first.
     fn resellers(&self, paging: Paging) -> StoreFuture<'_, Listed<Reseller>>;
-    /// Switches a reseller's live rollout; none where there is no such reseller. The audit line's
-    /// `before` and `after` are set here.
+    /// Switches a reseller's live rollout. `None` if the reseller does not exist. Sets the audit line's
+    /// `before` and `after`.
     fn set_live_rollout(
         &self,
         id: ResellerId,
@@ -77,30 +79,31 @@ pub trait Resellers: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, Option<Reseller>>;
 
-    /// Writes an invitation, exactly one for each reference of the reseller at any concurrency.
-    /// `authority` is the key that asked; it and the rollout are checked again in the transaction.
+    /// Writes an invitation, exactly one per reference of the reseller at any concurrency. `authority` is the
+    /// key of the request. The transaction checks it and the rollout again.
     fn invite(
         &self,
         new: NewInvitation,
         authority: Option<TokenHash>,
         now: Time,
     ) -> StoreFuture<'_, Invited>;
-    /// The invitation that a token opens.
+    /// Returns the invitation of a token.
     fn invitation(
         &self,
         token: TokenHash,
         now: Time,
     ) -> StoreFuture<'_, Option<InvitationStanding>>;
-    /// Accepts an invitation with a consent code as it was presented: uses the code up and writes
-    /// the delegation, or counts a wrong try.
+    /// Accepts an invitation with the presented consent code: uses up the code and writes the delegation, or
+    /// counts a wrong attempt.
     fn accept_invitation(
         &self,
         token: TokenHash,
         presented: Secret,
         now: Time,
     ) -> StoreFuture<'_, Answered>;
+    /// Declines the invitation of a token.
     fn decline_invitation(&self, token: TokenHash, now: Time) -> StoreFuture<'_, Answered>;
-    /// Writes a consent code; false where there is no such merchant.
+    /// Writes a consent code. False if the merchant does not exist.
     fn issue_consent_code(
         &self,
         code: ConsentCode,
@@ -108,24 +111,24 @@ pub trait Resellers: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, bool>;
 
-    /// Authorizes (`true`) or revokes for a merchant; none where there is no such reseller or
-    /// merchant, or nothing to revoke. The audit line's object, `before` and `after` are set here.
+    /// Authorizes a reseller for a merchant, or revokes that. `None` if the reseller or merchant
+    /// does not exist, or there is nothing to revoke. Sets the audit line's object, `before` and `after`.
     fn set_delegation(
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
-        authorized: bool,
+        decision: DelegationDecision,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<Delegation>>;
-    /// What a merchant has granted to a reseller.
+    /// Returns a merchant's delegation to a reseller.
     fn delegation(
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
     ) -> StoreFuture<'_, Option<Delegation>>;
-    /// Lists the merchants that a reseller has invited or that have authorized it, newest first:
-    /// each merchant that ever accepted once, with the invitation that it accepted last.
+    /// Lists the merchants that a reseller has invited or that have authorized it, newest first. A merchant
+    /// that has accepted is listed one time, with the invitation that it accepted last.
     fn delegated_merchants(
         &self,
         reseller: ResellerId,
@@ -133,7 +136,7 @@ pub trait Resellers: Send + Sync {
         now: Time,
     ) -> StoreFuture<'_, Listed<DelegatedMerchant>>;
 
-    /// Lists the payments that a reseller made for a merchant in an environment, newest first.
+    /// Lists the payments that a reseller created for a merchant in an environment, newest first.
     fn reseller_payments(
         &self,
         reseller: ResellerId,
@@ -143,7 +146,7 @@ pub trait Resellers: Send + Sync {
     ) -> StoreFuture<'_, Listed<Payment>>;
 }
 
-/// The line of the audit log about an invitation that was declined.
+/// Audit line about a declined invitation.
 pub(crate) fn declined(invitation: &Invitation) -> Audited {
     Audited {
         operator: SYSTEM.into(),
@@ -160,7 +163,7 @@ pub(crate) fn declined(invitation: &Invitation) -> Audited {
     }
 }
 
-/// Who authorized by accepting an invitation; [`kassette_domain::delegation::told`] sets the rest of the line.
+/// Audit line about an accepted invitation. [`kassette_domain::delegation::told`] sets the other fields.
 pub(crate) fn accepted_by(merchant: MerchantId, invitation: InvitationId) -> Audited {
     Audited {
         operator: SYSTEM.into(),

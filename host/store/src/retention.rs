@@ -1,25 +1,25 @@
-//! What both stores forget when its time is over.
+//! Rules of retention, the same in both stores.
 
 use std::time::Duration;
 
 use crate::Retention;
 
-/// How soon a payment that was not over is looked at again.
+/// Interval at which a payment that has not ended is examined again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(24 * 3600);
 
-/// What a rule forgets.
+/// The data that a rule deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Routing decisions with their verdicts.
     Decisions,
-    /// E-mail addresses, answers, what is known of payers.
+    /// E-mail addresses, answers and other data of payers.
     PersonalData,
 }
 
 impl Rule {
     pub(crate) const ALL: [Self; 2] = [Self::Decisions, Self::PersonalData];
 
-    /// How long it keeps things; none for ever.
+    /// Retention time. `None` means permanently.
     pub(crate) const fn keeps(self, retention: &Retention) -> Option<Duration> {
         match self {
             Self::Decisions => retention.decisions,
@@ -27,7 +27,7 @@ impl Rule {
         }
     }
 
-    /// Its number in rows.
+    /// Number in rows.
     pub(crate) const fn tag(self) -> u8 {
         self as u8
     }

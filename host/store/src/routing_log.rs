@@ -1,8 +1,8 @@
-//! The routing log: what each method's module saw and said, and where that is switched on what each provider's was
-//! asked, heard and answered, so that another version can be asked the same.
+//! The routing log: input and answers of each method's module and, if enabled, the calls of each provider
+//! module with all requests and responses, so that another version can be replayed.
 //!
-//! A payment keeps why it went where it went by itself. The log is for replay: it may lose what the last second
-//! brought when a node is killed, and nothing of a payment depends on it.
+//! A payment stores the reasons of its routing separately. The log is only for replays: it may lose the last
+//! second when a node is killed, and no payment depends on it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use zeroize::Zeroizing;
 
 use crate::{Fault, StoreFuture};
 
-/// Most entries of one batch, which is one row. Fewer where they are large.
+/// Maximum number of entries of one batch, which is one row. Fewer if they are large.
 pub const ROUTING_BATCH: usize = 256;
 
 /// An entry of the routing log: a decision, or a conversation with a provider.
 pub trait RoutingEntry: Serialize {
-    /// Whose batches it stands in.
+    /// The slot whose batches contain it.
     fn slot(&self) -> Slot;
 }
 
@@ -39,16 +39,17 @@ impl RoutingEntry for Conversation {
     }
 }
 
-/// Entries of one slot that wait to be written, oldest first. They are encoded where they were made: a thread that
-/// frees what others have allocated makes both slower.
+/// Entries of one slot that wait to be written, oldest first. They are encoded on the thread that created
+/// them, because freeing memory on another thread slows both.
 pub struct RoutingBatch {
     slot: Slot,
     entries: Zeroizing<Vec<u8>>,
-    /// Where each of them ends.
+    /// End of each entry.
     ends: Vec<usize>,
 }
 
 impl RoutingBatch {
+    /// Creates an empty batch of a slot.
     pub fn new(slot: Slot) -> Self {
         Self {
             slot,
@@ -57,7 +58,7 @@ impl RoutingBatch {
         }
     }
 
-    /// Parts entries by their slots.
+    /// Groups entries by their slots.
     ///
     /// # Errors
     /// Those of [`Self::push`].
@@ -74,7 +75,7 @@ impl RoutingBatch {
     /// Appends an entry of the batch's slot.
     ///
     /// # Errors
-    /// Where it cannot be encoded; the batch is as it was.
+    /// If it cannot be encoded. The batch is then unchanged.
     pub fn push<E: RoutingEntry>(&mut self, entry: &E) -> Result<(), Fault> {
         let before = self.entries.len();
         if let Err(error) = postcard::to_io(entry, &mut *self.entries) {
@@ -90,7 +91,7 @@ impl RoutingBatch {
         &self.slot
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
@@ -99,12 +100,12 @@ impl RoutingBatch {
         self.ends.is_empty()
     }
 
-    /// How many bytes they have.
+    /// Size of the entries in bytes.
     pub fn bytes(&self) -> usize {
         self.entries.len()
     }
 
-    /// The bytes of some of them.
+    /// The bytes of some entries.
     pub(crate) fn encoded(&self, some: Range<usize>) -> &[u8] {
         let end = |count: usize| count.checked_sub(1).map_or(0, |last| self.ends[last]);
         &self.entries[end(some.start)..end(some.end)]
@@ -112,45 +113,45 @@ impl RoutingBatch {
 }
 
 impl fmt::Debug for RoutingBatch {
-    /// Entries hold settings of the operator and what providers were told.
+    /// Shows no content, because entries contain settings of the operator and requests to providers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} entries of {}", self.len(), self.slot)
     }
 }
 
-/// Where a page of the routing log ended.
+/// End of a page of the routing log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoutingCursor {
-    /// The time of a batch.
+    /// Time of a batch.
     pub at: Time,
-    /// Its number among those of one time.
+    /// Number of the batch among those with the same time.
     pub number: u64,
 }
 
-/// Some entries of a slot: decisions, or conversations with providers.
+/// A page of entries of a slot: decisions, or conversations with providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingPage<R> {
     /// Newest first, at most [`ROUTING_PAGE`].
     pub records: Vec<R>,
-    /// Where earlier ones begin; none at the end.
+    /// Start of the next, earlier page. `None` at the end.
     pub next: Option<RoutingCursor>,
 }
 
-/// Most entries of one page.
+/// Maximum number of entries of one page.
 pub const ROUTING_PAGE: usize = 16 * ROUTING_BATCH;
 
-/// Keeps routing decisions, and conversations with providers, for replay.
+/// Stores routing decisions and conversations with providers for replays.
 pub trait RoutingLog: Send + Sync {
-    /// Appends decisions and conversations. Many are written in parts: where it fails, some may be there. One that is
-    /// over 32 KiB when it is compressed is left out, which the log of the program tells.
+    /// Appends decisions and conversations. Many are written in parts, so that after a failure some may be
+    /// stored. An entry over 32 KiB after compression is left out, and the program's log reports that.
     fn append_routing(&self, batches: Vec<RoutingBatch>, now: Time) -> StoreFuture<'_, ()>;
-    /// Decisions of a method, from the newest or from where a page ended.
+    /// Decisions of a method, starting with the newest or at the end of a page.
     fn routing_log(
         &self,
         method: MethodId,
         before: Option<RoutingCursor>,
     ) -> StoreFuture<'_, RoutingPage<RoutingRecord>>;
-    /// Conversations of a provider's slot, from the newest or from where a page ended.
+    /// Conversations of a provider's slot, starting with the newest or at the end of a page.
     fn conversations(
         &self,
         slot: &Slot,

@@ -1,4 +1,4 @@
-//! What is counted of versions on trial, over all nodes and restarts.
+//! Counts of versions on trial, over all nodes and restarts.
 
 use kassette_domain::candidate::Counts;
 use kassette_domain::id::{Digest, Slot};
@@ -6,21 +6,21 @@ use kassette_domain::time::Time;
 
 use crate::StoreFuture;
 
-/// A version on trial: the same one that is tried again later is another trial.
+/// A version on trial. A later trial of the same version is another trial.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trial {
     pub slot: Slot,
-    /// Of its file.
+    /// Digest of its file.
     pub digest: Digest,
     pub since: Time,
 }
 
-/// Counts of trials; each slot keeps those of its latest.
+/// Counts of trials. Each slot stores those of its latest trial.
 pub trait Trials: Send + Sync {
-    /// Adds what was counted of each cohort, by its key, and gives the sums by cohort, the smallest key first. Nothing
-    /// to add reads them. A trial that began earlier than the one that the slot keeps is over: nothing is added, and
-    /// nothing is given. One that began later takes its place with the first that is added. Where adding fails, it may
-    /// have been done all the same: what is added again may count twice.
+    /// Adds counts of cohorts, by key, and returns the sums by cohort, smallest key first. Without counts,
+    /// only returns the sums. If the slot stores a later trial, this one has ended: nothing is added, and the
+    /// result is empty. A later trial replaces the stored one when its first counts are added. After a
+    /// failure the counts may have been added, so that repeating the call may count them again.
     fn count_trial(
         &self,
         trial: Trial,

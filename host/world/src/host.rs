@@ -1,4 +1,4 @@
-//! Does for a module what the real host does.
+//! Native implementation of the host interface that a provider module uses.
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -17,18 +17,18 @@ use kassette_plugin::{
     testing::Host,
 };
 
-/// How long a module waits for an answer: a loaded machine may take its time.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a request, with a margin for a busy machine.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it waits where a time-out was ordered: time enough for what takes effect before it.
+/// Timeout of a request if a simulated time-out is due: enough for the effect that comes before it.
 const HASTE: Duration = Duration::from_secs(2);
 
-/// A secret: what credentials carry, and what signatures are computed with.
+/// A secret for credentials and signatures.
 #[derive(Clone)]
 pub(crate) struct Secret {
     text: String,
     encoding: Encoding,
-    /// The one before, during a rotation.
+    /// Previous value, during a rotation.
     old: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Secret {
         self.old = Some(std::mem::replace(&mut self.text, text.to_owned()));
     }
 
-    fn keys(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
         let texts = [Some(&self.text), self.old.as_ref()];
         let texts = texts.into_iter().flatten();
         texts.map(|text| key(text, self.encoding)).collect()
@@ -62,16 +62,16 @@ fn key(text: &str, encoding: Encoding) -> Vec<u8> {
     }
 }
 
-/// A host whose network is this machine's.
+/// A host that sends requests over this machine's network.
 pub(crate) struct NativeHost {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) tokens: Rc<RefCell<HashMap<String, String>>>,
     pub(crate) secrets: HashMap<String, Secret>,
     pub(crate) lose: Rc<RefCell<Option<&'static str>>>,
-    /// A time-out was ordered and has not been met yet.
+    /// Whether a simulated time-out is due and has not happened yet.
     pub(crate) hasty: Rc<Cell<bool>>,
     pub(crate) sent: Rc<RefCell<Vec<String>>>,
-    /// Answers of 200 to what needs no credentials.
+    /// Responses that [`Host::get_cached`] has stored, by URL.
     pub(crate) kept: Rc<RefCell<HashMap<String, Response>>>,
 }
 
@@ -92,7 +92,11 @@ impl NativeHost {
             Verb::Delete => reqwest::Method::DELETE,
         };
         let mut body = request.body.clone();
-        let patience = if self.hasty.get() { HASTE } else { PATIENCE };
+        let patience = if self.hasty.get() {
+            HASTE
+        } else {
+            REQUEST_TIMEOUT
+        };
         let mut call = client(patience).request(method, &request.url);
         for (name, value) in &request.headers {
             call = call.header(name, value);
@@ -149,7 +153,7 @@ impl NativeHost {
     }
 }
 
-/// A client that follows no redirect and uses no proxy.
+/// A client that does not follow redirects or use a proxy.
 pub(crate) fn client(patience: Duration) -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
@@ -165,7 +169,7 @@ fn code<M: Mac + KeyInit>(key: &[u8], message: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-fn mac(algorithm: Algorithm, key: &[u8], message: &[u8]) -> Vec<u8> {
+pub(crate) fn mac(algorithm: Algorithm, key: &[u8], message: &[u8]) -> Vec<u8> {
     match algorithm {
         Algorithm::HmacSha256 => code::<Hmac<sha2::Sha256>>(key, message),
         Algorithm::HmacSha512 => code::<Hmac<sha2::Sha512>>(key, message),

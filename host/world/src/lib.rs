@@ -1,13 +1,13 @@
-//! A simulator and a host around a provider module, natively: HTTP that really goes out, secrets,
-//! tokens, callbacks that arrive.
+//! Native test environment for a provider module: a simulator of its vendor, and a host with real HTTP requests,
+//! secrets, tokens and callbacks.
 //!
-//! Tests of a module against its simulator are plain `cargo test`, without a compile to wasm: the
-//! module runs as the library that it also is, in the place of the host's `http`, `secrets` and clock
-//! stand [`NativeHost`](host::NativeHost) and [`World`]. What only the real host does (limits, hosts that
-//! may be asked, redacting secrets in answers) is tested where the host is.
+//! A module is tested against its simulator with plain `cargo test`, without compiling it to WebAssembly: it runs
+//! as a Rust library, with [`NativeHost`](host::NativeHost) and [`World`] in place of the host's `http`, `secrets`
+//! and clock. Features of the real host only (limits, allowed hosts, redaction of secrets) are tested in its own
+//! crate.
 //!
-//! With `KASSETTE_RECORDED_REQUESTS` set to a folder, every request that a simulator gets is written down
-//! there; see `record` in [`kassette_sim::SimConfig`].
+//! If `KASSETTE_RECORDED_REQUESTS` names a folder, every request to a simulator is recorded there; see `record` in
+//! [`kassette_sim::SimConfig`].
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +19,7 @@
 )]
 
 mod host;
+pub mod payloads;
 pub mod suite;
 
 use std::{
@@ -52,13 +53,13 @@ use tokio::{
 
 use host::{NativeHost, Secret, client};
 
-/// When every world begins, milliseconds since 1970.
+/// Time at which every world starts, in milliseconds since 1970.
 pub const BEGIN_MS: u64 = 1_800_000_000_000;
 
-/// How long a callback is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time to wait for a callback.
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A simulated account of one vendor, and the module that speaks to it.
+/// A simulated account of one vendor, and the provider module for it.
 pub struct World<P> {
     pub sim: Sim,
     module: &'static str,
@@ -79,7 +80,7 @@ pub struct World<P> {
     provider: PhantomData<P>,
 }
 
-/// The open payment that a start led to.
+/// The open payment from a start. Panics on any other result.
 pub fn open(started: Result<Started, StartFailure>) -> Open {
     match started {
         Ok(Started::Open(open)) => open,
@@ -119,15 +120,15 @@ fn start(
 }
 
 impl<P: Provider> World<P> {
-    /// With a test account `<module>-test` at that module's simulator.
+    /// A world with the test account `<module>-test` at the module's simulator.
     #[must_use]
     pub fn new(module: &'static str) -> Self {
-        Self::of(module, Environment::Test)
+        Self::with_module(module, Environment::Test)
     }
 
-    /// With an account of that environment.
+    /// A world with an account in this environment.
     #[must_use]
-    pub fn of(module: &'static str, environment: Environment) -> Self {
+    pub fn with_module(module: &'static str, environment: Environment) -> Self {
         let runtime = Runtime::new().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(AtomicU64::new(BEGIN_MS));
@@ -187,12 +188,12 @@ impl<P: Provider> World<P> {
         *self.settings.borrow_mut() = profile.settings;
     }
 
-    /// The account's id.
+    /// Id of the account.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where the simulator's callbacks go.
+    /// URL to which the simulator sends callbacks.
     pub fn callback_url(&self) -> String {
         format!(
             "http://{}/callbacks/{}",
@@ -201,7 +202,7 @@ impl<P: Provider> World<P> {
         )
     }
 
-    /// The vendor goes down and comes back; it keeps its books and forgets its tokens.
+    /// Restarts the vendor. It keeps its books and loses its tokens.
     pub fn restart(&mut self) {
         let placeholder = tempfile::tempdir().unwrap();
         let begin = |folder: &Path| {
@@ -222,12 +223,12 @@ impl<P: Provider> World<P> {
             .unwrap();
     }
 
-    /// Where the payer's form is posted to.
+    /// URL to which the payer's form is posted.
     pub fn payer_base(&self) -> String {
         format!("http://{}/{}/pay", self.sim.addr(), self.id)
     }
 
-    /// Puts another value in the place of a secret: of the gateway's side alone.
+    /// Replaces a secret on the gateway's side only, and drops all tokens.
     pub fn change_secret(&self, name: &str, value: &str) {
         let needs = P::describe().secrets;
         let need = needs.iter().find(|need| need.name == name).unwrap();
@@ -236,20 +237,20 @@ impl<P: Provider> World<P> {
         self.tokens.borrow_mut().clear();
     }
 
-    /// Lets the value before count as well, as during a rotation: for signatures alone.
+    /// Replaces a secret and keeps the previous value valid for signatures, as during a rotation.
     pub fn rotate_secret(&self, name: &str, value: &str) {
         let mut secrets = self.secrets.borrow_mut();
         secrets.get_mut(name).unwrap().rotate(value);
     }
 
-    /// Puts another value in the place of a setting.
+    /// Replaces a setting.
     pub fn change_setting(&self, name: &str, value: &str) {
         let mut settings = self.settings.borrow_mut();
         settings.retain(|(known, _)| known != name);
         settings.push((name.to_owned(), value.to_owned()));
     }
 
-    /// The account as the host tells the module.
+    /// The account as the host passes it to the module.
     pub fn account(&self) -> Account {
         Account {
             id: self.id.clone(),
@@ -260,12 +261,12 @@ impl<P: Provider> World<P> {
         }
     }
 
-    /// The time, milliseconds since 1970.
+    /// Current time in milliseconds since 1970.
     pub fn now(&self) -> u64 {
         self.clock.load(Ordering::SeqCst)
     }
 
-    /// A new attempt over 49.90 of a currency that expires in an hour.
+    /// A new attempt for 49.90 in a currency, which expires in an hour.
     pub fn attempt(&self, method: &str, currency: &str) -> Attempt {
         let number = self.attempts.fetch_add(1, Ordering::SeqCst);
         Attempt {
@@ -303,18 +304,18 @@ impl<P: Provider> World<P> {
         with_host(host, act)
     }
 
-    /// Calls the module.
+    /// Calls the module's `start`.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn start(&self, attempt: &Attempt) -> Result<Started, StartFailure> {
         self.within(|| P::start(self.account(), attempt.clone()))
     }
 
-    /// Calls the module, with a query that the payer came back with.
+    /// Calls the module's `query` with the query string of the payer's return.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn query_returned(
         &self,
         attempt: &Attempt,
@@ -337,10 +338,10 @@ impl<P: Provider> World<P> {
         })
     }
 
-    /// Calls the module.
+    /// Calls the module's `query`.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn query(
         &self,
         attempt: &Attempt,
@@ -350,42 +351,42 @@ impl<P: Provider> World<P> {
         self.query_returned(attempt, reference, purpose, None)
     }
 
-    /// Calls the module.
+    /// Calls the module's `callback`.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn callback(&self, incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         self.within(|| P::callback(self.account(), incoming.clone()))
     }
 
-    /// Calls the module.
+    /// Calls the module's `refund_terms`.
     pub fn refund_terms(&self) -> Vec<Refundable> {
         self.within(|| P::refund_terms(self.account()))
     }
 
-    /// Calls the module.
+    /// Calls the module's `refund`.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn give_back(&self, paid: &Paid, order: &Order) -> Result<Given, RefundFailure> {
         self.within(|| P::refund(self.account(), paid.clone(), order.clone()))
     }
 
-    /// Calls the module.
+    /// Calls the module's `query_refund`.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn query_refund(&self, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
         self.within(|| P::query_refund(self.account(), paid.clone(), order.clone()))
     }
 
-    /// The methods that the module can take.
+    /// Payment methods that the module supports.
     pub fn methods(&self) -> Vec<String> {
         let methods = P::describe().methods.into_iter();
         methods.map(|support| support.method).collect()
     }
 
-    /// A new order to give back so many minor units.
+    /// A new refund order for an amount in minor units.
     pub fn order(&self, amount: u64, currency: &str) -> Order {
         let number = self.attempts.fetch_add(1, Ordering::SeqCst);
         Order {
@@ -400,12 +401,12 @@ impl<P: Provider> World<P> {
         }
     }
 
-    /// Calls the module.
+    /// Calls the module's `health`.
     pub fn health(&self) -> Condition {
         self.within(|| P::health(self.account()))
     }
 
-    /// Makes the simulator misbehave once.
+    /// Orders a fault of the simulator for one call.
     pub fn fault(&self, fault: Fault) {
         if matches!(
             fault,
@@ -416,7 +417,7 @@ impl<P: Provider> World<P> {
         self.sim.set_fault(&self.id, fault, 1).unwrap();
     }
 
-    /// Closes the account's port and waits until it is closed.
+    /// Closes the port of the account's API and waits until it is closed.
     pub fn refuse_connections(&self) {
         self.sim
             .set_fault(&self.id, Fault::RefuseConnection, 12)
@@ -426,55 +427,55 @@ impl<P: Provider> World<P> {
         }
     }
 
-    /// The next answer to an address that ends so is lost on the way: the call took effect.
+    /// Loses the next response from a URL with this ending. The request takes effect.
     pub fn lose_answer_of(&self, end: &'static str) {
         *self.lose.borrow_mut() = Some(end);
     }
 
-    /// The requests sent so far, as `POST /v1/sessions`, oldest first.
+    /// All requests sent so far, such as `POST /v1/sessions`, oldest first.
     pub fn sent(&self) -> Vec<String> {
         self.sent.borrow().clone()
     }
 
-    /// Moves the clock of module and simulator.
+    /// Advances the clock of module and simulator.
     pub fn advance(&self, ms: u64) {
         self.clock.fetch_add(ms, Ordering::SeqCst);
         self.sim.clock_moved();
     }
 
-    /// Moves the clock to when the vendor confirms, or refuses, what it was asked for and has taken
-    /// in; nothing where nothing is.
+    /// Advances the clock to the time at which the vendor confirms or rejects pending requests. Does nothing if it
+    /// has none.
     pub fn confirm(&self) {
         if let Some(at) = self.sim.confirms_at(&self.id).unwrap() {
             self.advance(at.saturating_sub(self.now()));
         }
     }
 
-    /// The simulator's books.
+    /// Entries of the simulator's books.
     pub fn entries(&self) -> Vec<BookEntry> {
         self.sim.books(&self.id).unwrap()
     }
 
-    /// The one entry of the simulator's books.
+    /// The only entry of the simulator's books. Panics if there is not exactly one.
     pub fn entry(&self) -> BookEntry {
         let mut entries = self.entries();
         assert_eq!(entries.len(), 1);
         entries.remove(0)
     }
 
-    /// What the payer's form sends: `approve`, `decline`, `review`, `pending`, and of what was paid
-    /// `refund`, `refund_fails`, `dispute`, `dispute_won` or `dispute_lost`; the answer's status and
-    /// where it leads.
+    /// Submits the payer's form with an outcome: `approve`, `decline`, `review` or `pending`; for a paid payment
+    /// `refund`, `refund_fails`, `dispute`, `dispute_won` or `dispute_lost`. Returns the status and the `location`
+    /// header of the response.
     pub fn choose(&self, started: &Open, outcome: &str) -> (u16, Option<String>) {
         self.submit(started, &[("outcome", outcome)])
     }
 
-    /// The same for a refund of a part, as `10.00`.
+    /// Submits the payer's form with a partial refund, such as `10.00`.
     pub fn refund(&self, started: &Open, amount: &str) -> (u16, Option<String>) {
         self.submit(started, &[("outcome", "refund"), ("amount", amount)])
     }
 
-    /// The vendor's page that a payment leads the payer to.
+    /// URL of the vendor's page for the payer.
     pub fn page<'a>(&self, started: &'a Open) -> &'a str {
         match &started.action {
             Action::Redirect(page) => page,
@@ -498,24 +499,24 @@ impl<P: Provider> World<P> {
         (answer.status().as_u16(), location)
     }
 
-    /// Runs an act of the simulator's own to its end, such as a refund in the vendor's dashboard.
+    /// Runs an action of the simulator, such as a refund in the vendor's dashboard.
     pub fn at_the_vendor<T>(&self, act: impl Future<Output = T>) -> T {
         self.runtime.block_on(act)
     }
 
-    /// Gives a part of a payment back, as a person at the vendor's dashboard would: minor units. The
-    /// refund's id.
+    /// Refunds a part of a payment, in minor units, like a person in the vendor's dashboard. Returns the refund's
+    /// id.
     pub fn refund_part(&self, started: &Open, amount: u64) -> String {
         let refunded = self.sim.refund_part(&self.id, &started.reference, amount);
         self.runtime.block_on(refunded).unwrap()
     }
 
-    /// Waits for a callback and answers it with 200. What the vendor has taken in and tells later is
-    /// not waited for: the clock is moved to it.
+    /// Waits for a callback and answers it with 200. First advances the clock so that the vendor confirms pending
+    /// requests at once.
     pub fn next_callback(&self) -> CallbackRequest {
         self.confirm();
         self.runtime.block_on(async {
-            let arrives = tokio::time::timeout(PATIENCE, self.callbacks.accept()).await;
+            let arrives = tokio::time::timeout(CALLBACK_TIMEOUT, self.callbacks.accept()).await;
             let (mut stream, _) = arrives.expect("no callback arrives").unwrap();
             let mut bytes = Vec::new();
             let (head, body) = loop {
@@ -536,7 +537,7 @@ impl<P: Provider> World<P> {
     }
 }
 
-/// The request as the host hands it on.
+/// The request as the host passes it to the module.
 fn incoming(head: &str, body: Vec<u8>, id: &str) -> CallbackRequest {
     let header = |line: &str| {
         let (name, value) = line.split_once(": ")?;
@@ -554,7 +555,7 @@ fn incoming(head: &str, body: Vec<u8>, id: &str) -> CallbackRequest {
     }
 }
 
-/// Head and body of a request, once it is whole.
+/// Head and body of a request. `None` if it is not complete yet.
 fn split(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let at = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = String::from_utf8(bytes[..at].to_vec()).unwrap();

@@ -4,12 +4,11 @@
 //! |---|---|
 //! | USD only, payers in US, accounts in US territories excluded | "Cash App Pay payments", Stripe documentation, <https://docs.stripe.com/payments/cash-app-pay> |
 //! | From 0.01; goods of restricted categories need an indicator on the payment | "FAQ: Transaction Limits and Payment Processing", Cash App Developers, <https://developers.cash.app/cash-app-pay-partner-api/guides/resources/frequently-asked-questions/transaction-limits-and-payment-processing> |
-//! | At most 7,500 USD: what a verified account can send in seven days | "Sending limits", Cash App Support (secondary: a page for payers; the partners' documents name no figure) |
+//! | At most 7,500 USD: the limit of a verified account for sending in seven days | "Sending limits", Cash App Support (secondary: a page for payers; the partners' documents name no figure) |
 //!
-//! The vendor's limit for one payer is not told to merchants; what is surely above every payer's is
-//! refused here. Only Cash App Pay asks merchants to mark restricted goods (alcohol, gambling,
-//! prescriptions and the like), to protect sponsored accounts of minors: where the merchant sells
-//! such goods, only accounts that send the mark are eligible.
+//! Merchants do not know the limit of a payer; only amounts above every payer's limit are refused here. Only Cash
+//! App Pay asks merchants to mark restricted goods (such as alcohol, gambling or prescriptions), to protect
+//! sponsored accounts of minors. If the merchant sells such goods, only accounts that send the mark are eligible.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{
     Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
@@ -62,13 +61,13 @@ impl Method for CashApp {
                 "restricted-goods",
                 "Whether the merchant sells goods of a restricted category",
             )
-            .of(SettingForm::Flag)
+            .form(SettingForm::Flag)
             .or("false"),
             SettingSpec::optional(
                 "restricted-goods-accounts",
                 "Accounts that send the restricted goods indicator",
             )
-            .of(SettingForm::Accounts)
+            .form(SettingForm::Accounts)
             .or("none"),
         ])
         .with_settings(ranking::settings())
@@ -94,7 +93,7 @@ impl Method for CashApp {
             }
             Ok(())
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .check(&check)
             .verdicts())
     }

@@ -6,10 +6,10 @@
 //! | At most 12 digits of minor units | ISO 8583, data element 4 (amount, transaction: n 12) |
 //! | Up to EUR 30 (GBP 25) a payment may go without strong authentication | Commission Delegated Regulation (EU) 2018/389, Article 16, <https://www.legislation.gov.uk/eur/2018/389/article/16>; for GBP 25 the same article as the FCA has it, <https://handbook.fca.org.uk/technical-standards/provision/s140c1226s444p1832> |
 //!
-//! Only cards have the low-value exemption: under it no bank challenges the payer, so accounts of
-//! equal priority differ by cost alone; above it the challenge decides whether there is a payment,
-//! so the share of starts that worked comes before cost. Outside of the European Economic Area and
-//! the United Kingdom cost decides. An unknown payer is judged by the currency.
+//! Only cards have the low-value exemption. Under it no bank challenges the payer, so accounts of equal priority
+//! differ only by cost. Above it the payment depends on the challenge, so the rate of successful starts takes
+//! precedence over cost. Outside of the European Economic Area and the United Kingdom, cost decides. If the
+//! payer's country is unknown, the currency decides instead.
 //!
 //! The setting `order` replaces the rule above.
 use kassette_plugin::amount::units;
@@ -20,16 +20,15 @@ use kassette_plugin::method::{
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
-/// ISO 8583's twelve digits.
+/// Maximum amount: ISO 8583 has twelve digits.
 const MAXIMUM: u64 = 999_999_999_999;
 
-/// Currencies of the countries where the payer's bank must authenticate strongly, for a payer whose
-/// country is unknown.
+/// Currencies of countries in which banks must use strong authentication, for payers without a known country.
 const STRONG_CURRENCIES: [&str; 9] = [
     "EUR", "GBP", "CZK", "DKK", "HUF", "NOK", "PLN", "RON", "SEK",
 ];
 
-/// The exemption's limits, in minor units. Other currencies have no published equivalent.
+/// Limits of the exemption in minor units. No equivalents are published for other currencies.
 const LOW_VALUE: [(&str, u64); 2] = [("EUR", units(30)), ("GBP", units(25))];
 
 const TRANSLATIONS: [(&str, &str, &str); 13] = [
@@ -58,7 +57,7 @@ impl Method for CreditCard {
     fn describe() -> Description {
         Description::new("credit_card", "Card", env!("CARGO_PKG_VERSION"), &[])
             .translated(&TRANSLATIONS)
-            .drawn(&ICON).with_settings([SettingSpec::optional("low-value-exemption", "Whether providers here ask for the exemption of low values from strong authentication").of(SettingForm::Flag).or("true"),]).with_settings(ranking::settings())
+            .drawn(&ICON).with_settings([SettingSpec::optional("low-value-exemption", "Whether providers here ask for the exemption of low values from strong authentication").form(SettingForm::Flag).or("true"),]).with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
@@ -70,11 +69,11 @@ impl Method for CreditCard {
         } else {
             Order::Priority
         };
-        Ok(Ranking::of(&context, order)?.verdicts())
+        Ok(Ranking::start(&context, order)?.verdicts())
     }
 }
 
-/// Whether the payer's bank may stop the payment to authenticate the payer.
+/// Whether the payer's bank may interrupt the payment to authenticate the payer.
 fn may_be_challenged(context: &Context) -> Result<bool, Refusal> {
     let exemption = settings::flag(&context.settings, "low-value-exemption", true)?;
     let currency = context.currency.as_str();
@@ -98,7 +97,7 @@ mod tests {
     use kassette_plugin::method::{Candidate, Ground};
     use kassette_plugin::testing::{assert_sound, candidate, context, eligible, set};
 
-    /// The order of a cheap account and of one whose starts work more often.
+    /// Order of a cheap account and of an account whose starts succeed more often.
     fn order(mut context: Context) -> Result<String, Refusal> {
         let of = |id: &str, fee, success| {
             let mut candidate = Candidate {

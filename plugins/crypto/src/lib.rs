@@ -5,9 +5,9 @@
 //! | At least 1.00 USD: outputs below a chain's dust limit are not relayed | Bitcoin Core, `GetDustThreshold` (546 satoshi for a P2PKH output); "Prevent creation of on-chain invoices below the dust limit", BTCPay Server, <https://github.com/btcpayserver/btcpayserver/pull/3082> |
 //! | Over 1,000 the sender must be identified | Regulation (EU) 2023/1113, Articles 14 and 16 (1,000 EUR); FATF Recommendation 16 (1,000 USD/EUR) |
 //!
-//! Only on a chain does the payer bear a fee that has nothing to do with the amount. Where the
-//! operator says what a transfer costs now, a payment of which the fee would be too large a share
-//! is refused, rather than let the payer find out.
+//! Only on a chain does the payer bear a fee that does not depend on the amount. If the operator sets the current
+//! cost of a transfer, payments for which the fee would be too large a share are refused before the payer sees
+//! them.
 use kassette_plugin::amount::{self, units};
 use kassette_plugin::method::{
     Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
@@ -15,13 +15,13 @@ use kassette_plugin::method::{
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
-/// In US cents: 546 satoshi, and room for a rise of the price.
+/// Smallest payment, in US cents: 546 satoshi with a margin for a rise of the price.
 const MINIMUM_USD: u64 = units(1);
 
-/// In per cent.
+/// Maximum share of the network fee, in percent.
 const FEE_SHARE: u64 = 20;
 
-/// In US cents.
+/// Default of `travel-rule-usd`, in US cents.
 const TRAVEL_RULE_USD: u64 = units(1_000);
 
 const TRANSLATIONS: [(&str, &str, &str); 13] = [
@@ -54,7 +54,7 @@ impl Method for Crypto {
     fn describe() -> Description {
         Description::new("crypto", "Cryptocurrency", env!("CARGO_PKG_VERSION"), &[])
             .translated(&TRANSLATIONS)
-            .drawn(&ICON).with_settings([SettingSpec::optional("network-fee-usd", "What one transfer costs the payer now, in US dollars").of(SettingForm::Amount).or("none"),SettingSpec::optional("network-fee-share", "The largest fee, in per cent of the payment").of(SettingForm::Number((0, 100))).or("20"),SettingSpec::optional("travel-rule-accounts", "Accounts that identify the sender; with the setting no other takes more than travel-rule-usd").of(SettingForm::Accounts).or("all"),SettingSpec::optional("travel-rule-usd", "Above how many US dollars the sender has to be identified").of(SettingForm::Amount).or("1000.00"),]).with_settings(ranking::settings())
+            .drawn(&ICON).with_settings([SettingSpec::optional("network-fee-usd", "What one transfer costs the payer now, in US dollars").form(SettingForm::Amount).or("none"),SettingSpec::optional("network-fee-share", "The largest fee, in per cent of the payment").form(SettingForm::Number((0, 100))).or("20"),SettingSpec::optional("travel-rule-accounts", "Accounts that identify the sender; with the setting no other takes more than travel-rule-usd").form(SettingForm::Accounts).or("all"),SettingSpec::optional("travel-rule-usd", "Above how many US dollars the sender has to be identified").form(SettingForm::Amount).or("1000.00"),]).with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
@@ -74,20 +74,20 @@ impl Method for Crypto {
             }
             Ok(())
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .check(&check)
             .verdicts())
     }
 }
 
-/// The chain's fee is a bearable share of the payment.
+/// Checks that the network fee is an acceptable share of the payment.
 fn require_bearable_fee(context: &Context) -> Result<(), Refusal> {
     let share = settings::number(&context.settings, "network-fee-share")?.unwrap_or(FEE_SHARE);
     let fee = settings::amount(&context.settings, "network-fee-usd")?;
     let Some((fee, usd)) = fee.zip(context.usd) else {
         return Ok(());
     };
-    // 128 bits: neither product can overflow
+    // With 128 bits, the products cannot overflow.
     if u128::from(fee) * 100 > u128::from(usd) * u128::from(share) {
         let fee = amount::format(fee, "USD");
         let detail = format!("the network's fee of {fee} is over {share} % of it");

@@ -5,8 +5,9 @@
 //! | EUR only, 0.01 to 50,000.00 a payment, payers in NL | "iDEAL", Mollie documentation, <https://docs.mollie.com/docs/ideal>; the same limits in "iDEAL", Worldpay developer documentation, <https://developer.worldpay.com/products/apms/ideal>; the scheme publishes none |
 //! | With Wero, payers in BE, DE, FR and LU too | "iDEAL | Wero payments", Stripe documentation, <https://docs.stripe.com/payments/ideal>; "iDEAL | Wero", Paddle developer documentation, <https://developer.paddle.com/concepts/payment-methods/ideal/> |
 //!
-//! Only this method widens its countries by the scheme's successor: an account that has been moved
-//! to Wero reaches banks of five countries, one that has not reaches Dutch banks alone. Banks set
+//! Only this method gets more countries from its scheme's successor: an account that was moved to Wero reaches
+//! banks of five countries, other accounts reach only Dutch banks. Banks set their own lower limits, which are not
+//! published.
 //! lower limits of their own, which are not published.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{
@@ -63,13 +64,13 @@ impl Method for Ideal {
         .drawn(&ICON)
         .with_settings([
             SettingSpec::optional("wero", "Whether some account here is served by Wero")
-                .of(SettingForm::Flag)
+                .form(SettingForm::Flag)
                 .or("false"),
             SettingSpec::optional(
                 "wero-accounts",
                 "Which accounts are, where wero is set; the others take payers in NL alone",
             )
-            .of(SettingForm::Accounts)
+            .form(SettingForm::Accounts)
             .or("all"),
         ])
         .with_settings(ranking::settings())
@@ -87,13 +88,13 @@ impl Method for Ideal {
         ranking::require_amount(&context, Some(MINIMUM), Some(MAXIMUM), "one iDEAL payment")?;
         ranking::require_operator_limits(&context)?;
         let check = |candidate: &Candidate| reaches_payer(&context, wero, candidate);
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .check(&check)
             .verdicts())
     }
 }
 
-/// An account that Wero does not serve reaches Dutch banks alone.
+/// An account that Wero does not serve reaches only Dutch banks.
 fn reaches_payer(context: &Context, wero: bool, candidate: &Candidate) -> Result<(), Refusal> {
     let abroad = context
         .country

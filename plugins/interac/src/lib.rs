@@ -7,9 +7,9 @@
 //! | A business at most 25,000.00 | "Interac e-Transfer for Business", Interac Corp., <https://www.interac.ca> |
 //! | Request Money reaches the payer by e-mail or phone | "Interac e-Transfer Request Money", Interac Corp. |
 //!
-//! Only Interac needs to reach the payer before he can pay: an account that works by Request Money
-//! needs an address. Where the merchant gave none the provider has to ask, so such accounts rank
-//! after those that redirect; they are not refused.
+//! Only Interac needs to reach the payer before the payment: an account that uses Request Money needs an address.
+//! If the merchant gave none, the provider has to ask the payer, so such accounts rank after accounts that redirect,
+//! but are not refused.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{
     Candidate, Context, Description, Method, Refusal, SettingForm, SettingSpec, Verdict,
@@ -105,7 +105,7 @@ impl Method for Interac {
                 "request-money-accounts",
                 "Accounts that send a request by e-mail",
             )
-            .of(SettingForm::Accounts)
+            .form(SettingForm::Accounts)
             .or("none"),
         ])
         .with_settings(ranking::settings())
@@ -126,7 +126,7 @@ impl Method for Interac {
             (!context.email_known && asking.any(|id| id == candidate.id))
                 .then_some("it has to ask for an e-mail address")
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .demote(&demotion)
             .verdicts())
     }

@@ -5,19 +5,19 @@
 //! | A market takes its local currency only | "Purchase country, locale, and currency", Klarna Docs, <https://docs.klarna.com/klarna-payments/in-depth-knowledge/puchase-countries-currencies-locales/>; HUF and MXN in "Supported settlement currencies", Klarna Docs |
 //! | From 1.00 EUR or its equivalent; largest payment by market | "Klarna", Mollie documentation, <https://docs.mollie.com/docs/klarna> (secondary: another vendor's; Klarna names no figures) |
 //!
-//! Only Klarna ties the payer's country to the currency: a German pays in EUR and not in SEK, even
-//! though both are Klarna's. Where the country is unknown the currency alone decides, with the
-//! largest limit of its markets. Klarna judges each payer and may refuse below every limit.
+//! Only Klarna ties the payer's country to the currency: a payer in Germany pays in EUR and not in SEK, even
+//! though Klarna supports both. If the country is unknown, only the currency decides, with the largest limit of
+//! its markets. Klarna checks each payer and may refuse payments below all limits.
 //!
-//! Of the settings of [`kassette_plugin::ranking`], `countries` narrows the markets.
+//! The setting `countries` of [`kassette_plugin::ranking`] narrows the markets.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Context, Description, Ground, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
 
-/// US cents, for 1.00 EUR or its equivalent.
+/// Smallest payment, in US cents, for 1.00 EUR or its equivalent.
 const MINIMUM_USD: u64 = units(1);
 
-/// Country, its currency and the largest payment in minor units, where one is published.
+/// Country, its currency and the largest payment in minor units. `None` if no maximum is published.
 const MARKETS: [(&str, &str, Option<u64>); 26] = [
     ("AT", "EUR", Some(units(10_000))),
     ("AU", "AUD", None),
@@ -75,11 +75,10 @@ impl Method for Klarna {
         )?;
         ranking::require_amount(&context, None, maximum, "Klarna's market")?;
         ranking::require_operator_limits(&context)?;
-        Ok(Ranking::of(&context, Order::Priority)?.verdicts())
+        Ok(Ranking::start(&context, Order::Priority)?.verdicts())
     }
 }
 
-/// Every currency of the markets, once.
 fn currencies() -> Vec<&'static str> {
     let mut currencies = Vec::with_capacity(MARKETS.len());
     for (_, currency, _) in MARKETS {
@@ -90,7 +89,8 @@ fn currencies() -> Vec<&'static str> {
     currencies
 }
 
-/// The largest payment of the markets that the payer may be in; none where one has no limit.
+/// Returns the largest payment of the markets that the payer may be in. `None` if a market does not have a limit.
+/// Refuses a country with another currency.
 fn require_market(context: &Context) -> Result<Option<u64>, Refusal> {
     let country = context.country.as_deref();
     if let Some((country, local, _)) = MARKETS.iter().find(|(of, ..)| Some(*of) == country)

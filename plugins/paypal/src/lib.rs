@@ -1,4 +1,4 @@
-//! PayPal: a wallet with a list of currencies of its own.
+//! PayPal: a wallet with its own list of currencies.
 //!
 //! | Rule | Source |
 //! |---|---|
@@ -6,9 +6,8 @@
 //! | BRL for accounts in Brazil only, the payer's and the receiver's | the same page, note 2 |
 //! | At most 60,000 USD a payment from a verified account | "What's the maximum amount I can send with my PayPal account?", PayPal Help Center (article 732; secondary: a page for payers, the API's documents name no figure) |
 //!
-//! Only PayPal refuses amounts for their form: an invoice of 1,250.50 HUF cannot be paid with it,
-//! because the vendor answers an error to any fraction. Our money keeps two decimals for every
-//! currency, so the rule belongs here.
+//! Only PayPal refuses amounts for their form: it answers any fraction of HUF with an error, so an invoice of
+//! 1,250.50 HUF cannot be paid. Amounts here have two decimals in every currency, so this method checks the rule.
 use kassette_plugin::amount::{self, units};
 use kassette_plugin::method::{
     Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
@@ -16,16 +15,16 @@ use kassette_plugin::method::{
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
-/// Of the vendor's list those that can be invoiced here.
+/// The currencies of PayPal's list that invoices can have here.
 const CURRENCIES: [&str; 17] = [
     "AUD", "BRL", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HUF", "MXN", "NOK", "NZD", "PHP",
     "PLN", "SEK", "SGD", "USD",
 ];
 
-/// Currencies that the vendor takes in whole units only.
+/// Currencies that PayPal accepts only in whole units.
 const WITHOUT_DECIMALS: [&str; 1] = ["HUF"];
 
-/// In US cents.
+/// Largest payment, in US cents.
 const MAXIMUM_USD: u64 = units(60_000);
 
 const ICON: [&str; 2] = [
@@ -43,7 +42,7 @@ impl Method for Paypal {
                 "brazilian-accounts",
                 "Accounts registered in Brazil; with the setting no other takes BRL",
             )
-            .of(SettingForm::Accounts)
+            .form(SettingForm::Accounts)
             .or("all")])
             .with_settings(ranking::settings())
     }
@@ -60,7 +59,7 @@ impl Method for Paypal {
             true => require_brazilian(&context, candidate),
             false => Ok(()),
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .check(&check)
             .verdicts())
     }

@@ -2,12 +2,11 @@
 //!
 //! | Rule | Source |
 //! |---|---|
-//! | Currencies | "Cards and contactless payments with Revolut Terminal" (Revolut Pay included), Revolut Business Help (secondary: for terminals; the Merchant API refers to a help page of its own, <https://help.revolut.com/business/help/merchant-accounts/payments/in-which-currencies-can-i-accept-payments>) |
+//! | Currencies | "Cards and contactless payments with Revolut Terminal" (Revolut Pay included), Revolut Business Help (secondary: for terminals; the Merchant API refers to its own help page, <https://help.revolut.com/business/help/merchant-accounts/payments/in-which-currencies-can-i-accept-payments>) |
 //! | Wallets in the European Economic Area and the United Kingdom; others may check out with a card | "Revolut Pay payments", Stripe documentation, <https://docs.stripe.com/payments/revolut-pay> |
 //!
-//! Only Revolut Pay serves payers who are not its customers: outside of its home markets it still
-//! works, as a card payment. A merchant who offers cards anyway can switch that off; then a payer
-//! known to be elsewhere is not offered it.
+//! Only Revolut Pay serves payers who are not its customers: outside of its home markets it works as a card
+//! payment. A merchant who offers cards anyway can turn that off. Then payers known to be elsewhere do not get it.
 use kassette_plugin::countries::EEA_AND_UK;
 use kassette_plugin::method::{
     Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
@@ -15,7 +14,7 @@ use kassette_plugin::method::{
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
-/// Of the vendor's list those that can be invoiced here.
+/// The currencies of Revolut's list that invoices can have here.
 const CURRENCIES: [&str; 14] = [
     "AUD", "CAD", "CHF", "DKK", "EUR", "GBP", "HUF", "NOK", "NZD", "PLN", "RON", "SEK", "USD",
     "ZAR",
@@ -42,13 +41,13 @@ impl Method for Revolut {
                 "guest-cards",
                 "Whether it is offered to payers outside of the home markets",
             )
-            .of(SettingForm::Flag)
+            .form(SettingForm::Flag)
             .or("true"),
             SettingSpec::optional(
                 "wallet-only-accounts",
                 "Accounts without guest cards: for payers of the home markets alone",
             )
-            .of(SettingForm::Accounts)
+            .form(SettingForm::Accounts)
             .or("none"),
         ])
         .with_settings(ranking::settings())
@@ -75,7 +74,7 @@ impl Method for Revolut {
             }
             Ok(())
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .check(&check)
             .verdicts())
     }

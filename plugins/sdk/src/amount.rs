@@ -1,15 +1,16 @@
-//! Amounts as text: minor units in, the wire form out, never a float between.
+//! Converts amounts between minor units and text, without floating-point numbers.
 
-/// Minor units in one unit of every currency of this version of the contract.
+/// Minor units in one unit, in every currency of this version of the contract.
 pub const MINOR_UNITS: u64 = 100;
 
-/// Minor units in so many whole units: `units(50)` is 50.00. Only for constants: no check is made.
+/// Converts whole units to minor units: `units(50)` is 50.00. Only for constants: at run time, overflow is not
+/// checked.
 #[must_use]
 pub const fn units(units: u64) -> u64 {
     units * MINOR_UNITS
 }
 
-/// The wire form with its currency, for refusals and reasons: `1250.00 EUR`.
+/// Formats minor units in the wire form with the currency, for refusals and reasons: `1250.00 EUR`.
 #[must_use]
 pub fn format(amount: u64, currency: &str) -> String {
     let mut text = String::new();
@@ -17,8 +18,8 @@ pub fn format(amount: u64, currency: &str) -> String {
     text
 }
 
-/// The same at the end of a text. Reasons are written for every candidate of every question, and
-/// the machinery behind `format!` would be a good part of the whole call.
+/// Like [`format()`], but appends to a text. Reasons are written for every candidate of every question, and the code
+/// behind `format!` would take a large part of the call.
 pub(crate) fn push(text: &mut String, amount: u64, currency: &str) {
     push_number(text, amount / MINOR_UNITS);
     text.push('.');
@@ -30,17 +31,17 @@ pub(crate) fn push(text: &mut String, amount: u64, currency: &str) {
     text.push_str(currency);
 }
 
-/// A number in decimal digits at the end of a text.
+/// Appends a number in decimal digits.
 pub(crate) fn push_number(text: &mut String, number: u64) {
     if number > 9 {
         push_number(text, number / 10);
     }
-    // less than ten
+    // A single digit.
     text.push(char::from(b'0' + (number % 10) as u8));
 }
 
-/// Reads the wire form `0.50`: digits, a point and exactly two digits. None for anything else, or
-/// where it does not fit.
+/// Parses the wire form `0.50`: digits, a point and exactly two digits. `None` for any other text, and on
+/// overflow.
 #[must_use]
 pub fn parse(text: &str) -> Option<u64> {
     let (units, minor) = text.split_once('.')?;
@@ -53,7 +54,7 @@ pub fn parse(text: &str) -> Option<u64> {
     units.checked_mul(MINOR_UNITS)?.checked_add(minor)
 }
 
-/// Whether the amount has no fraction of a unit, which schemes without decimals demand.
+/// Whether the amount has no fraction of a unit, as schemes without decimals require.
 #[must_use]
 pub const fn is_whole(amount: u64) -> bool {
     amount.is_multiple_of(MINOR_UNITS)

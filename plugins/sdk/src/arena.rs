@@ -1,22 +1,21 @@
-//! A bump allocator over a static arena.
+//! A bump allocator in a static arena.
 //!
-//! An instance serves one call and is thrown away, so freeing buys nothing. A call that fits the
-//! arena touches a few pages and never grows memory, which makes a fresh instance several times
-//! cheaper than with a general allocator. What does not fit comes from the system allocator, which
-//! does free.
+//! An instance serves one call and is then discarded, so freeing memory is useless. A call that fits the arena
+//! touches a few pages and never grows memory, which makes a new instance several times cheaper than with a
+//! general allocator. Allocations that do not fit use the system allocator, which does free them.
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 
-/// A `rank` over a dozen candidates takes about 4 KiB, a large provider answer overflows to the
-/// system allocator. With the stack of 32 KiB it leaves a method five KiB of its own constants in one
-/// wasm page: the host clears such a memory after a call without looking for what was written.
+/// Size of the arena, in bytes. A `rank` of a dozen candidates takes about 4 KiB; a large response of a provider
+/// overflows to the system allocator. With the stack of 32 KiB, five KiB remain in one wasm page for a method's
+/// constants. The host clears such a memory after a call without searching for written pages.
 const SIZE: usize = 26 << 10;
 
-/// Alignment of the arena's first byte, and so the largest that it can serve.
+/// Alignment of the arena, and the largest alignment that it can serve.
 const ALIGN: usize = 16;
 
-/// The count stands before the bytes: a short call then dirties one page with both, and every dirty
-/// page is cleared after the call.
+/// The counter is before the bytes, so that a short call writes to only one page. Every written page is cleared
+/// after the call.
 #[repr(C)]
 struct Arena {
     used: UnsafeCell<usize>,
@@ -26,8 +25,7 @@ struct Arena {
 #[repr(C, align(16))]
 struct Bytes(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: a core instance of a component has one thread; wasm32 without the threads proposal
-// cannot have another.
+// SAFETY: a core instance of a component has one thread. wasm32 without the threads proposal cannot have more.
 unsafe impl Sync for Arena {}
 
 #[global_allocator]
@@ -37,7 +35,7 @@ static ARENA: Arena = Arena {
 };
 
 impl Arena {
-    /// Offset of `pointer` in the arena, where it lies in it.
+    /// Offset of `pointer` in the arena. `None` if it is outside.
     fn offset(&self, pointer: *mut u8) -> Option<usize> {
         (pointer as usize)
             .checked_sub(self.bytes.0.get() as usize)
@@ -45,28 +43,28 @@ impl Arena {
     }
 }
 
-// SAFETY: blocks never overlap: each starts at or after the end of the one before and ends within
-// the arena; a block outside of it was given by the system allocator and goes back there.
+// SAFETY: blocks never overlap: each starts at or after the end of the previous one and ends within the arena. A
+// block outside of it came from the system allocator and is freed there.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: one thread, and nothing below allocates while `used` is borrowed.
+        // SAFETY: there is one thread, and nothing below allocates while `used` is borrowed.
         let used = unsafe { &mut *self.used.get() };
         let start = used.next_multiple_of(layout.align());
         match start.checked_add(layout.size()) {
-            // a block of no bytes at the very end would lie outside, where `offset` denies it
+            // An empty block at the very end would be outside according to `offset`.
             Some(end) if end <= SIZE && start < SIZE && layout.align() <= ALIGN => {
                 *used = end;
                 // SAFETY: `start` is within the arena.
                 unsafe { self.bytes.0.get().cast::<u8>().add(start) }
             }
-            // SAFETY: the caller's promises are passed on.
+            // SAFETY: the caller's guarantees are passed on.
             _ => unsafe { System.alloc(layout) },
         }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if self.offset(pointer).is_none() {
-            // SAFETY: what lies outside of the arena came from the system allocator.
+            // SAFETY: a block outside of the arena came from the system allocator.
             unsafe { System.dealloc(pointer, layout) }
         }
     }
@@ -76,11 +74,11 @@ unsafe impl GlobalAlloc for Arena {
             // SAFETY: as in `dealloc`.
             return unsafe { System.realloc(pointer, layout, size) };
         };
-        // SAFETY: one thread.
+        // SAFETY: there is one thread.
         let used = unsafe { &mut *self.used.get() };
         let last = start + layout.size() == *used;
         match start.checked_add(size) {
-            // the last block grows and shrinks in place
+            // The last block can grow and shrink in place.
             Some(end) if last && end <= SIZE => {
                 *used = end;
                 return pointer;
@@ -88,7 +86,7 @@ unsafe impl GlobalAlloc for Arena {
             _ if size <= layout.size() => return pointer,
             _ => {}
         }
-        // SAFETY: the caller promises a valid size; both blocks hold the bytes copied and cannot
+        // SAFETY: the caller guarantees a valid size. Both blocks have at least the copied size and cannot
         // overlap.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));

@@ -1,4 +1,4 @@
-//! Groups of countries that several schemes presume, as ISO 3166-1 alpha-2 codes.
+//! Groups of countries that several schemes serve, as ISO 3166-1 alpha-2 codes.
 
 /// The European Economic Area and the United Kingdom, which kept its payment law.
 pub const EEA_AND_UK: [&str; 31] = [

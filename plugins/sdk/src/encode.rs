@@ -1,10 +1,10 @@
-//! How vendors write bytes and fields down: percent-encoding, forms, hex, base64.
+//! Encodings that providers use: percent-encoding, forms, hex, base64.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Percent-encodes everything but the unreserved characters of RFC 3986: fit for a path segment, a
-/// query value and a form's field alike.
+/// Percent-encodes all characters except the unreserved ones of RFC 3986. Valid as a path segment, a query value
+/// and a form field.
 #[must_use]
 pub fn percent(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -19,7 +19,7 @@ pub fn percent(text: &str) -> String {
     out
 }
 
-/// `name=value&…`, in this order.
+/// Encodes a form: `name=value&…`, in this order.
 #[must_use]
 pub fn form(fields: &[(&str, &str)]) -> String {
     let mut out = String::new();
@@ -34,7 +34,7 @@ pub fn form(fields: &[(&str, &str)]) -> String {
     out
 }
 
-/// The fields of a form or a query, in order; none where an escape is broken or the text is no UTF-8.
+/// Parses the fields of a form or a query, in order. `None` for an invalid escape or invalid UTF-8.
 #[must_use]
 pub fn parse_form(text: &str) -> Option<Vec<(String, String)>> {
     text.split('&')
@@ -59,7 +59,7 @@ fn plain(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Two lower-case digits a byte.
+/// Encodes each byte as two lower-case digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
@@ -69,7 +69,7 @@ pub fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Reads two digits of either case a byte.
+/// Decodes two digits per byte, in either case. `None` for any other text.
 #[must_use]
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -98,7 +98,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// The standard alphabet, padded (RFC 4648, section 4).
+/// Encodes with the standard alphabet and padding (RFC 4648, section 4).
 #[must_use]
 pub fn base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -118,7 +118,7 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Reads the standard alphabet, padded; nothing else.
+/// Decodes the standard alphabet with padding. `None` for any other text.
 #[must_use]
 pub fn unbase64(text: &str) -> Option<Vec<u8>> {
     let (groups, rest) = text.as_bytes().as_chunks::<4>();

@@ -1,7 +1,9 @@
-//! JSON as vendors speak it, in a few kilobytes of a module.
+//! Small JSON reader and writer for providers' formats.
 //!
-//! Numbers stay as they are written: money is never a float. An object with a name twice is refused,
-//! because its signer may have meant the other one.
+//! Numbers are kept as written, so that money never becomes a floating-point number. The reader accepts numbers
+//! and flags as text, a name two times in an object, and half of a UTF-16 pair at the cut of a text, because
+//! providers write all of these. Of a repeated name the last value counts, as in the parsers that providers test
+//! with.
 //!
 //! ```
 //! use kassette_plugin::json::{Json, object};
@@ -22,8 +24,8 @@
 //! ```
 use std::fmt::{self, Write as _};
 
-/// How deep lists and objects may lie in one another: a vendor's answer needs a handful, and each
-/// level takes some of a module's small stack.
+/// Maximum nesting depth of lists and objects. Providers use a few levels, and each one takes some of a module's
+/// small stack.
 const DEEPEST: u32 = 32;
 
 /// A JSON value.
@@ -33,17 +35,18 @@ pub enum Json {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number as it was written.
+    /// A number as written.
     Number(String),
     /// A string.
     Text(String),
     /// An array.
     List(Vec<Json>),
-    /// An object, in the order in which it was written.
+    /// An object, with fields in their order.
     Object(Vec<(String, Json)>),
 }
 
-/// An object with these fields, in this order. A name that stands twice is written twice.
+/// Creates an object with these fields, in this order. A repeated name is kept; [`Json::get`] returns its first
+/// value.
 #[must_use]
 pub fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
     let named = |(name, value): (&str, Json)| (name.to_owned(), value);
@@ -51,8 +54,8 @@ pub fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
 }
 
 impl Json {
-    /// Reads a whole text. None where it is not JSON (RFC 8259), has a name twice in one object, or
-    /// is nested more than 32 deep.
+    /// Parses a complete text. `None` if it is not JSON (RFC 8259), or is nested more than 32 levels deep. Of a
+    /// repeated name in an object the last value counts.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
@@ -62,7 +65,7 @@ impl Json {
         (reader.at == text.len()).then_some(value)
     }
 
-    /// The field of an object; none where it is absent, or this is no object.
+    /// Returns a field of an object. `None` if it is absent, or the value is not an object.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
@@ -71,13 +74,13 @@ impl Json {
         }
     }
 
-    /// The fields on the way through nested objects.
+    /// Returns the value at a path of field names in nested objects.
     #[must_use]
     pub fn path(&self, names: &[&str]) -> Option<&Self> {
         names.iter().try_fold(self, |value, name| value.get(name))
     }
 
-    /// The items of a list; nothing else has any.
+    /// The items of a list. Empty for other values.
     #[must_use]
     pub fn items(&self) -> &[Self] {
         match self {
@@ -86,7 +89,7 @@ impl Json {
         }
     }
 
-    /// The text of a string.
+    /// The content of a string. `None` for other values.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -95,7 +98,7 @@ impl Json {
         }
     }
 
-    /// A number as it was written, such as `49.90`.
+    /// A number as written, such as `49.90`. `None` for other values.
     #[must_use]
     pub fn number(&self) -> Option<&str> {
         match self {
@@ -104,17 +107,21 @@ impl Json {
         }
     }
 
-    /// A whole number that is not negative, written without fraction and exponent.
+    /// A non-negative whole number without fraction or exponent, as a number or as text. `None` for other values,
+    /// and above `u64::MAX`.
     #[must_use]
     pub fn whole(&self) -> Option<u64> {
-        self.number()?.parse().ok()
+        let digits = self.number().or_else(|| self.text())?;
+        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|_| plain)
     }
 
-    /// `true` or `false`.
+    /// `true` or `false`, also as text. `None` for other values.
     #[must_use]
     pub fn flag(&self) -> Option<bool> {
         match self {
             Self::Bool(flag) => Some(*flag),
+            Self::Text(flag) => flag.parse().ok(),
             _ => None,
         }
     }
@@ -151,13 +158,13 @@ impl From<Vec<Self>> for Json {
 }
 
 impl<T: Into<Self>> From<Option<T>> for Json {
-    /// None is `null`.
+    /// `None` becomes `null`.
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
 }
 
-/// Without any spaces.
+/// Writes the value without spaces.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -215,7 +222,7 @@ fn quote(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_char('"')
 }
 
-/// A text, and how far it has been read.
+/// A text and the position of the next byte to read.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -232,14 +239,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes a byte if it is the next.
+    /// Consumes a byte if it is the next one. Returns whether it was.
     fn take(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.at += usize::from(there);
         there
     }
 
-    /// Takes a word if it is the next.
+    /// Consumes a literal and returns `value`. `None` if another text follows.
     fn word(&mut self, word: &str, value: Json) -> Option<Json> {
         let there = self.text.get(self.at..)?.starts_with(word);
         self.at += word.len();
@@ -289,11 +296,14 @@ impl Reader<'_> {
             self.space();
             let name = self.string()?;
             self.space();
-            if !self.take(b':') || fields.iter().any(|(key, _)| *key == name) {
+            if !self.take(b':') {
                 return None;
             }
             let value = self.value(deeper)?;
-            fields.push((name, value));
+            match fields.iter_mut().find(|(key, _)| *key == name) {
+                Some((_, earlier)) => *earlier = value,
+                None => fields.push((name, value)),
+            }
             self.space();
             if self.take(b'}') {
                 return Some(Json::Object(fields));
@@ -315,7 +325,7 @@ impl Reader<'_> {
     fn number(&mut self) -> Option<Json> {
         let from = self.at;
         self.take(b'-');
-        // A leading zero stands alone.
+        // A leading zero must be the only digit.
         if !self.take(b'0') {
             self.digits()?;
         }
@@ -365,20 +375,22 @@ impl Reader<'_> {
         })
     }
 
-    /// After `\u`: one unit of UTF-16, or a pair that is one character.
+    /// Parses one UTF-16 unit after `\u`, or a surrogate pair. An unpaired surrogate, as left by cutting a text,
+    /// becomes the replacement character.
     fn code_point(&mut self) -> Option<char> {
         let first = self.unit()?;
         if !(0xd800..0xdc00).contains(&first) {
-            return char::from_u32(first);
+            return Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
-        if !self.take(b'\\') || !self.take(b'u') {
-            return None;
+        let after_first = self.at;
+        if self.take(b'\\') && self.take(b'u') {
+            let second = self.unit()?;
+            if let Some(low) = second.checked_sub(0xdc00).filter(|low| *low < 0x400) {
+                return char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + low);
+            }
         }
-        let second = self.unit()?.checked_sub(0xdc00)?;
-        if second >= 0x400 {
-            return None;
-        }
-        char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + second)
+        self.at = after_first;
+        Some(char::REPLACEMENT_CHARACTER)
     }
 
     fn unit(&mut self) -> Option<u32> {
@@ -454,9 +466,6 @@ mod tests {
             "\"\\x\"",
             "\"\\u12\"",
             "\"\\u+123\"",
-            "\"\\ud83d\"",
-            "\"\\ud83d\\u0041\"",
-            "\"\\udc00\"",
             "1 2",
             "{} x",
             "'a'",
@@ -471,9 +480,38 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_twice_is_refused() {
-        assert_eq!(again(r#"{"amount":1,"amount":2}"#), None);
-        assert!(again(r#"{"amount":{"amount":1}}"#).is_some());
+    fn of_a_name_that_stands_twice_the_last_value_counts() {
+        let text = r#"{"amount":1,"note":0,"amount":{"amount":2}}"#;
+        assert_eq!(
+            again(text).as_deref(),
+            Some(r#"{"amount":{"amount":2},"note":0}"#)
+        );
+    }
+
+    #[test]
+    fn half_of_a_character_is_replaced() {
+        for (text, expected) in [
+            (r#""\ud83d""#, "\u{fffd}"),
+            (r#""\ud83dx""#, "\u{fffd}x"),
+            (r#""\ud83d\n""#, "\u{fffd}\n"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\udc00""#, "\u{fffd}"),
+        ] {
+            let read = Json::parse(text.as_bytes());
+            assert_eq!(read.as_ref().and_then(Json::text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_flags_may_be_text() {
+        let text = |text: &str| Json::from(text);
+        assert_eq!(text("4990").whole(), Some(4990));
+        for odd in ["", "+1", "-1", " 1", "1.0", "x", "18446744073709551616"] {
+            assert_eq!(text(odd).whole(), None, "{odd}");
+        }
+        assert_eq!(text("true").flag(), Some(true));
+        assert_eq!((text("yes").flag(), text("").flag()), (None, None));
     }
 
     #[test]
@@ -496,7 +534,7 @@ mod tests {
             (field("d").whole(), field("d").number()),
             (None, Some("49.90"))
         );
-        assert_eq!((field("m").whole(), field("t").whole()), (None, None));
+        assert_eq!((field("m").whole(), field("l").whole()), (None, None));
         assert_eq!(field("t").text(), Some("4990"));
         assert_eq!((field("f").flag(), field("n").flag()), (Some(true), None));
         assert_eq!((field("l").items().len(), field("o").items().len()), (1, 0));

@@ -1,21 +1,19 @@
 //! Write Kassette payment methods and providers in Rust.
 //!
-//! A module is a crate with `crate-type = ["cdylib", "rlib"]` that implements one trait and hands
-//! the type that does to a macro:
+//! A module is a crate with `crate-type = ["cdylib", "rlib"]`. It implements one trait and passes the implementing
+//! type to a macro:
 //!
 //! | World | Trait | Macro | Start from |
 //! |---|---|---|---|
 //! | payment method | [`method::Method`] | [`method::export!`](export_method) | [`method`], [`ranking`] |
 //! | payment provider | [`provider::Provider`] | [`provider::export!`](export_provider) | [`provider`] |
 //!
-//! The types are generated from the WIT package in `wit/`, whose comments are the documentation
-//! of every record and function; `wit/README.md` is the way in. This crate carries a copy of both, so
-//! that it is all one needs.
+//! The types are generated from the WIT package in `wit/`, whose comments document every record and function;
+//! start with `wit/README.md`. This crate contains a copy of both, so that no other source is needed.
 //!
-//! On wasm32 the crate exports the component's functions and brings an allocator made for calls
-//! that are short and each in a fresh instance. Natively it exports nothing, logs nothing and has
-//! no network, so that a module's logic is tested with plain `cargo test`; [`testing`] puts a host
-//! of the test's own in the place of the real one.
+//! On wasm32 the crate exports the component's functions and includes an allocator for short calls in new
+//! instances. In native builds it exports and logs nothing and has no network, so that modules can be tested with
+//! `cargo test`; [`testing`] replaces the host with one of the test.
 
 #![warn(missing_docs)]
 #![cfg_attr(
@@ -38,7 +36,7 @@ pub mod settings;
 pub mod testing;
 pub mod time;
 
-/// What the exported macros expand to; not part of the interface.
+/// Expansion of the exported macros; not part of the public interface.
 #[doc(hidden)]
 pub mod bindings {
     pub mod method {
@@ -55,7 +53,7 @@ pub mod bindings {
         wit_bindgen::generate!({
             path: "wit",
             world: "refunding-provider",
-            // One type for both worlds.
+            // Both worlds share these types.
             with: { "kassette:plugin/types@0.2.0": crate::bindings::method::kassette::plugin::types },
             pub_export_macro: true,
             export_macro_name: "raw_export_provider",
@@ -65,11 +63,11 @@ pub mod bindings {
     }
 }
 
-/// Makes a type that implements [`method::Method`] the module's answer.
+/// Exports a type that implements [`method::Method`] as the module.
 ///
-/// The component's symbols exist on wasm32 only: their names (`kassette:plugin/routing@0.2.0#rank`)
-/// break a native linker, and two modules in one test would define them twice. Elsewhere the macro
-/// only checks that the trait is implemented.
+/// The component's symbols exist only on wasm32: their names (`kassette:plugin/routing@0.2.0#rank`) break native
+/// linkers, and two modules in one test would define them two times. On other targets the macro only checks that
+/// the trait is implemented.
 #[macro_export]
 macro_rules! export_method {
     ($answer:ident) => {
@@ -85,9 +83,9 @@ macro_rules! export_method {
     };
 }
 
-/// Makes a type that implements [`provider::Provider`] the module's answer.
+/// Exports a type that implements [`provider::Provider`] as the module.
 ///
-/// See [`export_method!`] for why this does nothing but a check off wasm32.
+/// On other targets than wasm32 it is only a check, as explained for [`export_method!`].
 #[macro_export]
 macro_rules! export_provider {
     ($answer:ident) => {
@@ -103,10 +101,9 @@ macro_rules! export_provider {
     };
 }
 
-/// Hands the functions that are named to the module's files: `start` to `start::start`, `callback` to
-/// `callback::read`, `query` to `query::query` and `refund` to `refund::terms`, `refund::refund` and
-/// `refund::query`, which borrow what they are given. Stands in the `impl` of
-/// [`provider::Provider`].
+/// Forwards the named functions to files of the module: `start` to `start::start`, `callback` to `callback::read`,
+/// `query` to `query::query`, and `refund` to `refund::terms`, `refund::refund` and `refund::query`. All take
+/// references. For use in the `impl` of [`provider::Provider`].
 #[macro_export]
 macro_rules! forward_provider {
     (@start) => {
@@ -163,7 +160,7 @@ macro_rules! forward_provider {
     };
 }
 
-/// The examples of `wit/README.md` are compiled, so that they stay true.
+/// Compiles the examples of `wit/README.md`, so that they stay correct.
 #[cfg(doctest)]
 #[doc = include_str!("../wit/README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! World `method`: which payments a scheme can carry, and through whom.
+//! World `method`: decides which payments a scheme can carry, and through which accounts.
 //!
 //! ```
 //! use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
@@ -14,7 +14,7 @@
 //!
 //!     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
 //!         ranking::require_currency(&context, &["EUR"])?;
-//!         Ok(Ranking::of(&context, Order::Priority)?.verdicts())
+//!         Ok(Ranking::start(&context, Order::Priority)?.verdicts())
 //!     }
 //! }
 //!
@@ -33,22 +33,22 @@ pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 pub use crate::export_method as export;
 use crate::ranking;
 
-/// A payment method's answers; see `routing` in the WIT.
+/// A payment method; see `routing` in the WIT.
 pub trait Method {
-    /// What this module is.
+    /// Describes the module.
     fn describe() -> Description;
 
-    /// Judges the operator's settings together, each of which is of its form; an error is one sentence for
-    /// the operator that names a setting. Unless a module has more to say: those of [`ranking`].
+    /// Checks the operator's settings together. Each of them already has a valid form. The error is one sentence
+    /// for the operator that names a setting. By default checks the settings of [`ranking`].
     fn check_settings(settings: &[Setting]) -> Result<(), String> {
         ranking::check_settings(settings)
     }
 
-    /// Judges and orders the candidates; an error refuses the method as a whole.
+    /// Checks and orders the candidates. An error refuses the whole method.
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal>;
 }
 
-/// What a component exports of a [`Method`].
+/// Exports of a component for a [`Method`].
 #[doc(hidden)]
 pub struct Exported<T>(PhantomData<T>);
 
@@ -67,7 +67,7 @@ impl<T: Method> Guest for Exported<T> {
 }
 
 impl Description {
-    /// A method that can be paid in these currencies; in every currency where none is named.
+    /// A method with these currencies. An empty list means every currency.
     #[must_use]
     pub fn new(id: &str, label: &str, version: &str, currencies: &[&str]) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Description {
         }
     }
 
-    /// With what the payer reads: language, label and a note, which may be empty.
+    /// Adds texts for the payer: language, label and note. An empty note is left out.
     #[must_use]
     pub fn translated(mut self, translations: &[(&str, &str, &str)]) -> Self {
         let translation = |&(language, label, note): &(&str, &str, &str)| Translation {
@@ -94,14 +94,14 @@ impl Description {
         self
     }
 
-    /// With settings that it knows.
+    /// Adds settings that the module reads.
     #[must_use]
     pub fn with_settings(mut self, settings: impl IntoIterator<Item = SettingSpec>) -> Self {
         self.settings.extend(settings);
         self
     }
 
-    /// With a drawing of lines, each the data of an SVG path on a square of 24 by 24.
+    /// Adds an icon of lines, each the data of an SVG path in a square of 24 by 24.
     #[must_use]
     pub fn drawn(mut self, lines: &[&str]) -> Self {
         let lines = lines.iter().map(|&line| Shape::Line(line.to_owned()));
@@ -110,7 +110,7 @@ impl Description {
     }
 }
 
-/// Write one line for the operator; see `log.write` in the WIT. Natively a no-op.
+/// Writes one line to the operator's log; see `log.write` in the WIT. Does nothing in native builds.
 pub fn log(level: Level, message: &str) {
     #[cfg(target_arch = "wasm32")]
     crate::bindings::method::kassette::plugin::log::write(level, message);

@@ -1,11 +1,11 @@
-//! World `provider`: how to talk to one vendor.
+//! World `provider`: communicates with one provider.
 //!
-//! Implement [`Provider`] and export it with [`export!`](export). Requests go through
-//! [`call::Call`] or [`http::send`], secrets are used by name through [`secrets`], notes for the operator go to
-//! [`log`].
+//! Implement [`Provider`] and export it with [`export!`](export). Send requests with [`call::Call`] or
+//! [`http::send`], use secrets by name through [`secrets`], and write to the operator's log with [`log`].
 pub mod call;
 mod describe;
 pub mod http;
+pub mod read;
 pub mod secrets;
 pub mod words;
 
@@ -14,11 +14,11 @@ use std::marker::PhantomData;
 pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 use crate::bindings::provider::exports::kassette::plugin::payments::Guest;
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
-    Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-    Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions,
-    MethodSupport, Money, Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question,
-    QuestionKind, Refund, RefundState, Report, SecretSpec, Setting, SettingSpec, Settlement,
-    StartFailure, Started, Status, Subject, Verb,
+    Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Capture, Condition,
+    Description, Dispute, DisputeKind, DisputeState, Encoding, Environment, Form, Header,
+    Instructions, MethodSupport, Money, Notice, Open, Particulars, Payer, QueryFailure,
+    QueryPurpose, Question, QuestionKind, Refund, RefundState, Report, SecretSpec, Setting,
+    SettingSpec, Settlement, StartFailure, Started, Status, Subject, Verb,
 };
 use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
 pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
@@ -28,27 +28,27 @@ pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
 pub use crate::forward_provider as forward;
 
-/// A provider's answers; see `payments` in the WIT.
+/// A provider module; see `payments` in the WIT.
 pub trait Provider {
-    /// What this module is.
+    /// Describes the module.
     fn describe() -> Description;
 
-    /// Judges an account's settings together, each of which is of its form; an error is one sentence for the
-    /// operator that names a setting. Unless a module has more to say nothing is wrong with them.
+    /// Checks an account's settings together. Each of them already has a valid form. The error is one sentence for
+    /// the operator that names a setting. By default accepts all settings.
     fn check_settings(_environment: Environment, _settings: &[Setting]) -> Result<(), String> {
         Ok(())
     }
 
-    /// Creates the payment at the vendor.
+    /// Creates the payment at the provider.
     fn start(account: Account, attempt: Attempt) -> Result<Started, StartFailure>;
 
-    /// Verifies and reads what arrived at the callback address.
+    /// Verifies and parses a request to the callback URL.
     fn callback(
         account: Account,
         request: CallbackRequest,
     ) -> Result<CallbackReply, CallbackFailure>;
 
-    /// Asks the vendor where the payment stands.
+    /// Queries the status of the payment at the provider.
     fn query(
         account: Account,
         attempt: Attempt,
@@ -57,30 +57,36 @@ pub trait Provider {
         return_query: Option<String>,
     ) -> Result<Report, QueryFailure>;
 
-    /// A cheap request that proves address and credentials.
+    /// Sends a cheap request that checks URL and credentials.
     fn health(account: Account) -> Condition;
 
-    /// What can be given back at this account; a method that is not named cannot. Unless a module has
-    /// more to say nothing can.
+    /// Describes the refunds that this account supports. Methods that are not listed cannot be refunded. Empty by
+    /// default.
     fn refund_terms(_account: Account) -> Vec<Refundable> {
         Vec::new()
     }
 
-    /// Gives money back; `refunds.refund` in the WIT. The host asks only for what the terms name.
+    /// Refunds money; `refunds.refund` in the WIT. The host only calls it within the terms.
     fn refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, RefundFailure> {
         Err(RefundFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 
-    /// Asks the vendor what became of a refund; `refunds.query` in the WIT.
+    /// Queries the status of a refund; `refunds.query` in the WIT.
     fn query_refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, QueryFailure> {
         Err(QueryFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
+
+    /// Ensures that the payer can no longer claim a refund; `refunds.cancel` in the WIT. By default calls
+    /// `query_refund`, for providers whose refunds need no claim.
+    fn cancel_refund(account: Account, paid: Paid, order: Order) -> Result<Given, QueryFailure> {
+        Self::query_refund(account, paid, order)
+    }
 }
 
-/// Another version of the module may have given something back: nothing is certain.
+/// Used with `Unavailable`: another version of the module may have made the refund, so nothing is certain.
 const GIVES_NOTHING_BACK: &str = "this module gives nothing back";
 
-/// What a component exports of a [`Provider`].
+/// Exports of a component for a [`Provider`].
 #[doc(hidden)]
 pub struct Exported<T>(PhantomData<T>);
 
@@ -131,9 +137,13 @@ impl<T: Provider> RefundsGuest for Exported<T> {
     fn query(account: Account, paid: Paid, order: Order) -> Result<Given, QueryFailure> {
         T::query_refund(account, paid, order)
     }
+
+    fn cancel(account: Account, paid: Paid, order: Order) -> Result<Given, QueryFailure> {
+        T::cancel_refund(account, paid, order)
+    }
 }
 
-/// Nothing told: what a report begins with.
+/// Empty particulars, to start a report from.
 impl Default for Particulars {
     fn default() -> Self {
         Self {
@@ -145,13 +155,17 @@ impl Default for Particulars {
             captured_at: None,
             capture_before: None,
             instrument: None,
+            provider_url: None,
+            captures: Vec::new(),
             refunds: Vec::new(),
             disputes: Vec::new(),
+            fraud_warning: None,
+            unreadable: Vec::new(),
         }
     }
 }
 
-/// Write one line for the operator; see `log.write` in the WIT. Natively a no-op.
+/// Writes one line to the operator's log; see `log.write` in the WIT. Does nothing in native builds.
 pub fn log(level: Level, message: &str) {
     #[cfg(target_arch = "wasm32")]
     crate::bindings::provider::kassette::plugin::log::write(level, message);

@@ -1,10 +1,9 @@
-//! What every payment method shares: refusing what cannot work and ordering what can.
+//! Common rules of payment methods: refuse payments that cannot work, and order the candidates.
 //!
-//! The `require_*` functions judge the payment as a whole and are used with `?` at the top of
-//! `rank`; [`Ranking`] then gives exactly one verdict per candidate. A hint that is absent (amount,
-//! country) never refuses anything.
+//! The `require_*` functions check the payment as a whole and are used with `?` at the start of `rank`.
+//! [`Ranking`] then returns exactly one verdict per candidate. A missing amount or country never causes a refusal.
 //!
-//! [`settings`] lists what an operator may set for every method that uses this module.
+//! [`settings`] lists the settings of every method that uses this module.
 mod requirements;
 
 pub use requirements::{
@@ -17,22 +16,22 @@ use crate::method::{
 };
 use crate::settings;
 
-/// Longest text of a reason or a refusal that the host accepts, in bytes.
+/// Maximum length of a reason or refusal that the host accepts, in bytes.
 pub const MAX_TEXT: usize = 200;
 
-/// What counts among candidates of equal health. What is unknown counts as worst; ties are broken
-/// by the rest, then by id, so that the same question always has the same answer.
+/// Order of candidates of equal health. Unknown values count as the worst. Ties are broken by the remaining values
+/// and then by id, so that the same question always has the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The operator's priority, then cost.
+    /// By the operator's priority, then by cost.
     Priority,
-    /// The operator's priority, then the share of starts that worked.
+    /// By the operator's priority, then by the share of successful starts.
     PrioritySuccess,
-    /// The lower fee, then priority.
+    /// By the lower fee, then by priority.
     Cost,
-    /// The higher share of starts that worked, then priority.
+    /// By the higher share of successful starts, then by priority.
     Success,
-    /// The lower median time of a start, then priority.
+    /// By the lower median duration of a start, then by priority.
     Speed,
 }
 
@@ -46,7 +45,7 @@ impl Order {
     ];
 }
 
-/// The settings that are read here.
+/// Descriptions of the settings that this module reads.
 #[must_use]
 pub fn settings() -> Vec<SettingSpec> {
     vec![
@@ -58,27 +57,26 @@ pub fn settings() -> Vec<SettingSpec> {
             "Share of starts that worked, per thousand: an account measured below it ranks after the others \
              of its health",
         )
-        .of(SettingForm::Number((0, 1000)))
+        .form(SettingForm::Number((0, 1000)))
         .or("none"),
         SettingSpec::optional("minimum-usd", "The operator's own smallest payment, in US dollars")
-            .of(SettingForm::Amount)
+            .form(SettingForm::Amount)
             .or("none"),
         SettingSpec::optional("maximum-usd", "The operator's own largest payment, in US dollars")
-            .of(SettingForm::Amount)
+            .form(SettingForm::Amount)
             .or("none"),
         SettingSpec::optional("countries", "Countries of payers that may use it")
-            .of(SettingForm::Countries)
+            .form(SettingForm::Countries)
             .or("the scheme's own"),
         SettingSpec::optional("blocked-countries", "Countries of payers that are refused")
-            .of(SettingForm::Countries)
+            .form(SettingForm::Countries)
             .or("none"),
     ]
 }
 
-/// Judges these settings together.
+/// Checks these settings together.
 ///
-/// # Errors
-/// A sentence for the operator.
+/// # Errors A sentence for the operator.
 pub fn check_settings(settings: &[Setting]) -> Result<(), String> {
     let limit = |name| settings::amount(settings, name).map_err(|refusal| refusal.detail);
     let (minimum, maximum) = (limit("minimum-usd")?, limit("maximum-usd")?);
@@ -94,13 +92,13 @@ pub fn check_settings(settings: &[Setting]) -> Result<(), String> {
     Ok(())
 }
 
-/// Judges one candidate beyond health and limits.
+/// A method's own check of a candidate, after health and limits.
 pub type Check<'a> = &'a dyn Fn(&Candidate) -> Result<(), Refusal>;
 
-/// Says why a candidate ranks after the others of its health; none where it does not.
+/// Returns the reason why a candidate ranks after the others of its health, or `None`.
 pub type Demotion<'a> = &'a dyn Fn(&Candidate) -> Option<&'static str>;
 
-/// A refusal; text beyond what the host accepts is cut.
+/// Creates a refusal. Cuts text that is longer than the host accepts.
 #[must_use]
 pub fn refusal(ground: Ground, detail: impl Into<String>) -> Refusal {
     let mut detail = detail.into();
@@ -108,8 +106,8 @@ pub fn refusal(ground: Ground, detail: impl Into<String>) -> Refusal {
     Refusal { ground, detail }
 }
 
-/// One verdict per candidate: those that are neither stale nor down and whose limits hold, best
-/// first, then the refused ones.
+/// Creates one verdict per candidate: first the eligible ones, best first, then the refused ones. Candidates are
+/// refused if they are stale or down, if the amount is outside of their limits, or by the method's own check.
 ///
 /// ```
 /// # use kassette_plugin::method::*;
@@ -119,25 +117,24 @@ pub fn refusal(ground: Ground, detail: impl Into<String>) -> Refusal {
 ///         "retired" => Err(refusal(Ground::Policy, "no longer used")),
 ///         _ => Ok(()),
 ///     };
-///     Ok(Ranking::of(&context, Order::Priority)?.check(&check).verdicts())
+///     Ok(Ranking::start(&context, Order::Priority)?.check(&check).verdicts())
 /// }
 /// ```
 pub struct Ranking<'a> {
     context: &'a Context,
     order: Order,
     success_floor: u64,
-    // None rather than one that does nothing: in a fresh instance the first call of a function by
-    // its address costs more than a candidate's whole judgement.
+    // `None` instead of a function without effect: in a new instance the first indirect call costs more than the
+    // whole check of a candidate.
     check: Option<Check<'a>>,
     demotion: Option<Demotion<'a>>,
 }
 
 impl<'a> Ranking<'a> {
-    /// The ranking of a question's candidates, in the operator's order or else in `order`.
+    /// A ranking of the candidates in the order that the operator has set, or else in `order`.
     ///
-    /// # Errors
-    /// [`Ground::Policy`] where a setting cannot be read.
-    pub fn of(context: &'a Context, order: Order) -> Result<Self, Refusal> {
+    /// # Errors [`Ground::Policy`] if a setting cannot be parsed.
+    pub fn start(context: &'a Context, order: Order) -> Result<Self, Refusal> {
         Ok(Self {
             context,
             order: settings::choice(&context.settings, "order", &Order::WORDS, order)?,
@@ -147,26 +144,26 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// Adds the method's own judgement of a candidate.
+    /// Adds the method's own check of candidates.
     #[must_use]
     pub fn check(mut self, check: Check<'a>) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// Adds the method's own reason to rank a candidate later.
+    /// Adds the method's own reason to rank candidates later.
     #[must_use]
     pub fn demote(mut self, demotion: Demotion<'a>) -> Self {
         self.demotion = Some(demotion);
         self
     }
 
-    /// The answer to `rank`.
+    /// Returns the answer of `rank`.
     #[must_use]
     pub fn verdicts(&self) -> Vec<Verdict> {
         let mut eligible: Vec<Eligible> = Vec::with_capacity(self.context.candidates.len());
         let mut refused: Vec<Verdict> = Vec::new();
-        // at most 64 candidates: inserting in order is quick, and a tenth of a sort's code
+        // At most 64 candidates: inserting in order is fast, and has a tenth of the code of a sort.
         for candidate in &self.context.candidates {
             match self.judge(candidate) {
                 Ok(()) => {
@@ -262,7 +259,7 @@ impl<'a> Ranking<'a> {
             Availability::Degraded => "degraded",
             _ => "operational",
         };
-        // A text of usual length in one piece, written without `format!`: see `amount::push`.
+        // Allocates for a text of usual length, and avoids `format!`: see `amount::push`.
         let mut reason = String::with_capacity(96);
         amount::push_number(&mut reason, place as u64);
         reason.push_str(" of ");
@@ -305,7 +302,7 @@ mod tests {
     use crate::testing::{candidate, context, eligible, set};
 
     fn ranked(context: &Context, order: Order) -> Vec<String> {
-        let verdicts = Ranking::of(context, order).unwrap().verdicts();
+        let verdicts = Ranking::start(context, order).unwrap().verdicts();
         eligible(&verdicts).into_iter().map(str::to_owned).collect()
     }
 
@@ -316,7 +313,7 @@ mod tests {
         }
     }
 
-    fn of(id: &str, priority: i32, fee: Option<u64>) -> Candidate {
+    fn candidate_with(id: &str, priority: i32, fee: Option<u64>) -> Candidate {
         Candidate {
             priority,
             fee,
@@ -326,13 +323,13 @@ mod tests {
 
     #[test]
     fn health_comes_before_priority_and_priority_before_cost() {
-        let mut degraded = of("degraded", 100, Some(1));
+        let mut degraded = candidate_with("degraded", 100, Some(1));
         degraded.health.status = Availability::Degraded;
         let context = with(vec![
             degraded,
-            of("dear", 5, Some(90)),
-            of("cheap", 0, Some(10)),
-            of("wanted", 5, Some(80)),
+            candidate_with("dear", 5, Some(90)),
+            candidate_with("cheap", 0, Some(10)),
+            candidate_with("wanted", 5, Some(80)),
         ]);
         let order = ranked(&context, Order::Priority);
         assert_eq!(order, ["wanted", "dear", "cheap", "degraded"]);
@@ -342,12 +339,12 @@ mod tests {
 
     #[test]
     fn an_unknown_fee_or_latency_counts_as_the_worst() {
-        let mut quick = of("quick", 0, None);
+        let mut quick = candidate_with("quick", 0, None);
         quick.health.latency = Some(100);
         let context = with(vec![
-            of("unknown", 0, None),
+            candidate_with("unknown", 0, None),
             quick,
-            of("priced", 0, Some(500)),
+            candidate_with("priced", 0, Some(500)),
         ]);
         assert_eq!(
             ranked(&context, Order::Cost),
@@ -361,21 +358,24 @@ mod tests {
 
     #[test]
     fn the_operators_order_comes_before_the_methods() {
-        let context = with(vec![of("wanted", 9, Some(90)), of("cheap", 0, Some(1))]);
+        let context = with(vec![
+            candidate_with("wanted", 9, Some(90)),
+            candidate_with("cheap", 0, Some(1)),
+        ]);
         assert_eq!(ranked(&context, Order::Priority), ["wanted", "cheap"]);
         let context = set(context, "order", "cost");
         assert_eq!(ranked(&context, Order::Priority), ["cheap", "wanted"]);
         let wrong = set(context, "order", "luck");
-        let refusal = Ranking::of(&wrong, Order::Priority).err().unwrap();
+        let refusal = Ranking::start(&wrong, Order::Priority).err().unwrap();
         assert_eq!(refusal.ground, Ground::Policy);
     }
 
     #[test]
     fn below_the_success_floor_ranks_later_but_stays() {
-        let mut shaky = of("shaky", 9, None);
+        let mut shaky = candidate_with("shaky", 9, None);
         shaky.health.success = Some(700);
         let context = set(
-            with(vec![shaky, of("new", 0, None)]),
+            with(vec![shaky, candidate_with("new", 0, None)]),
             "success-floor",
             "900",
         );
@@ -402,7 +402,9 @@ mod tests {
             ..candidate("exact")
         };
         let context = with(vec![stale, down, low, high, exact]);
-        let verdicts = Ranking::of(&context, Order::Priority).unwrap().verdicts();
+        let verdicts = Ranking::start(&context, Order::Priority)
+            .unwrap()
+            .verdicts();
         assert_eq!(eligible(&verdicts), ["exact"]);
         let grounds: Vec<_> = verdicts
             .iter()
@@ -429,17 +431,21 @@ mod tests {
 
     #[test]
     fn reasons_say_place_health_and_fee() {
-        let mut one = of("one", 3, Some(29));
+        let mut one = candidate_with("one", 3, Some(29));
         one.health.success = Some(987);
-        let context = with(vec![one, of("two", 0, None)]);
-        let verdicts = Ranking::of(&context, Order::Priority).unwrap().verdicts();
+        let context = with(vec![one, candidate_with("two", 0, None)]);
+        let verdicts = Ranking::start(&context, Order::Priority)
+            .unwrap()
+            .verdicts();
         let reason = verdicts.first().unwrap().outcome.clone().unwrap();
         assert_eq!(
             reason,
             "1 of 2: operational, priority 3, fee 0.29 EUR, 98.7 % work"
         );
-        let context = with(vec![of("one", i32::MIN, Some(12_305))]);
-        let verdicts = Ranking::of(&context, Order::Priority).unwrap().verdicts();
+        let context = with(vec![candidate_with("one", i32::MIN, Some(12_305))]);
+        let verdicts = Ranking::start(&context, Order::Priority)
+            .unwrap()
+            .verdicts();
         let reason = verdicts.first().unwrap().outcome.clone().unwrap();
         assert_eq!(
             reason,

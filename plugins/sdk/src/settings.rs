@@ -1,12 +1,11 @@
-//! Settings: the operator's free text, read strictly.
+//! Parses the text values of settings.
 //!
-//! A setting that is absent or empty has its default. One that is there and cannot be read is a
-//! refusal that names it, never a silent default: an operator who misspells a limit must not find
-//! out that there was none.
+//! A missing or empty setting has its default. A malformed setting is a refusal that names it, and never has its
+//! default: a misspelled limit must not mean that no limit applies.
 use crate::method::{Ground, Refusal, SettingForm, SettingSpec};
 
 impl SettingSpec {
-    /// A setting that has to be there: a text, unless [`SettingSpec::of`] says more.
+    /// A required setting. It is a text unless [`SettingSpec::of`] sets another form.
     #[must_use]
     pub fn required(name: &str, help: &str) -> Self {
         Self {
@@ -15,7 +14,7 @@ impl SettingSpec {
         }
     }
 
-    /// A setting that may be left out, likewise.
+    /// An optional setting. It is a text unless [`SettingSpec::of`] sets another form.
     #[must_use]
     pub fn optional(name: &str, help: &str) -> Self {
         Self {
@@ -27,21 +26,21 @@ impl SettingSpec {
         }
     }
 
-    /// Of that form.
+    /// Sets the form.
     #[must_use]
-    pub fn of(mut self, form: SettingForm) -> Self {
+    pub fn form(mut self, form: SettingForm) -> Self {
         self.form = form;
         self
     }
 
-    /// One of these words.
+    /// Sets the allowed values.
     #[must_use]
     pub fn among(self, words: &[&str]) -> Self {
         let words = words.iter().map(|&word| word.to_owned());
-        self.of(SettingForm::Choice(words.collect()))
+        self.form(SettingForm::Choice(words.collect()))
     }
 
-    /// With what holds where it is absent.
+    /// Sets the default that is shown.
     #[must_use]
     pub fn or(mut self, default: &str) -> Self {
         self.default = Some(default.to_owned());
@@ -49,11 +48,10 @@ impl SettingSpec {
     }
 }
 
-/// Setting names and values, as the context or the account holds them.
+/// Names and values of settings, as in the context or the account.
 pub type Settings = [(String, String)];
 
-/// The trimmed value of a setting; none where it is absent or empty. Where a name is repeated the
-/// last one counts.
+/// The trimmed value of a setting. `None` if it is missing or empty. Of a repeated name the last value counts.
 #[must_use]
 pub fn text<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
     settings
@@ -64,10 +62,9 @@ pub fn text<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// A switch: `true` or `false`.
+/// Parses `true` or `false`. Returns `default` if the setting is missing.
 ///
-/// # Errors
-/// [`Ground::Policy`] where it is neither.
+/// # Errors [`Ground::Policy`] for any other value.
 pub fn flag(settings: &Settings, name: &str, default: bool) -> Result<bool, Refusal> {
     match text(settings, name) {
         None => Ok(default),
@@ -77,10 +74,9 @@ pub fn flag(settings: &Settings, name: &str, default: bool) -> Result<bool, Refu
     }
 }
 
-/// A whole number, such as a count of days or per mille.
+/// Parses a whole number, such as days or per mille. `None` if the setting is missing.
 ///
-/// # Errors
-/// [`Ground::Policy`] where it is none.
+/// # Errors [`Ground::Policy`] for any other value.
 pub fn number(settings: &Settings, name: &str) -> Result<Option<u64>, Refusal> {
     match text(settings, name) {
         None => Ok(None),
@@ -91,10 +87,9 @@ pub fn number(settings: &Settings, name: &str) -> Result<Option<u64>, Refusal> {
     }
 }
 
-/// An amount in the wire form, `25.00`, as minor units.
+/// Parses an amount in the wire form `25.00` to minor units. `None` if the setting is missing.
 ///
-/// # Errors
-/// [`Ground::Policy`] where it is none.
+/// # Errors [`Ground::Policy`] for any other value.
 pub fn amount(settings: &Settings, name: &str) -> Result<Option<u64>, Refusal> {
     match text(settings, name) {
         None => Ok(None),
@@ -105,7 +100,7 @@ pub fn amount(settings: &Settings, name: &str) -> Result<Option<u64>, Refusal> {
     }
 }
 
-/// A list separated by commas, each entry trimmed; empty where the setting is absent.
+/// Parses a list separated by commas and trims its entries. Empty if the setting is missing.
 pub fn list<'a>(settings: &'a Settings, name: &str) -> impl Iterator<Item = &'a str> {
     text(settings, name)
         .unwrap_or_default()
@@ -114,10 +109,9 @@ pub fn list<'a>(settings: &'a Settings, name: &str) -> impl Iterator<Item = &'a 
         .filter(|entry| !entry.is_empty())
 }
 
-/// One of a few words.
+/// Parses one of several values. Returns `default` if the setting is missing.
 ///
-/// # Errors
-/// [`Ground::Policy`] where it is another word.
+/// # Errors [`Ground::Policy`] for any other value.
 pub fn choice<T: Copy>(
     settings: &Settings,
     name: &str,

@@ -1,5 +1,5 @@
-//! For native unit tests: a host of the test's own for provider modules, questions and a judge of
-//! the answers for method modules.
+//! Tools for native unit tests: a simulated host for provider modules; questions, and checks of the answers, for
+//! method modules.
 //!
 //! ```
 //! use kassette_plugin::provider::http::{self, SendFailure, Request, Response, Verb};

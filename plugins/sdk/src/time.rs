@@ -1,8 +1,8 @@
-//! Times as vendors write them: RFC 3339 on one side, milliseconds since 1970 on the other.
+//! Converts times between RFC 3339 and milliseconds since 1970.
 
 const DAY: u64 = 86_400;
 
-/// `2026-11-21T19:22:04Z`; parts of a second are dropped.
+/// Formats a time as `2026-11-21T19:22:04Z`, without fractions of a second.
 #[must_use]
 pub fn rfc3339(ms: u64) -> String {
     let seconds = ms / 1_000;
@@ -16,8 +16,8 @@ pub fn rfc3339(ms: u64) -> String {
     )
 }
 
-/// Reads RFC 3339 with any number of decimals and any offset; none for what it is not, for times
-/// before 1970, and for days that no calendar has.
+/// Parses RFC 3339 with any number of decimals and any offset. `None` for any other text, for times before 1970,
+/// and for invalid dates.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<u64> {
     let whole = |from: usize, to: usize| -> Option<u64> {
@@ -66,7 +66,7 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
     Some(seconds * 1_000 + ms)
 }
 
-/// Seconds of `01:00` or `0100`.
+/// Parses `01:00` or `0100` to seconds.
 fn offset(text: &str) -> Option<u64> {
     let digits: Vec<u64> = text
         .bytes()
@@ -91,16 +91,16 @@ const fn length(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days from 1970-01-01 to a date of a year from 1970 on.
+/// Number of days from 1970-01-01 to a date in 1970 or later.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let before = year - 1;
-    // Leap days up to the end of a year; 477 of them lie before 1970.
+    // Leap days up to the end of the year before. 477 of them are before 1970.
     let leaps = before / 4 - before / 100 + before / 400 - 477;
     let months: u64 = (1..month).map(|month| length(year, month)).sum();
     (year - 1970) * 365 + leaps + months + day - 1
 }
 
-/// Year, month and day of a day counted from 1970-01-01.
+/// Year, month and day of a number of days since 1970-01-01.
 fn date(mut left: u64) -> (u64, u64, u64) {
     let mut year = 1970 + left / 366;
     while days(year + 1, 1, 1) <= left {

@@ -6,9 +6,9 @@
 //! | UPI: 1 lakh (100,000.00) a payment, 5 lakh to verified merchants | "Review of UPI transaction limit for specific categories", NPCI, circulars of December 2023 and August 2025 |
 //! | IMPS: 5 lakh (500,000.00) a payment | "Statement on Developmental and Regulatory Policies", Reserve Bank of India, 8 October 2021 |
 //!
-//! Only this method has two rails of different limits behind one id: a payment over UPI's limit
-//! goes to accounts that also offer IMPS, one over both is refused. Which accounts do is not in the
-//! question, so the operator says it; without that no account is presumed to.
+//! Only this method has two rails with different limits under one id: a payment above UPI's limit needs an account
+//! that also offers IMPS, and a payment above both limits is refused. The question does not contain which accounts
+//! offer IMPS, so the operator sets it; by default none does.
 use kassette_plugin::amount::{self, units};
 use kassette_plugin::method::{
     Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
@@ -61,7 +61,7 @@ impl Method for UpiImps {
             &CURRENCIES,
         )
         .translated(&TRANSLATIONS)
-        .drawn(&ICON).with_settings([SettingSpec::optional("verified-merchant", "Whether the merchant is on its acquirer's list of verified merchants: UPI up to 5 lakh").of(SettingForm::Flag).or("false"),SettingSpec::optional("imps-accounts", "Accounts that also offer IMPS").of(SettingForm::Accounts).or("none"),]).with_settings(ranking::settings())
+        .drawn(&ICON).with_settings([SettingSpec::optional("verified-merchant", "Whether the merchant is on its acquirer's list of verified merchants: UPI up to 5 lakh").form(SettingForm::Flag).or("false"),SettingSpec::optional("imps-accounts", "Accounts that also offer IMPS").form(SettingForm::Accounts).or("none"),]).with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
@@ -93,7 +93,7 @@ impl Method for UpiImps {
             }
             Ok(())
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .check(&check)
             .verdicts())
     }

@@ -5,9 +5,9 @@
 //! | USD only, payers and merchants in US | "Pay with Venmo", PayPal Developer, <https://developer.paypal.com/docs/checkout/pay-with-venmo/> |
 //! | 299.99 a week for payers whose identity is not verified, 7,000 a week for purchases of the others | "Personal Profile Payment Limits", Venmo Help Center (secondary: a page for payers; the API's documents name no figure) |
 //!
-//! Only Venmo publishes two limits that hang on the payer's verification, and no vendor tells us which
-//! payer is verified. A merchant whose customers mostly are not (`payers = any`) gets the lower
-//! limit, so that Venmo is not offered where it would fail at the last step.
+//! Only Venmo publishes two limits that depend on whether the payer is verified, and no provider reports that. A
+//! merchant with mostly unverified customers (`payers = any`) gets the lower limit, so that Venmo is not offered
+//! if it would fail at the last step.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Context, Description, Method, Refusal, SettingSpec, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
@@ -64,7 +64,7 @@ impl Method for Venmo {
         let (maximum, whose) = settings::choice(&context.settings, "payers", &limits, verified)?;
         ranking::require_amount(&context, None, Some(maximum), whose)?;
         ranking::require_operator_limits(&context)?;
-        Ok(Ranking::of(&context, Order::Priority)?.verdicts())
+        Ok(Ranking::start(&context, Order::Priority)?.verdicts())
     }
 }
 

@@ -1,21 +1,20 @@
-//! Requests to Checkout: address, credential, idempotency key.
+//! Requests to the Checkout API: address, credential, idempotency key.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
 use kassette_plugin::provider::{Account, Environment, Setting, Verb, call};
 use kassette_plugin::settings;
 
-/// Setting: on whose account payments are made.
+/// Setting: merchant account that receives the payments.
 pub(crate) const MERCHANT_ACCOUNT: &str = "merchant-account";
-/// Setting: what the company's own live addresses begin with.
+/// Setting: company-specific prefix of the live addresses.
 pub(crate) const LIVE_URL_PREFIX: &str = "live-url-prefix";
-/// Secret: the credential of every request.
+/// Secret: API key sent with every request.
 pub(crate) const API_KEY: &str = "api-key";
 
 const TEST: &str = "https://checkout-test.adyen.com";
 const VERSION: &str = "v72";
 
-/// The merchant account that every request names; empty where the setting is missing, which the
-/// host does not let happen.
+/// Merchant account that every request names. Empty if the setting is missing; the host prevents this.
 pub(crate) fn merchant_account(account: &Account) -> &str {
     settings::text(&account.settings, MERCHANT_ACCOUNT).unwrap_or_default()
 }
@@ -24,8 +23,7 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path)?.send()
 }
 
-/// A change that Adyen does once per key: keys are the company's, so that each operation needs one
-/// of its own.
+/// Sends a change that Adyen executes once per key. Keys are unique per company, so each operation has its own.
 pub(crate) fn post(
     account: &Account,
     path: &str,
@@ -38,12 +36,12 @@ pub(crate) fn post(
         .send()
 }
 
-/// A question that is asked with a body, and changes nothing.
+/// Sends a POST that changes nothing, so it needs no idempotency key.
 pub(crate) fn ask(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     call(account, Verb::Post, path)?.json(body).send()
 }
 
-/// A change that is the same however often it is made.
+/// Sends a change that is idempotent without a key.
 pub(crate) fn patch(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     call(account, Verb::Patch, path)?.json(body).send()
 }
@@ -55,7 +53,7 @@ fn call(account: &Account, verb: Verb, path: &str) -> Result<Call, Broken> {
         .secret_header("x-api-key", "", API_KEY))
 }
 
-/// Every company has live addresses of its own.
+/// Checks that a live account has an address: live addresses contain a prefix that differs for each company.
 pub(crate) fn has_address(environment: Environment, settings: &[Setting]) -> Result<(), String> {
     let is_there = |name| settings::text(settings, name).is_some();
     let lacks =

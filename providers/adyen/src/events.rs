@@ -1,20 +1,25 @@
-//! What each event of a believed notification reports.
+//! Reports from the events of a verified notification.
 use kassette_plugin::provider::{
-    Account, CallbackFailure, Dispute, DisputeState, Notice, Refund, RefundState, Report, Subject,
+    Account, CallbackFailure, Capture, Dispute, DisputeKind, DisputeState, Notice, Refund,
+    RefundState, Report, Subject,
 };
 
 use crate::notification::Item;
 use crate::reference::{Payment, Stage};
-use crate::wire::is_plain;
+use crate::wire::{self, is_plain};
 use crate::{methods, refusal};
 
-/// What an item says of our attempt; nothing for events that do not matter.
+/// Notices from a signed item; empty for events that do not matter.
 pub(crate) fn notices(account: &Account, item: &Item) -> Result<Vec<Notice>, CallbackFailure> {
     let notice = |report: Option<Report>| Notice {
         about: Subject::Attempt(item.reference.clone()),
         reference: None,
         report,
     };
+    // The payer did not pay before the offer closed. The host queries the page to learn its status.
+    if item.event == "OFFER_CLOSED" && wire::is_ours(&item.reference) {
+        return Ok(vec![notice(None)]);
+    }
     let Some(payment) = payment(item) else {
         return Ok(Vec::new());
     };
@@ -27,7 +32,7 @@ pub(crate) fn notices(account: &Account, item: &Item) -> Result<Vec<Notice>, Cal
         .collect())
 }
 
-/// The payment that an item is about; none where it names no amount.
+/// The payment that an item is about. `None` if the item lacks an amount or a usable id.
 fn payment(item: &Item) -> Option<Payment> {
     let psp_reference = match item.original.as_str() {
         "" => &item.psp_reference,
@@ -40,20 +45,27 @@ fn payment(item: &Item) -> Option<Payment> {
     })
 }
 
-/// What an item reports of its payment, one after the other.
+/// Reports from an item, in order.
 fn reports(item: &Item, payment: &Payment) -> Vec<Report> {
     let event = item.event.as_str();
     match (event, item.success) {
         ("AUTHORISATION", true) => authorised(item, &payment.at(Stage::Authorised(None))),
-        ("CAPTURE", true) => vec![payment.at(Stage::Captured).captured(event)],
-        // A person looks. What was authorised still is: it can be captured again, or cancelled.
+        ("CAPTURE", true) => {
+            let report = payment.at(Stage::Captured).captured(event);
+            vec![with_capture(report, &item.psp_reference, item, payment)]
+        }
+        // An operator has to check. The payment is still authorized, and can be captured again or cancelled.
         ("CAPTURE", false) if is_plain(&item.psp_reference) => {
             let refused = payment.at(Stage::Refused(item.psp_reference.clone()));
             vec![refused.review("CAPTURE refused, still authorised")]
         }
-        // The scheme took back what had been captured. Adyen tries again by itself for some causes, for
-        // up to ten days, and then tells CAPTURE once more.
-        ("CAPTURE_FAILED", true) => vec![payment.review("CAPTURE_FAILED")],
+        // The scheme reversed the capture. For some causes Adyen tries again automatically for up to ten days, and
+        // then sends another CAPTURE.
+        ("CAPTURE_FAILED", true) => {
+            let report = payment.review("CAPTURE_FAILED");
+            vec![with_capture(report, &item.psp_reference, item, payment)]
+        }
+        ("NOTIFICATION_OF_FRAUD", true) => vec![warned(item, payment)],
         ("CANCELLATION" | "TECHNICAL_CANCEL" | "EXPIRE", true) => {
             vec![payment.at(Stage::Cancelled).cancelled(event)]
         }
@@ -69,8 +81,16 @@ fn reports(item: &Item, payment: &Payment) -> Vec<Report> {
         ("NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION", true) => {
             vec![dispute(item, payment, DisputeState::Open)]
         }
-        // Adyen withdraws the money with the chargeback, defended or not.
-        ("CHARGEBACK" | "SECOND_CHARGEBACK" | "PREARBITRATION_LOST", true) => {
+        // Adyen withdraws the money with the chargeback, defended or not, and sends CHARGEBACK_REVERSED if it
+        // returns. Some chargebacks already contain the status "Won".
+        ("CHARGEBACK" | "SECOND_CHARGEBACK", true) => {
+            let state = match item.hints.dispute_status.as_deref() {
+                Some("Won") => DisputeState::Won,
+                _ => DisputeState::Lost,
+            };
+            vec![dispute(item, payment, state)]
+        }
+        ("PREARBITRATION_LOST", true) => {
             vec![dispute(item, payment, DisputeState::Lost)]
         }
         (
@@ -94,13 +114,13 @@ fn authorised(item: &Item, payment: &Payment) -> Vec<Report> {
     if !item.hints.manual_review {
         return vec![authorised];
     }
-    // A person looks first; that the authorisation waits for its capture stays known.
+    // A manual review comes first; the second report keeps the fact that the authorization awaits its capture.
     let review = payment.review("AUTHORISATION, in manual review");
     vec![review, authorised]
 }
 
-/// A refund is known by an id of its own, which its failure names as well: so that parts add up, and
-/// what failed no longer counts.
+/// Reports a refund. Success and failure of one refund have the same id, so that partial refunds add up and failed
+/// refunds no longer count.
 fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
     let mut report = payment.beside(&item.event);
     report.particulars.refunds = vec![Refund {
@@ -108,19 +128,35 @@ fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
         order_id: item.order.clone(),
         amount: payment.amount.amount,
         state,
+        paid_out: None,
+        at: item.hints.at,
     }];
     report
 }
 
-/// Every event of one dispute names the same id.
+/// Reports a dispute. All events of one dispute have the same id.
 fn dispute(item: &Item, payment: &Payment, state: DisputeState) -> Report {
     let mut report = match state {
         DisputeState::Won => payment.beside(&item.event),
         DisputeState::Open | DisputeState::Lost => payment.review(&item.event),
     };
+    let amount = payment.amount.amount;
+    let event = item.event.as_str();
     report.particulars.disputes = vec![Dispute {
         id: own_id(item, payment),
-        amount: payment.amount.amount,
+        kind: match event {
+            "REQUEST_FOR_INFORMATION" => DisputeKind::Inquiry,
+            _ => DisputeKind::Dispute,
+        },
+        amount,
+        withdrawn: match state {
+            DisputeState::Lost => amount,
+            DisputeState::Open | DisputeState::Won => 0,
+        },
+        // Adyen's documents do not state that a refund ends a dispute.
+        ends_by_refund: false,
+        listed_as_refund: false,
+        at: item.hints.at.filter(|_| state == DisputeState::Open),
         state,
         reason: item.hints.dispute_code.clone(),
         respond_by: item.hints.respond_by,
@@ -128,13 +164,35 @@ fn dispute(item: &Item, payment: &Payment, state: DisputeState) -> Report {
     report
 }
 
-/// The refund's or dispute's id; the payment's where an account is not told any other.
+/// Adds the capture that received the money, or that was reversed.
+fn with_capture(mut report: Report, id: &str, item: &Item, payment: &Payment) -> Report {
+    let reversed = item.event == "CAPTURE_FAILED";
+    if is_plain(id) {
+        report.particulars.captures = vec![Capture {
+            id: id.to_owned(),
+            amount: payment.amount.amount,
+            at: item.hints.at.filter(|_| !reversed),
+            reversed,
+        }];
+    }
+    report
+}
+
+/// Reports the issuer's early fraud warning; the money is not claimed back yet.
+fn warned(item: &Item, payment: &Payment) -> Report {
+    let mut report = payment.beside(&item.event);
+    let reason = item.hints.reason.clone();
+    report.particulars.fraud_warning = Some(reason.unwrap_or_else(|| item.event.clone()));
+    report
+}
+
+/// Id of the refund or dispute; the payment's id if the item has none.
 fn own_id(item: &Item, payment: &Payment) -> String {
     let id = Some(&item.psp_reference).filter(|id| is_plain(id));
     id.unwrap_or(&payment.psp_reference).clone()
 }
 
-/// Adds what is told with every event.
+/// Adds the details that all events share.
 fn particular(item: &Item, mut report: Report) -> Report {
     let told = &mut report.particulars;
     told.provider_status = Some(item.event.clone());
@@ -146,7 +204,7 @@ fn particular(item: &Item, mut report: Report) -> Report {
         "CAPTURE" if item.success => told.captured_at = item.hints.at,
         _ => {}
     }
-    // Of what succeeded it is no refusal's: an authorised card's is its digits.
+    // Only for failures: the reason of an authorized card contains its digits.
     if !item.success || item.event.ends_with("_FAILED") {
         told.reason.clone_from(&item.hints.reason);
     }
@@ -162,9 +220,9 @@ mod tests {
     use kassette_plugin::provider::{Settlement, Status};
     use serde_json::{Value, json};
 
-    /// The payment that modifications are of.
+    /// Id of the payment that modifications refer to.
     const PAYMENT: &str = "882617898204183A";
-    /// What an item is named by itself.
+    /// Id of the modification itself.
     const OWN: &str = "993617898204183D";
 
     fn one(event: &str, success: bool, extra: Value) -> Report {
@@ -319,7 +377,7 @@ mod tests {
         let ours = named(&format!("{ATTEMPT}-{order}"));
         assert_eq!(ours, Some(Some(order.to_owned())));
         assert_eq!(named(ATTEMPT), Some(None));
-        // Not a refund of this gateway's: nothing says which payment it would be about.
+        // Not a refund of this gateway: the reference does not contain an attempt and an order.
         assert_eq!(named(&format!("{ATTEMPT}-refund")), None);
     }
 

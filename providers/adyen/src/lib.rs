@@ -1,25 +1,25 @@
 //! Adyen: hosted sessions and payment links of the Checkout API, version 72, and the standard webhook.
 //!
-//! Adyen's documents, by title: "Checkout API v72", "Hosted Checkout", "Pay by Link through the API",
-//! "Verify HMAC signatures", "Webhook structure and types", "Capture", "CAPTURE_FAILED and
-//! REFUND_FAILED reasons", "Refund", "Cancel", "Dispute webhooks", "API idempotency".
+//! Adyen's documents, by title: "Checkout API v72", "Hosted Checkout", "Pay by Link through the API", "Verify HMAC
+//! signatures", "Webhook structure and types", "Capture", "CAPTURE_FAILED and REFUND_FAILED reasons", "Refund",
+//! "Cancel", "Dispute webhooks", "API idempotency".
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `methods.rs` | Adyen's names of the methods, and which of them are captured by us |
-//! | `start.rs` | creating a session or a link; what each refusal means |
-//! | `query.rs` | finding what is to be asked about |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `methods.rs` | Adyen's names of the methods, and which of them need a capture |
+//! | `start.rs` | creating a session or a link; the meaning of each refusal |
+//! | `query.rs` | choosing the page or the payment to query |
 //! | `session.rs`, `link.rs` | reading and ending a page |
 //! | `payment.rs` | capturing and cancelling a payment |
-//! | `refund.rs` | giving money back |
-//! | `reference.rs` | what is proved of a payment, kept in the reference |
-//! | `callback.rs` | notifications: which are believed, and whose they are |
-//! | `events.rs` | what each event reports |
-//! | `refusal.rs` | what becomes of the page after a refused try |
-//! | `notification.rs` | one item: its signature, what is signed and what is not |
+//! | `refund.rs` | refunds |
+//! | `reference.rs` | verified facts about a payment, stored in the reference |
+//! | `callback.rs` | notifications: verification and assignment to attempts |
+//! | `events.rs` | the reports from each event |
+//! | `refusal.rs` | the page after a refused authorization |
+//! | `notification.rs` | one item: its signature, signed and unsigned fields |
 //! | `api.rs` | requests: address, credential, key |
-//! | `wire.rs` | Checkout's JSON, read strictly |
+//! | `wire.rs` | parsing of Checkout's JSON |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -67,12 +67,12 @@ impl Provider for Adyen {
                     refusal::KEEP_OPEN,
                     "Whether the payer may try again at Adyen's page after a card was refused: true \
                      (default) or false. Their coming back ends the attempt in any case",
-                ).of(SettingForm::Flag).or("true"),
+                ).form(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Another address for Checkout than Adyen's own, without /v72; left out for a \
                      real account",
-                ).of(SettingForm::Address),
+                ).form(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(

@@ -1,10 +1,9 @@
-//! Asking where a payment link stands: what takes the money at once is paid by one.
+//! Querying a payment link. Methods that capture on approval are paid by a link.
 //!
-//! A link that has expired proves that no payment can be begun by it, and not that none was: the payer
-//! may stand in the bank's app. So a link is left to its own end, and told as over only once that end
-//! lies as far back as such a payment can take. Before its end it is expired by us in two cases: where
-//! its one payment was refused and Adyen says that none is under way, and where no payer was ever given
-//! its address.
+//! An expired link accepts no new payment, but a payment started earlier may still be with the payer's bank. So
+//! the module waits for the link's own expiry, and reports the end only after the longest duration of such a
+//! payment. It expires a link early in two cases: the link's only payment was refused, and Adyen reports none in
+//! progress; or no payer ever received its address.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
@@ -14,13 +13,14 @@ use kassette_plugin::provider::{
 use crate::wire::{self, Link, LinkStatus};
 use crate::{api, payment};
 
-/// How long a payment that was begun can be in the payer's bank's hands: iDEAL's longest transaction
-/// (an hour; most take the default of 20 or 30 minutes), and more than UPI's.
+/// Maximum time that a started payment can be with the payer's bank, in milliseconds. iDEAL's longest transaction
+/// takes an hour (the default is 20 or 30 minutes); UPI's is shorter.
 const UNDER_WAY_MS: u64 = 60 * 60_000;
-/// How long the AUTHORISATION of a paid link is waited for before the link's own word is taken.
+/// Time to wait for the AUTHORISATION of a completed link before the link's status counts as proof, in
+/// milliseconds.
 const NEWS_MS: u64 = 2 * 60_000;
 
-/// Tells where a link stands.
+/// Reports the status of a link.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
@@ -35,9 +35,8 @@ pub(crate) fn query(
     }
 }
 
-/// Ends a link that no payer was given, or one whose payment was refused: `detail` says which, and
-/// `reason` why. None where it is not the attempt's, has been paid after all, or may be: then the host
-/// asks.
+/// Expires a link that no payer received, or whose payment was refused, and reports it as declined with `detail`.
+/// `None` if the link belongs to another attempt, or is paid or may still be paid: then the host queries.
 pub(crate) fn end(
     account: &Account,
     attempt: &str,
@@ -54,7 +53,10 @@ pub(crate) fn end(
 }
 
 fn is_of(link: &Link, account: &Account, attempt: &str) -> bool {
-    link.attempt == attempt && link.merchant_account == api::merchant_account(account)
+    // The answer about a link may omit the values that this module sent.
+    let merchant_account = link.merchant_account.as_deref();
+    link.attempt.as_deref().is_none_or(|of| of == attempt)
+        && merchant_account.is_none_or(|of| of == api::merchant_account(account))
 }
 
 fn fetch(account: &Account, id: &str) -> Result<Link, QueryFailure> {
@@ -66,13 +68,13 @@ fn fetch(account: &Account, id: &str) -> Result<Link, QueryFailure> {
     }
 }
 
-/// Has no payment begun by the link any more.
+/// Expires the link, so that it accepts no new payment. Returns the link afterwards.
 fn expire(account: &Account, id: &str) -> Result<Link, QueryFailure> {
     let path = format!("/paymentLinks/{id}");
     let answer = api::patch(account, &path, &object([("status", "expired".into())]))?;
     match answer.status {
         200 => read(&answer),
-        // It has moved on meanwhile: what it is now is the answer.
+        // The link has changed in the meantime: read its current state.
         422 => fetch(account, id),
         _ => Err(payment::refused(&answer)),
     }
@@ -82,7 +84,7 @@ fn read(answer: &Answer) -> Result<Link, QueryFailure> {
     wire::link(&answer.body).ok_or_else(|| payment::unavailable("the answer cannot be read"))
 }
 
-/// What a link proves by itself.
+/// Report about a link, from its status and times.
 fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
     let over = |since: Option<u64>, for_ms: u64| {
         since.is_some_and(|since| now >= since.saturating_add(for_ms))
@@ -90,6 +92,7 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
     match link.status {
         LinkStatus::Active => report(link, Status::Pending, 0, "link active"),
         LinkStatus::Pending => report(link, Status::Pending, 0, "link paymentPending"),
+        LinkStatus::Unknown => report(link, Status::Pending, 0, "link of an unknown status"),
         LinkStatus::Completed if over(link.updated_at.or(link.expires_at), NEWS_MS) => {
             let received = link.due.amount;
             let detail = "link completed, its AUTHORISATION has not come";
@@ -117,8 +120,8 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
     }
 }
 
-/// Since when a link that has expired takes no payment: since its status changed, or its own time where
-/// that has come as well, whichever is later.
+/// Time since which an expired link accepts no payment, in milliseconds since 1970: the later of the status change
+/// and, if it has passed, the link's own expiry. `None` if both are unknown.
 fn expired_at(link: &Link, now: u64) -> Option<u64> {
     let own = link.expires_at.filter(|own| *own <= now);
     own.max(link.updated_at)
@@ -147,7 +150,7 @@ mod tests {
     use super::*;
     use crate::wire::tests::told;
 
-    /// When the sample's own time is over.
+    /// Expiry of the sample link.
     const END: u64 = 1_800_000_000_000;
 
     fn link(status: &str, updated: Option<&str>) -> Link {
@@ -190,10 +193,10 @@ mod tests {
             END + UNDER_WAY_MS,
         );
         assert_eq!(closed.status, Status::Declined);
-        // Expired by hand an hour before its time, at 07:00.
+        // Expired manually an hour early, at 07:00.
         let early = Some("2027-01-15T07:00:00Z");
         assert_eq!(at(END - 1, early), Status::Pending);
-        // Its own time has come meanwhile; whether the status changed then as well is not known.
+        // The link's own expiry has passed as well; the time of the status change may be later.
         assert_eq!(at(END, early), Status::Pending);
         let earlier = Some("2027-01-15T06:30:00Z");
         assert_eq!(at(END - 1, earlier), Status::Expired);

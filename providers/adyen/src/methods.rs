@@ -1,21 +1,21 @@
-//! The methods: Adyen's names for them, how each is captured, and how long an approval of each lasts.
+//! The methods: Adyen's names, the way of capture, and how long an authorization lasts.
 //!
-//! What is captured by us is paid on a session's hosted page: nothing moves before our capture, so that
-//! such a page needs no closing, and its result tells the payment that was made there. What takes the
-//! money at once is paid by a payment link, because a link can be asked at any time, by itself, whether
-//! it was paid: a session tells that only to who holds what the payer's browser brought back.
+//! Methods that need a capture are paid on a session's hosted page. No money moves before this module's capture,
+//! so the page need not be closed, and its result contains the payment. Methods that capture on approval are paid
+//! by a payment link, because the API returns a link's status at any time. A session's status is only available
+//! with the result that the payer's browser brings back.
 use kassette_plugin::provider::MethodSupport;
 
-/// What is to be known of a method.
+/// A payment method at Adyen.
 pub(crate) struct Method {
-    /// Our wire id.
+    /// Wire id of the method in this gateway.
     pub(crate) id: &'static str,
-    /// Adyen's types; the payer sees those that the merchant account has.
+    /// Adyen's types. The payer sees the types that the merchant account supports.
     pub(crate) types: &'static [&'static str],
-    /// Whether an authorisation waits for our capture. The others take the money when the payer
-    /// approves, so that their authorisation proves it taken.
+    /// Whether an authorization waits for this module's capture. The other methods capture when the payer
+    /// approves, so their authorization proves the capture.
     pub(crate) captured_by_us: bool,
-    /// Empty: any.
+    /// Supported currencies; empty for any.
     pub(crate) currencies: &'static [&'static str],
 }
 
@@ -45,7 +45,7 @@ pub(crate) const METHODS: [Method; 5] = [
         id: "paypal",
         types: &["paypal"],
         captured_by_us: true,
-        // PayPal takes forints without decimals alone, and reais only inside Brazil.
+        // PayPal accepts forints only without decimals, and reais only inside Brazil.
         currencies: &[
             "AUD", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "MXN", "NOK", "NZD", "PHP", "PLN",
             "SEK", "SGD", "USD",
@@ -59,17 +59,18 @@ pub(crate) const METHODS: [Method; 5] = [
     },
 ];
 
-/// The method of that wire id.
-pub(crate) fn of(id: &str) -> Option<&'static Method> {
+/// The method with this wire id.
+pub(crate) fn find(id: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.id == id)
 }
 
-/// Whether attempts of that method wait for our capture. One that is not known is taken to.
+/// Whether attempts of this method need a capture. True for an unknown method.
 pub(crate) fn is_captured_by_us(id: &str) -> bool {
-    of(id).is_none_or(|method| method.captured_by_us)
+    find(id).is_none_or(|method| method.captured_by_us)
 }
 
-/// The method that a notification's payment method belongs to: for cards it names the brand.
+/// The method for a notification's `paymentMethod`. Card payments contain the brand, so every unknown type counts
+/// as a card.
 pub(crate) fn of_type(name: &str) -> &'static Method {
     let [card, ..] = &METHODS;
     METHODS
@@ -80,9 +81,9 @@ pub(crate) fn of_type(name: &str) -> &'static Method {
 
 const DAY_MS: u64 = 86_400_000;
 
-/// For how long Adyen, or the method's own rules, let an approval be captured ("Which payment methods
-/// support separate authorisation and capture?"): 28 days, 12 for Cartes Bancaires; PayPal guarantees
-/// three. None where there is nothing to capture.
+/// Period in which Adyen or the method allows the capture ("Which payment methods support separate authorisation
+/// and capture?"), in milliseconds: 28 days, 12 for Cartes Bancaires; PayPal guarantees three. `None` for methods
+/// without a separate capture.
 pub(crate) fn capturable_ms(name: &str) -> Option<u64> {
     let days = match name {
         "cartebancaire" => 12,
@@ -93,7 +94,7 @@ pub(crate) fn capturable_ms(name: &str) -> Option<u64> {
     Some(days * DAY_MS)
 }
 
-/// For the module's description.
+/// Methods for the module's description.
 pub(crate) fn supported() -> Vec<MethodSupport> {
     let support = |method: &Method| MethodSupport::new(method.id, method.currencies);
     METHODS.iter().map(support).collect()

@@ -1,16 +1,16 @@
-//! What is done with a payment of which notifications or a session's result have told.
+//! Capturing, cancelling and reporting a payment that a notification or a session's result has identified.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
+use kassette_plugin::provider::{Account, Attempt, Capture, QueryFailure, QueryPurpose, Report};
 
 use crate::reference::{Payment, Stage};
 use crate::wire::{self, Problem};
 use crate::{api, methods, start};
 
-/// Adyen's number for a modification of a payment that it does not know.
+/// Adyen's error code for a modification of an unknown payment.
 const NO_PAYMENT: &str = "167";
 
-/// Fulfils the purpose and tells.
+/// Captures or cancels the payment if the purpose requires this, and reports its status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
@@ -28,7 +28,7 @@ pub(crate) fn query(
         (Stage::Authorised(refused), QueryPurpose::Capture) => {
             capture(account, attempt, payment, refused.as_deref())?
         }
-        // A capture of its own: the first one's key has the first one's answer.
+        // A new capture: Adyen would answer the first capture's key with the first answer.
         (Stage::Refused(capture_id), QueryPurpose::Capture) => {
             let again = payment.at(Stage::Authorised(Some(capture_id.clone())));
             capture(account, attempt, &again, Some(capture_id))?
@@ -41,6 +41,15 @@ pub(crate) fn query(
             payment.review("CAPTURE refused, still authorised")
         }
     };
+    let at_once = matches!(payment.stage, Stage::Authorised(_) | Stage::Refused(_)) && !by_us;
+    if at_once {
+        report.particulars.captures = vec![Capture {
+            id: payment.psp_reference.clone(),
+            amount: payment.amount.amount,
+            at: None,
+            reversed: false,
+        }];
+    }
     let word = match payment.stage {
         Stage::Authorised(_) | Stage::Refused(_) => Some("Authorised"),
         Stage::Captured => Some("SentForSettle"),
@@ -51,9 +60,9 @@ pub(crate) fn query(
     Ok(report)
 }
 
-/// Asks for a capture of all that was authorised. Adyen takes the request in, and tells by a
-/// notification what became of it: until then the payment is authorised. What is refused at once is
-/// told as that: the authorisation stands.
+/// Requests a capture of the full authorized amount. Adyen accepts the request and reports the outcome by a
+/// notification; until then the payment is reported as authorized. If Adyen refuses immediately, the payment is
+/// reported for review, still authorized.
 fn capture(
     account: &Account,
     attempt: &Attempt,
@@ -76,9 +85,9 @@ fn capture(
     }
 }
 
-/// Asks for a cancellation, likewise.
+/// Requests a cancellation; Adyen reports its outcome in the same way.
 ///
-/// Cancelled, never reversed: a reversal would give back what was captured meanwhile.
+/// Uses `cancels`, never `reversals`: a reversal would refund a payment that was captured in the meantime.
 fn cancel(account: &Account, attempt: &Attempt, payment: &Payment) -> Result<Report, QueryFailure> {
     let key = format!("{}-cancel", attempt.id);
     let answer = modify(account, attempt, payment, "cancels", &key, &[])?;
@@ -101,7 +110,7 @@ fn modify(
             "merchantAccount".to_owned(),
             api::merchant_account(account).into(),
         ),
-        // It comes back as the notification's merchantReference.
+        // Adyen returns it as the notification's `merchantReference`.
         ("reference".to_owned(), attempt.id.as_str().into()),
     ];
     fields.extend_from_slice(more);
@@ -109,7 +118,7 @@ fn modify(
     Ok(api::post(account, &path, key, &Json::Object(fields))?)
 }
 
-/// Whether a modification was taken in: nothing where it was, else why it was refused for good.
+/// Whether Adyen accepted a modification: `None` if so, otherwise the problem of a final refusal.
 fn received(answer: &Answer, payment: &Payment) -> Result<Option<Problem>, QueryFailure> {
     let problem = wire::problem(answer);
     match answer.status {
@@ -122,12 +131,11 @@ fn received(answer: &Answer, payment: &Payment) -> Result<Option<Problem>, Query
     }
 }
 
-/// An answer that is none.
+/// Maps an unexpected answer to `Unavailable`.
 pub(crate) fn refused(answer: &Answer) -> QueryFailure {
     QueryFailure::Unavailable(wire::problem(answer).to_string())
 }
 
-/// No certain answer.
 pub(crate) fn unavailable(why: &str) -> QueryFailure {
     QueryFailure::Unavailable(why.into())
 }
@@ -138,7 +146,7 @@ mod tests {
     use crate::tests::{account, attempt};
     use kassette_plugin::provider::{Money, Settlement, Status};
 
-    fn of(method: &str, stage: Stage, purpose: QueryPurpose) -> Result<Report, QueryFailure> {
+    fn reported(method: &str, stage: Stage, purpose: QueryPurpose) -> Result<Report, QueryFailure> {
         let payment = Payment {
             psp_reference: "993617898204183D".into(),
             amount: Money {
@@ -158,7 +166,7 @@ mod tests {
                 QueryPurpose::Sync,
                 QueryPurpose::Cancel,
             ] {
-                let report = of(method, Stage::Authorised(None), purpose).unwrap();
+                let report = reported(method, Stage::Authorised(None), purpose).unwrap();
                 assert_eq!(
                     (report.status, report.settlement, report.received.amount),
                     (Status::Completed, Settlement::Confirmed, 4990),
@@ -167,17 +175,17 @@ mod tests {
             }
         }
         for method in ["credit_card", "klarna", "paypal"] {
-            let report = of(method, Stage::Authorised(None), QueryPurpose::Sync).unwrap();
+            let report = reported(method, Stage::Authorised(None), QueryPurpose::Sync).unwrap();
             assert_eq!(
                 (report.status, report.settlement),
                 (Status::Processing, Settlement::Pending),
                 "{method}"
             );
             assert_eq!(report.particulars.references, ["993617898204183D"]);
-            // Both need a request, and there is no network here.
+            // Both send a request, and this test has no network.
             for purpose in [QueryPurpose::Capture, QueryPurpose::Cancel] {
                 assert!(
-                    of(method, Stage::Authorised(None), purpose).is_err(),
+                    reported(method, Stage::Authorised(None), purpose).is_err(),
                     "{method}"
                 );
             }
@@ -191,7 +199,7 @@ mod tests {
             QueryPurpose::Sync,
             QueryPurpose::Cancel,
         ] {
-            let report = of("credit_card", Stage::Noted, purpose).unwrap();
+            let report = reported("credit_card", Stage::Noted, purpose).unwrap();
             assert_eq!(
                 (report.status, report.received.amount),
                 (Status::Pending, 0)
@@ -202,7 +210,7 @@ mod tests {
     #[test]
     fn a_refused_capture_is_for_a_person() {
         let stage = Stage::Refused("853617894906488A".into());
-        let report = of("credit_card", stage, QueryPurpose::Sync).unwrap();
+        let report = reported("credit_card", stage, QueryPurpose::Sync).unwrap();
         assert_eq!(report.status, Status::Review);
         assert!(report.reference.ends_with("/refused/853617894906488A"));
     }

@@ -1,4 +1,4 @@
-//! Asking where an attempt stands: of its page, or of the payment that is known to be made there.
+//! Querying an attempt: its page, or the payment if it is known.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::{Answer, Broken};
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
@@ -6,7 +6,7 @@ use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Re
 use crate::reference::Reference;
 use crate::{api, link, methods, payment, session, start, wire};
 
-/// Fulfils the purpose and tells.
+/// Fulfils the purpose and reports the status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
@@ -21,7 +21,7 @@ pub(crate) fn query(
             let id = recover(account, attempt)?;
             let is_link = !methods::is_captured_by_us(&attempt.method);
             if is_link && purpose == QueryPurpose::Cancel {
-                // Its address reached no payer.
+                // No payer received the link's address.
                 let ended = link::end(account, &attempt.id, &id, "link expired")?;
                 return ended.ok_or_else(|| payment::unavailable("the link is not expired"));
             }
@@ -37,9 +37,9 @@ pub(crate) fn query(
     }
 }
 
-/// The page of a start whose answer was lost. Neither sessions nor links can be searched for, but a
-/// creation that is repeated under its key is answered with the page that the first one made. One that
-/// only comes into being now was given to no payer.
+/// Id of the page of a start whose answer was lost. Sessions and links cannot be searched for, but Adyen answers a
+/// creation that is repeated under its key with the first page. If the repetition creates the page, no payer has
+/// received its address.
 fn recover(account: &Account, attempt: &Attempt) -> Result<String, QueryFailure> {
     let answer = start::create(account, attempt)?;
     let problem = match answer.status {
@@ -51,14 +51,14 @@ fn recover(account: &Account, attempt: &Attempt) -> Result<String, QueryFailure>
         _ => wire::problem(&answer),
     };
     match problem.status {
-        // Looked at anew and refused, such as for a time of expiry that has passed: the key had made
-        // nothing before.
+        // Adyen evaluated the request and refused it, for example because the expiry has passed: so nothing was
+        // created under the key before.
         400 | 422 if problem.code != start::IN_PROGRESS => Err(QueryFailure::Absent),
         _ => Err(QueryFailure::Unavailable(problem.to_string())),
     }
 }
 
-/// Whether Adyen can be reached with this key and merchant account.
+/// Requests the payment methods, which shows whether Adyen accepts the key and the merchant account.
 pub(crate) fn methods_of(account: &Account) -> Result<Answer, Broken> {
     let body = object([("merchantAccount", api::merchant_account(account).into())]);
     api::ask(account, "/paymentMethods", &body)

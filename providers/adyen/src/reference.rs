@@ -1,15 +1,15 @@
-//! What is known of an attempt, as its reference keeps it.
+//! Verified facts about an attempt, as stored in its reference.
 //!
-//! Checkout can be asked about a page, and about no payment: which payment was made through the page,
-//! of what amount, and what became of it is told by signed notifications, and by a session's result. So
-//! what they prove is written into the reference, which the host keeps and hands back.
+//! The Checkout API can query a page, but not a payment. The payment's id, amount and outcome come from signed
+//! notifications and from a session's result. So the module writes them into the reference, which the host stores
+//! and passes to later calls.
 //!
 //! | Reference | Known from |
 //! |---|---|
 //! | `CS451F2AB1ED897A94`, `PL61C53A8B97E6915A` | the answer to the creation of a session or a link |
 //! | `993617898204183D/4990EUR/authorised` | AUTHORISATION, or a session's result |
-//! | `993617898204183D/4990EUR/refused/<capture>` | CAPTURE, `success` false: the authorisation stands |
-//! | `993617898204183D/4990EUR/authorised/<capture>` | a capture asked for anew after that one |
+//! | `993617898204183D/4990EUR/refused/<capture>` | CAPTURE, `success` false: still authorized |
+//! | `993617898204183D/4990EUR/authorised/<capture>` | a new capture requested after that refusal |
 //! | `993617898204183D/4990EUR/captured` | CAPTURE |
 //! | `993617898204183D/4990EUR/cancelled` | CANCELLATION, TECHNICAL_CANCEL, CANCEL_OR_REFUND, EXPIRE |
 //! | `993617898204183D/4990EUR/noted` | refunds, disputes, CAPTURE_FAILED |
@@ -19,49 +19,50 @@ use kassette_plugin::provider::{Money, Particulars, Report, Settlement, Status};
 
 use crate::wire::is_plain;
 
-/// How far a payment has come.
+/// Progress of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Approved. Where a capture was refused and asked for anew: the id of the refused one, which makes
-    /// the idempotency key of the next.
+    /// Authorised. If a capture was refused and requested again: the id of the refused capture, from which the
+    /// idempotency key of the next one is built.
     Authorised(Option<String>),
-    /// Approved, and the capture of that id was refused.
+    /// Authorised; the capture with this id was refused.
     Refused(String),
-    /// The money was taken.
     Captured,
-    /// Nothing was taken, and nothing will be.
+    /// Nothing was captured, and nothing will be.
     Cancelled,
-    /// Something beside it happened, of which Checkout cannot be asked.
+    /// Another event, such as a refund or dispute. Checkout cannot be queried about it.
     Noted,
 }
 
-/// A payment with what was told about it.
+/// A payment with its stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     /// Adyen's id of the payment, not of a modification.
     pub(crate) psp_reference: String,
-    /// Of that stage.
+    /// Amount of that stage.
     pub(crate) amount: Money,
     pub(crate) stage: Stage,
 }
 
-/// What a reference says.
+/// A parsed reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// The id of the page: a session or a link, by the attempt's method.
+    /// Id of the page: a session or a link, depending on the attempt's method.
     Page(String),
-    /// A payment made there.
+    /// A payment made on the page.
     Payment(Payment),
 }
 
 impl Reference {
-    /// Reads a reference; none where it is not one of ours.
+    /// Parses a reference. `None` if it does not have this module's format.
     pub(crate) fn read(reference: &str) -> Option<Self> {
         let plain = |id: &str| is_plain(id).then(|| id.to_owned());
         let mut parts = reference.split('/');
         let id = plain(parts.next()?)?;
         let Some(amount) = parts.next() else {
-            return Some(Self::Page(id));
+            // Ids of sessions and links consist of letters and digits.
+            let is_page = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            return is_page.then_some(Self::Page(id));
         };
         let (value, currency) = amount.split_at_checked(amount.len().checked_sub(3)?)?;
         let is_code = currency.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -86,7 +87,7 @@ impl Reference {
     }
 }
 
-/// As a reference.
+/// Writes the reference.
 impl fmt::Display for Payment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Money { amount, currency } = &self.amount;
@@ -111,13 +112,13 @@ impl Payment {
         }
     }
 
-    /// The payer has approved so much. The amount is named, so that another one than was due is seen
-    /// before it is captured.
+    /// Reports the authorized amount, so that the host notices a difference from the amount due before the
+    /// capture.
     pub(crate) fn authorised(&self, detail: &str) -> Report {
         self.report(Status::Processing, self.amount.amount, detail)
     }
 
-    /// So much was taken.
+    /// Reports the captured amount.
     pub(crate) fn captured(&self, detail: &str) -> Report {
         Report {
             settlement: Settlement::Confirmed,
@@ -125,23 +126,22 @@ impl Payment {
         }
     }
 
-    /// Nothing was taken, and nothing will be.
+    /// Reports that nothing was captured, and nothing will be.
     pub(crate) fn cancelled(&self, detail: &str) -> Report {
         self.report(Status::Cancelled, 0, detail)
     }
 
-    /// A person has to look; what was received before stays as it was.
+    /// Reports a payment for review. The amount zero leaves the known amount unchanged.
     pub(crate) fn review(&self, detail: &str) -> Report {
         self.report(Status::Review, 0, detail)
     }
 
-    /// News beside where the payment stands, which it does not change.
+    /// Reports an event that does not change the payment's status.
     pub(crate) fn beside(&self, detail: &str) -> Report {
         self.at(Stage::Noted).report(Status::Pending, 0, detail)
     }
 
-    /// A report that names what was received, and the payment's id, under which Adyen's statements
-    /// list it.
+    /// A report with the amount received and the payment's id, under which Adyen's statements list it.
     fn report(&self, status: Status, received: u64, detail: &str) -> Report {
         Report {
             reference: self.to_string(),

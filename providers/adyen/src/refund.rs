@@ -1,7 +1,7 @@
-//! Giving money back: "Refund", "API idempotency", "REFUND_FAILED reasons".
+//! Refunds: "Refund", "API idempotency", "REFUND_FAILED reasons".
 //!
-//! Adyen takes a request in ("received") and tells by a notification what became of it. Checkout can be
-//! asked about no refund, so that a request whose answer was lost is repeated under its key.
+//! Adyen accepts a request ("received") and reports its outcome by a notification. The Checkout API cannot query a
+//! refund, so a request whose answer was lost is repeated under its key.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
@@ -11,11 +11,11 @@ use kassette_plugin::provider::{
 use crate::reference::Reference;
 use crate::{api, methods, start, wire};
 
-/// Adyen keeps an idempotency key for seven days at least.
+/// Minimum lifetime of an idempotency key at Adyen: seven days, in milliseconds.
 const KEY_LIFE_MS: u64 = 7 * 86_400_000;
 
-/// Every method here gives back all or parts. Adyen numbers neither refunds nor days for all of them;
-/// what it finds too late it refuses by a notification.
+/// Refund terms: every method, in full or in parts. Adyen documents no common limit of refunds or days; it refuses
+/// a late refund by a notification.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     let methods = methods::METHODS.iter();
     methods
@@ -23,8 +23,8 @@ pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
         .collect()
 }
 
-/// Asks for the refund. Once its key has ended nothing tells a refund that Adyen has from one that it
-/// never heard of, so that none is sent.
+/// Requests the refund. After the key's lifetime the module cannot know whether Adyen has received an earlier
+/// request, so it sends none and returns `Uncertain`.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -52,8 +52,8 @@ pub(crate) fn refund(
     }
 }
 
-/// Checkout tells nothing of a refund. Where its id was never heard the request is repeated: the key
-/// makes it the same refund.
+/// Checkout cannot be queried about a refund. If its id is unknown, the request is repeated under its key, which
+/// makes it the same refund; otherwise the result is `Unavailable`.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     if order.reference.is_some() {
         return Err(QueryFailure::Unavailable(
@@ -68,17 +68,18 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     })
 }
 
-/// What is known of a refund that Adyen has.
+/// A refund that Adyen has accepted.
 fn taken_in(reference: String) -> Given {
     Given {
         reference,
         state: RefundState::Pending,
         claim_url: None,
         detail: "received".into(),
+        paid_out: None,
     }
 }
 
-/// The psp reference of the payment that took the money; none before a notification has told it.
+/// Id of the captured payment. `None` until a notification or a session's result has contained it.
 fn payment(paid: &Paid) -> Option<String> {
     let known = std::iter::once(&paid.reference).chain(&paid.references);
     let mut payments = known.filter_map(|reference| match Reference::read(reference)? {
@@ -88,7 +89,7 @@ fn payment(paid: &Paid) -> Option<String> {
     payments.next()
 }
 
-/// Depends on nothing that changes between repeats.
+/// Body of the request, identical in every repetition.
 fn body(account: &Account, paid: &Paid, order: &Order) -> Json {
     let mut fields = vec![
         ("merchantAccount", api::merchant_account(account).into()),
@@ -99,7 +100,7 @@ fn body(account: &Account, paid: &Paid, order: &Order) -> Json {
         ),
         ("merchantRefundReason", "CUSTOMER REQUEST".into()),
     ];
-    // Klarna must know what a part is for.
+    // Klarna requires line items that explain a partial refund.
     if paid.method == "klarna" {
         let item = object([
             ("id", "1".into()),
@@ -115,7 +116,7 @@ fn body(account: &Account, paid: &Paid, order: &Order) -> Json {
     Json::Object(named.collect())
 }
 
-/// What a refusal means.
+/// Maps a refusal to its meaning.
 fn refused(answer: &Answer) -> RefundFailure {
     let problem = wire::problem(answer);
     let why = problem.to_string();
@@ -205,7 +206,7 @@ mod tests {
         let mut later = account();
         later.now += KEY_LIFE_MS;
         let payment = paid("ideal", &["993617898204183D/4990EUR/captured"]);
-        // No request: there is no host to send one.
+        // No request is sent: this test has no host.
         let old = refund(&later, &payment, &order());
         assert!(matches!(old, Err(RefundFailure::Uncertain(_))), "{old:?}");
         let asked = query(&later, &payment, &order());

@@ -1,4 +1,4 @@
-//! A try of the payer's that was refused: what becomes of the page on which it was made.
+//! The page after a refused authorization.
 use kassette_plugin::provider::{Account, CallbackFailure, QueryFailure, Report, Status};
 use kassette_plugin::settings;
 
@@ -10,18 +10,24 @@ use crate::wire::is_plain;
 /// Setting: whether a hosted page stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// After a refused try. What was begun is over, and the page it was begun on may be open.
+/// Reports a refused authorization. `None` makes the host query.
 ///
-/// A hosted page stays open, so that the payer tries another card; nothing that is approved there is
-/// captured but by us, so that the attempt can end at any time. A link is ended here, because nothing
-/// that could be asked later would tell of the refusal.
+/// A hosted page stays open, so that the payer can try another card. Only this module captures payments made
+/// there, so the attempt can end at any time. A link is expired here, because later queries would not show the
+/// refusal.
 pub(crate) fn heard(
     account: &Account,
     item: &Item,
     payment: &Payment,
 ) -> Result<Option<Report>, CallbackFailure> {
     const DETAIL: &str = "AUTHORISATION refused";
+    // A payer who cancels was not declined.
+    let reason = item.hints.reason.as_deref().unwrap_or_default();
+    let given_up = reason.to_ascii_lowercase().contains("cancel");
     let told = |mut report: Report| {
+        if given_up && report.status == Status::Declined {
+            report.status = Status::Cancelled;
+        }
         report.particulars.reason.clone_from(&item.hints.reason);
         report.particulars.provider_status = Some("Refused".into());
         report
@@ -30,7 +36,7 @@ pub(crate) fn heard(
     if let Some(link) = of(&item.hints.link) {
         return match link::end(account, &item.reference, &link, DETAIL) {
             Ok(report) => Ok(report.map(told)),
-            // Sent again, once Adyen can be asked.
+            // Adyen retries the notification, so that the link can be queried later.
             Err(QueryFailure::Unavailable(why)) => Err(CallbackFailure::Later(why)),
             Err(QueryFailure::Absent) => Ok(None),
         };
@@ -43,7 +49,7 @@ pub(crate) fn heard(
             status: Status::Declined,
             ..report
         })),
-        // The page's own id: the refused payment's would be taken for the attempt's.
+        // The page's id: the host would otherwise use the refused payment as the attempt's reference.
         (true, Some(session)) => Some(told(Report {
             status: Status::Pending,
             reference: session,
@@ -83,7 +89,7 @@ mod tests {
             );
             let reason = open.particulars.reason.as_deref();
             assert_eq!(reason, Some("Not enough balance"));
-            // A page that is not named makes the host ask.
+            // Without the page's id the host queries.
             assert_eq!(refused(json!({}), keep), []);
         }
         let ended = refused(page, Some("false"));

@@ -1,9 +1,9 @@
-//! Asking where a session stands: what is captured by us is paid on its hosted page.
+//! Querying a session. Methods that need a capture are paid on its hosted page.
 //!
-//! Adyen tells a session's result to who holds the `sessionResult` that the payer's browser brought
-//! back, as it was then; nothing else can be asked of a session, and nothing ends it before its time.
-//! Neither is needed to be sure: every payment made there is authorised alone, and waits for a capture
-//! that nothing but this module asks for, once it knows the payment's id.
+//! Adyen returns a session's result, in the state of that time, only for the `sessionResult` that the payer's
+//! browser brought back. It offers no other query for sessions, and nothing ends a session early. This is safe:
+//! payments made there are only authorized, and only this module requests the capture, once it knows the payment's
+//! id.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::{
     Account, Attempt, Money, Particulars, QueryFailure, QueryPurpose, Report, Settlement, Status,
@@ -13,10 +13,10 @@ use crate::reference::{Payment, Stage};
 use crate::wire::{self, SessionResult, SessionStatus};
 use crate::{api, payment, start};
 
-/// Longest result that is handed on: the host takes addresses of 8 KiB.
+/// Maximum length of a session result, in bytes. The host accepts addresses of 8 KiB.
 const RESULT: usize = 6 * 1024;
 
-/// Fulfils the purpose and tells.
+/// Fulfils the purpose and reports the status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
@@ -48,9 +48,10 @@ pub(crate) fn query(
         SessionStatus::Completed => (Status::Processing, "completed"),
         SessionStatus::Pending => (Status::Pending, "paymentPending"),
         SessionStatus::Active => (Status::Pending, "active"),
+        SessionStatus::Unknown => (Status::Pending, "of an unknown status"),
         SessionStatus::Refused => (Status::Declined, "refused"),
-        // The page may be open in another window: what is approved there is never captured.
-        SessionStatus::Canceled => (Status::Declined, "canceled"),
+        // The page may still be open in another window; an authorization made there is never captured.
+        SessionStatus::Canceled => (Status::Cancelled, "canceled"),
         SessionStatus::Expired => (Status::Expired, "expired"),
     };
     let status = match (status, purpose) {
@@ -58,13 +59,13 @@ pub(crate) fn query(
             void(account, attempt)?;
             Status::Declined
         }
-        (Status::Expired, QueryPurpose::Cancel) => Status::Declined,
+        (Status::Expired | Status::Cancelled, QueryPurpose::Cancel) => Status::Declined,
         _ => status,
     };
     Ok(unpaid(attempt, id, status, word))
 }
 
-/// What a session without a known payment reports.
+/// Report about a session without a known payment.
 fn unpaid(attempt: &Attempt, id: &str, status: Status, word: &str) -> Report {
     Report {
         reference: id.to_owned(),
@@ -83,7 +84,7 @@ fn unpaid(attempt: &Attempt, id: &str, status: Status, word: &str) -> Report {
     }
 }
 
-/// The one payment that a result proves.
+/// The authorized payment in a result. `None` unless there is exactly one.
 fn paid(told: &SessionResult) -> Option<Payment> {
     let [(psp_reference, amount)] = told.payments.as_slice() else {
         return None;
@@ -95,8 +96,8 @@ fn paid(told: &SessionResult) -> Option<Payment> {
     })
 }
 
-/// The result in the query that the payer came back with, encoded as it was: any caller can write it, so
-/// that only what fits into an address is handed on.
+/// The `sessionResult` in the payer's return query, still percent-encoded. Any caller can forge it, so `None` if
+/// it is empty, too long, or contains characters that are invalid in an address.
 fn result_of(return_query: &str) -> Option<&str> {
     let result = return_query
         .split('&')
@@ -108,7 +109,7 @@ fn result_of(return_query: &str) -> Option<&str> {
         .filter(|result| result.bytes().all(fits))
 }
 
-/// Reads a session's result; none where Adyen does not take what the payer brought for one.
+/// Queries a session's result. `None` if Adyen rejects the payer's `sessionResult`.
 fn read(
     account: &Account,
     attempt: &Attempt,
@@ -125,8 +126,8 @@ fn read(
     }
 }
 
-/// Gives back an authorisation of which no news has come: it is named by our own reference. Where
-/// there is none, nothing happens. It can still be approved later, and is then never captured.
+/// Cancels an authorization that no notification has reported, by its merchant reference. Succeeds if there is
+/// none. A later authorization is never captured.
 fn void(account: &Account, attempt: &Attempt) -> Result<(), QueryFailure> {
     let body = object([
         ("merchantAccount", api::merchant_account(account).into()),
@@ -180,7 +181,7 @@ mod tests {
                 (Status::Pending, 0, "CS1")
             );
         }
-        // Without a network nothing can be given back.
+        // Without a network the authorization cannot be cancelled.
         let closed = query(
             &account(),
             &attempt("credit_card"),

@@ -1,5 +1,4 @@
-//! Creating the page that the payer is sent to: a session's or a link's. What matters is what each
-//! refusal proves.
+//! Creating the page for the payer: a session or a link. The meaning of each refusal matters.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::{Answer, Broken};
 use kassette_plugin::provider::{Account, Action, Attempt, Money, Open, StartFailure, Started};
@@ -8,14 +7,14 @@ use kassette_plugin::time;
 use crate::wire::{self, Problem};
 use crate::{api, methods};
 
-/// Longest description that a link's page takes, in characters.
+/// Maximum length of the description on a link's page, in characters.
 const DESCRIPTION: usize = 280;
-/// Longest e-mail address.
+/// Maximum length of an e-mail address, in bytes.
 const EMAIL: usize = 500;
-/// A session lives no longer. A minute is left for clocks that differ.
+/// Maximum lifetime of a session, in milliseconds: a day, minus a minute for clock differences.
 const LONGEST_SESSION_MS: u64 = (24 * 60 - 1) * 60_000;
 
-/// A page as Adyen made it, a session's or a link's.
+/// A created page: a session or a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) id: String,
@@ -25,60 +24,74 @@ pub(crate) struct Page {
     expires_at: Option<u64>,
 }
 
-/// Creates the page, or finds the one that an earlier call made: Adyen answers a repeated key with its
-/// first answer.
+/// Creates the page, or finds the page that an earlier call created: Adyen answers a repeated key with its first
+/// answer.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     opened(&create(account, attempt)?, account, attempt)
 }
 
-/// Asks for the page.
+/// Requests the page. If Adyen refuses an optional field, requests it again without optional fields. The two
+/// requests have separate keys, so a repeated call takes the same path.
 pub(crate) fn create(account: &Account, attempt: &Attempt) -> Result<Answer, Broken> {
-    let body = body(account, attempt);
+    let answer = create_once(account, attempt, false)?;
+    if matches!(answer.status, 400 | 422) && wire::problem(&answer).about_optional_field {
+        return create_once(account, attempt, true);
+    }
+    Ok(answer)
+}
+
+fn create_once(account: &Account, attempt: &Attempt, bare: bool) -> Result<Answer, Broken> {
+    let body = body(account, attempt, bare);
+    let key = format!("{}{}", attempt.id, if bare { "-bare" } else { "" });
     let path = if methods::is_captured_by_us(&attempt.method) {
         "/sessions"
     } else {
         "/paymentLinks"
     };
-    api::post(account, path, &attempt.id, &body)
+    api::post(account, path, &key, &body)
 }
 
-fn body(account: &Account, attempt: &Attempt) -> Json {
+fn body(account: &Account, attempt: &Attempt, bare: bool) -> Json {
     let mut fields: Vec<(&str, Json)> = vec![
         ("merchantAccount", api::merchant_account(account).into()),
         ("amount", wire::money_json(&attempt.due)),
         ("reference", attempt.id.as_str().into()),
-        (
+    ];
+    if !bare {
+        fields.push((
             "merchantOrderReference",
             attempt.merchant_order.as_str().into(),
-        ),
-        ("returnUrl", attempt.return_url.as_str().into()),
-    ];
+        ));
+    }
+    fields.push(("returnUrl", attempt.return_url.as_str().into()));
     if methods::is_captured_by_us(&attempt.method) {
-        // The attempt's own end wherever it can be, so that a repeat says the same.
+        // The attempt's expiry if possible, so that a repetition sends the same value.
         let latest = account.now.saturating_add(LONGEST_SESSION_MS);
         let expires = time::rfc3339(attempt.expires.min(latest));
         fields.extend([
             ("mode", "hosted".into()),
             ("channel", "Web".into()),
             ("expiresAt", expires.into()),
-            // Whatever the merchant account's default is.
+            // Overrides the default of the merchant account.
             ("additionalData", object([("manualCapture", "true".into())])),
         ]);
-        if let Some(ip) = &attempt.payer.ip {
+        if let Some(ip) = attempt.payer.ip.as_ref().filter(|_| !bare) {
             fields.push(("shopperIP", ip.as_str().into()));
         }
     } else {
+        if !bare {
+            fields.push(("description", description(attempt).into()));
+        }
         fields.extend([
-            ("description", description(attempt).into()),
             ("expiresAt", time::rfc3339(attempt.expires).into()),
             ("reusable", false.into()),
         ]);
     }
-    if let Some(method) = methods::of(&attempt.method) {
+    if let Some(method) = methods::find(&attempt.method) {
         let types = method.types.iter().map(|&name| name.into()).collect();
         fields.push(("allowedPaymentMethods", Json::List(types)));
     }
-    let email = attempt.payer.email.as_deref();
+    let email = attempt.payer.email.as_deref().filter(|_| !bare);
     if let Some(email) = email.filter(|email| email.len() <= EMAIL) {
         fields.push(("shopperEmail", email.into()));
     }
@@ -86,15 +99,15 @@ fn body(account: &Account, attempt: &Attempt) -> Json {
         fields.push(("countryCode", country.into()));
     }
     if attempt.method == "klarna" {
-        // Klarna asks the payer itself for a name and an address that it was not given.
+        // Klarna asks the payer for a missing name or address.
         fields.push(("lineItems", vec![line_item(attempt)].into()));
     }
     let named = |(name, value): (&str, Json)| (name.to_owned(), value);
     Json::Object(fields.into_iter().map(named).collect())
 }
 
-/// Where it is paid decides which methods the page offers. Klarna serves one country for each of its
-/// currencies but the euro; what is not known the page finds out itself.
+/// Country of the payment, which determines the methods on the page. Each Klarna currency except the euro belongs
+/// to one country. If `None`, the page determines it.
 fn country(attempt: &Attempt) -> Option<&str> {
     let known = attempt.payer.country.as_deref();
     match attempt.method.as_str() {
@@ -108,7 +121,7 @@ fn country(attempt: &Attempt) -> Option<&str> {
     }
 }
 
-/// Klarna lists on its invoice what was bought: the order, as far as we know.
+/// Line item for Klarna's invoice: the merchant's order.
 fn line_item(attempt: &Attempt) -> Json {
     object([
         ("id", "1".into()),
@@ -126,7 +139,7 @@ fn description(attempt: &Attempt) -> String {
         .collect()
 }
 
-/// Goes on with the answer.
+/// Converts the answer to the creation.
 fn opened(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     if answer.status != 201 {
         return Err(refused(&wire::problem(answer)));
@@ -141,7 +154,7 @@ fn opened(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Start
     }))
 }
 
-/// The page that an answer tells of; none where it cannot be read, or is another attempt's.
+/// The page in an answer. `None` if it cannot be parsed or belongs to another attempt.
 pub(crate) fn page(answer: &Answer, account: &Account, attempt: &Attempt) -> Option<Page> {
     let (whose, merchant_account, page) = if methods::is_captured_by_us(&attempt.method) {
         let session = wire::session(&answer.body)?;
@@ -149,7 +162,7 @@ pub(crate) fn page(answer: &Answer, account: &Account, attempt: &Attempt) -> Opt
             id: session.id,
             due: session.due,
             url: session.url,
-            expires_at: Some(session.expires_at),
+            expires_at: session.expires_at,
         };
         (session.attempt, session.merchant_account, page)
     } else {
@@ -162,23 +175,30 @@ pub(crate) fn page(answer: &Answer, account: &Account, attempt: &Attempt) -> Opt
         };
         (link.attempt, link.merchant_account, page)
     };
-    (whose == attempt.id && merchant_account == api::merchant_account(account)).then_some(page)
+    // The answer may omit the values that this module sent.
+    let ours = whose.is_none_or(|of| of == attempt.id)
+        && merchant_account.is_none_or(|of| of == api::merchant_account(account));
+    Some(page).filter(|page| ours && !page.url.is_empty())
 }
 
-/// What a refusal proves.
+/// Maps a refusal to its meaning.
 fn refused(problem: &Problem) -> StartFailure {
     let why = problem.to_string();
     match problem.status {
-        // The same key is being worked on.
+        // A request with the same key is in progress.
         422 if problem.code == IN_PROGRESS => StartFailure::Uncertain(why),
-        // The request was refused, or not looked at. Another account need not refuse it.
+        // Unsupported currency; no acquirer for the method or the currency.
+        422 if problem.code == "138" || problem.code.starts_with("905") => {
+            StartFailure::NotActivated(why)
+        }
+        // The request was refused or not processed. Another account may accept it.
         400..=499 | 503 => StartFailure::Unavailable(why),
-        // 500 and everything undocumented: the page may exist.
+        // 500 and undocumented statuses: the page may exist.
         _ => StartFailure::Uncertain(why),
     }
 }
 
-/// Adyen's number for a request whose key is in use at the moment.
+/// Adyen's error code for a request whose key is in use by a request in progress.
 pub(crate) const IN_PROGRESS: &str = "704";
 
 #[cfg(test)]
@@ -188,13 +208,13 @@ mod tests {
     use crate::wire::tests::{opened as session, told};
 
     fn field(method: &str, name: &str) -> Option<Json> {
-        body(&account(), &attempt(method)).get(name).cloned()
+        body(&account(), &attempt(method), false).get(name).cloned()
     }
 
     #[test]
     fn a_session_is_hosted_and_captured_by_us_and_carries_our_reference() {
         assert_eq!(
-            body(&account(), &attempt("credit_card")).to_string(),
+            body(&account(), &attempt("credit_card"), false).to_string(),
             concat!(
                 r#"{"merchantAccount":"ShopECOM","amount":{"value":4990,"currency":"EUR"},"#,
                 r#""reference":"attempt-1","merchantOrderReference":"order-1","#,
@@ -208,7 +228,7 @@ mod tests {
     #[test]
     fn a_link_is_for_one_payment_of_one_method_with_our_reference() {
         assert_eq!(
-            body(&account(), &attempt("ideal")).to_string(),
+            body(&account(), &attempt("ideal"), false).to_string(),
             concat!(
                 r#"{"merchantAccount":"ShopECOM","amount":{"value":4990,"currency":"EUR"},"#,
                 r#""reference":"attempt-1","merchantOrderReference":"order-1","#,
@@ -241,7 +261,7 @@ mod tests {
     fn a_session_ends_with_its_attempt_or_within_a_day() {
         let mut long = attempt("credit_card");
         long.expires = account().now + 7 * 86_400_000;
-        let expires = body(&account(), &long).get("expiresAt").cloned();
+        let expires = body(&account(), &long, false).get("expiresAt").cloned();
         assert_eq!(expires, Some("2027-01-16T06:59:00Z".into()));
     }
 

@@ -1,4 +1,5 @@
-//! Checkout's JSON, read strictly: an answer that is not as documented is no answer.
+//! Parsing of Checkout's JSON. Parsing is lenient: an undocumented value, or a missing or null field, does not
+//! hide the rest.
 use std::fmt;
 
 use kassette_plugin::json::{Json, object};
@@ -6,97 +7,104 @@ use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::time;
 
-/// Where a payment link stands.
+/// Status of a payment link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkStatus {
-    /// It can be paid, and no payment is under way.
+    /// Payable, without a payment in progress.
     Active,
-    /// The payer is at it, by a method that takes its time.
+    /// A payment by a slow method is in progress.
     Pending,
-    /// It was paid, once. Which payment that was it does not say, nor whether it was captured.
+    /// Paid. The status does not contain the payment's id, nor whether it was captured.
     Completed,
-    /// No payment can be begun by it any more. One that was begun before may still be in the payer's
-    /// bank's hands.
+    /// Accepts no new payment. A payment started earlier may still be with the payer's bank.
     Expired,
+    /// An undocumented status.
+    Unknown,
 }
 
 impl LinkStatus {
-    /// Adyen's word.
+    /// Adyen's name of the status.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Pending => "paymentPending",
             Self::Completed => "completed",
             Self::Expired => "expired",
+            Self::Unknown => "unknown",
         }
     }
 }
 
-/// A payment link as Adyen tells it.
+/// A payment link, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) id: String,
-    /// Our attempt.
-    pub(crate) attempt: String,
-    pub(crate) merchant_account: String,
+    /// Id of the attempt. This and the next field are `None` if the answer omits them.
+    pub(crate) attempt: Option<String>,
+    pub(crate) merchant_account: Option<String>,
     pub(crate) status: LinkStatus,
     pub(crate) due: Money,
+    /// Empty if the answer omits it.
     pub(crate) url: String,
-    /// Milliseconds since 1970, as the next one.
+    /// Milliseconds since 1970, like the next field.
     pub(crate) expires_at: Option<u64>,
-    /// When its status last changed.
+    /// Time of the last status change.
     pub(crate) updated_at: Option<u64>,
 }
 
-/// A session as its creation is answered.
+/// A session, from the answer to its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) id: String,
-    /// Our attempt.
-    pub(crate) attempt: String,
-    pub(crate) merchant_account: String,
+    /// Id of the attempt. This and the next field are `None` if the answer omits them.
+    pub(crate) attempt: Option<String>,
+    pub(crate) merchant_account: Option<String>,
     pub(crate) due: Money,
-    /// The hosted page.
+    /// Address of the hosted page.
     pub(crate) url: String,
-    /// Milliseconds since 1970.
-    pub(crate) expires_at: u64,
+    /// Milliseconds since 1970. `None` if the answer omits it.
+    pub(crate) expires_at: Option<u64>,
 }
 
-/// Where a session stood when the payer left its page. Adyen never changes it afterwards.
+/// Status of a session when the payer left its page. Adyen never changes it afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionStatus {
-    /// The payer may go on.
+    /// The payer may continue.
     Active,
-    /// The payer is at it, by a method that takes its time.
+    /// A payment by a slow method is in progress.
     Pending,
-    /// The payer approved a payment, and it was authorised.
+    /// The payer approved a payment, and it was authorized.
     Completed,
-    /// Too many tries were refused: the payer can no longer pay.
+    /// Too many attempts were refused: the payer can no longer pay.
     Refused,
-    /// The payer gave up.
+    /// The payer cancelled.
     Canceled,
-    /// Its time passed: the payer can no longer pay.
+    /// Expired: the payer can no longer pay.
     Expired,
+    /// An undocumented status.
+    Unknown,
 }
 
-/// A session's result.
+/// Result of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionResult {
     pub(crate) status: SessionStatus,
-    /// Authorised payments, each with its id and amount.
+    /// Id and amount of each authorized payment.
     pub(crate) payments: Vec<(String, Money)>,
     /// The card's brand and last four digits.
     pub(crate) instrument: Option<String>,
-    /// Risk rules have sent the payment to manual review.
+    /// Whether risk rules sent the payment to manual review.
     pub(crate) manual_review: bool,
 }
 
-/// A refusal: Adyen's own number for it says more than the status.
+/// A refusal. Adyen's error code is more specific than the HTTP status.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
     pub(crate) code: String,
     kind: String,
+    /// Whether it is about an optional field.
+    pub(crate) about_optional_field: bool,
 }
 
 impl fmt::Display for Problem {
@@ -105,45 +113,41 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a link; none where anything in it is not as documented.
+/// Parses a link. `None` without an id or an amount.
 pub(crate) fn link(body: &[u8]) -> Option<Link> {
     let link = Json::parse(body)?;
-    let at = |name: &str| match link.get(name) {
-        None | Some(Json::Null) => Some(None),
-        Some(at) => Some(Some(time::parse_rfc3339(at.text()?)?)),
-    };
     Some(Link {
         id: text(&link, "id").filter(|id| is_plain(id))?,
-        attempt: text(&link, "reference")?,
-        merchant_account: text(&link, "merchantAccount")?,
-        status: match link.get("status")?.text()? {
-            "active" => LinkStatus::Active,
-            "paymentPending" => LinkStatus::Pending,
-            "completed" | "paid" => LinkStatus::Completed,
-            "expired" => LinkStatus::Expired,
-            _ => return None,
+        attempt: text(&link, "reference"),
+        merchant_account: text(&link, "merchantAccount"),
+        status: match link.get("status").and_then(Json::text) {
+            Some("active") => LinkStatus::Active,
+            Some("paymentPending") => LinkStatus::Pending,
+            Some("completed" | "paid") => LinkStatus::Completed,
+            Some("expired") => LinkStatus::Expired,
+            _ => LinkStatus::Unknown,
         },
         due: money(link.get("amount")?)?,
-        url: text(&link, "url")?,
-        expires_at: at("expiresAt")?,
-        updated_at: at("updatedAt")?,
+        url: text(&link, "url").unwrap_or_default(),
+        expires_at: at(&link, "expiresAt"),
+        updated_at: at(&link, "updatedAt"),
     })
 }
 
-/// Reads a created session; none where anything in it is not as documented.
+/// Parses a created session. `None` without an id, an amount or a page.
 pub(crate) fn session(body: &[u8]) -> Option<Session> {
     let session = Json::parse(body)?;
     Some(Session {
         id: text(&session, "id").filter(|id| is_plain(id))?,
-        attempt: text(&session, "reference")?,
-        merchant_account: text(&session, "merchantAccount")?,
+        attempt: text(&session, "reference"),
+        merchant_account: text(&session, "merchantAccount"),
         due: money(session.get("amount")?)?,
         url: text(&session, "url")?,
-        expires_at: time::parse_rfc3339(session.get("expiresAt")?.text()?)?,
+        expires_at: at(&session, "expiresAt"),
     })
 }
 
-/// Reads a session's result; none where it is not as documented, or not that session's and attempt's.
+/// Parses a session's result. `None` if it is not JSON, or names another session or attempt.
 pub(crate) fn session_result(body: &[u8], id: &str, attempt: &str) -> Option<SessionResult> {
     let result = Json::parse(body)?;
     let is = |name: &str, wanted: &str| match result.get(name) {
@@ -153,11 +157,7 @@ pub(crate) fn session_result(body: &[u8], id: &str, attempt: &str) -> Option<Ses
     if !is("id", id) || !is("reference", attempt) {
         return None;
     }
-    let payments = match result.get("payments") {
-        None | Some(Json::Null) => &[],
-        Some(Json::List(payments)) => payments.as_slice(),
-        Some(_) => return None,
-    };
+    let payments = result.get("payments").map_or(&[][..], Json::items);
     let authorised = payments
         .iter()
         .filter(|payment| payment.get("resultCode").and_then(Json::text) == Some("Authorised"));
@@ -171,41 +171,50 @@ pub(crate) fn session_result(body: &[u8], id: &str, attempt: &str) -> Option<Ses
         .first()
         .and_then(|payment| payment.path(&["paymentMethod", "brand"])?.text());
     Some(SessionResult {
-        status: match result.get("status")?.text()? {
-            "active" => SessionStatus::Active,
-            "paymentPending" => SessionStatus::Pending,
-            "completed" => SessionStatus::Completed,
-            "refused" => SessionStatus::Refused,
-            "canceled" => SessionStatus::Canceled,
-            "expired" => SessionStatus::Expired,
-            _ => return None,
+        status: match result.get("status").and_then(Json::text) {
+            Some("active") => SessionStatus::Active,
+            Some("paymentPending") => SessionStatus::Pending,
+            Some("completed") => SessionStatus::Completed,
+            Some("refused") => SessionStatus::Refused,
+            Some("canceled") => SessionStatus::Canceled,
+            Some("expired") => SessionStatus::Expired,
+            _ => SessionStatus::Unknown,
         },
-        payments: authorised.map(payment).collect::<Option<_>>()?,
+        payments: authorised.filter_map(payment).collect(),
         instrument: card(brand, digits),
         manual_review: additional("fraudManualReview") == Some("true"),
     })
 }
 
-/// A card's brand with its last four digits, where they are that.
+/// Time in a field, in milliseconds since 1970.
+fn at(value: &Json, name: &str) -> Option<u64> {
+    time::parse_rfc3339(value.get(name)?.text()?)
+}
+
+/// A card's brand with its last four digits. `None` unless `digits` is exactly four digits.
 pub(crate) fn card(brand: Option<&str>, digits: Option<&str>) -> Option<String> {
     let four = |digits: &&str| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit());
     let digits = digits.filter(four)?;
     Some(format!("{} {digits}", brand.unwrap_or("card")))
 }
 
-/// Whether a request to capture or cancel was taken in. What became of it is told by a notification.
+/// Whether Adyen accepted a modification. A notification reports its outcome.
 pub(crate) fn is_received(body: &[u8], payment: &str) -> bool {
-    let said = |name: &str| text(&Json::parse(body)?, name);
-    said("status").as_deref() == Some("received")
-        && said("paymentPspReference").as_deref() == Some(payment)
+    let Some(told) = Json::parse(body) else {
+        return false;
+    };
+    // The answer may omit the payment's id.
+    let of = text(&told, "paymentPspReference");
+    text(&told, "status").as_deref() == Some("received") && of.is_none_or(|of| of == payment)
 }
 
-/// Our reference of a refund: the attempt, which tells whose it is, and the order.
+/// Merchant reference of a refund: `<attempt>-<order>`.
 pub(crate) fn refund_reference(attempt: &str, order: &str) -> String {
     format!("{attempt}-{order}")
 }
 
-/// The attempt that a reference names, and the refund's order where it is a refund's.
+/// The attempt in a merchant reference, and the refund order if it contains one. A reference of another form is
+/// returned unchanged.
 pub(crate) fn named(reference: &str) -> (&str, Option<&str>) {
     match reference.split_once('-') {
         Some((attempt, order)) if is_ours(attempt) && is_ours(order) => (attempt, Some(order)),
@@ -213,39 +222,58 @@ pub(crate) fn named(reference: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a text has the form of the host's ids: 32 hexadecimal characters.
+/// Whether a text has the form of the host's ids: 32 lowercase hexadecimal digits.
 pub(crate) fn is_ours(text: &str) -> bool {
     let plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.len() == 32 && text.bytes().all(plain)
 }
 
-/// Adyen's id of a refund that was taken in; none where the answer is not about that payment and amount.
+/// Adyen's id of an accepted refund. `None` if the answer is about another payment or amount.
 pub(crate) fn refund(body: &[u8], payment: &str, amount: &Money) -> Option<String> {
     let told = Json::parse(body)?;
-    let same = is_received(body, payment) && money(told.get("amount")?)? == *amount;
+    let of = told.get("amount").and_then(money);
+    let same = is_received(body, payment) && of.is_none_or(|of| of == *amount);
     text(&told, "pspReference").filter(|id| same && is_plain(id))
 }
 
-/// Reads a refusal; its fields are empty where there is none.
+/// Parses a refusal. Fields that the body does not contain are empty.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);
-    // Text of the vendor's that may name the request's data is left out.
+    // Adyen's message may contain data of the request, so it is not kept.
     Problem {
         status: answer.status,
         code: text(&body, "errorCode").unwrap_or_default(),
         kind: text(&body, "errorType").unwrap_or_default(),
+        about_optional_field: is_about_optional_field(&body),
     }
 }
 
-/// An amount in minor units.
+/// Whether Adyen refuses an optional field. Some answers list the fields, others name them only in the message.
+fn is_about_optional_field(refusal: &Json) -> bool {
+    const OPTIONAL: [&str; 4] = [
+        "shopperemail",
+        "shopperip",
+        "merchantorderreference",
+        "description",
+    ];
+    let listed = refusal.get("invalidFields").map_or(&[][..], Json::items);
+    let listed = listed.iter().filter_map(|field| text(field, "name"));
+    let words: String = listed.chain(text(refusal, "message")).collect();
+    let words = words.to_ascii_lowercase();
+    OPTIONAL.iter().any(|name| words.contains(name)) || words.contains("email")
+}
+
+/// Parses an amount in minor units. `None` unless the currency has three letters.
 pub(crate) fn money(value: &Json) -> Option<Money> {
+    let currency = text(value, "currency")?.to_ascii_uppercase();
+    let plain = currency.len() == 3 && currency.bytes().all(|byte| byte.is_ascii_uppercase());
     Some(Money {
         amount: value.get("value")?.whole()?,
-        currency: text(value, "currency")?,
+        currency: plain.then_some(currency)?,
     })
 }
 
-/// The same for Adyen.
+/// Writes an amount in minor units.
 pub(crate) fn money_json(money: &Money) -> Json {
     object([
         ("value", money.amount.into()),
@@ -253,12 +281,14 @@ pub(crate) fn money_json(money: &Money) -> Json {
     ])
 }
 
-/// Adyen's own ids need no escaping in a path; anything else is none of them.
+/// Whether an id has the form of Adyen's ids, which need no escaping in a path: 1 to 64 letters, digits, `_` or
+/// `-`.
 pub(crate) fn is_plain(id: &str) -> bool {
-    !id.is_empty() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric())
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    !id.is_empty() && id.len() <= 64 && id.bytes().all(plain)
 }
 
-/// The text of a field.
+/// Text of a field.
 pub(crate) fn text(value: &Json, name: &str) -> Option<String> {
     value.get(name)?.text().map(str::to_owned)
 }
@@ -268,7 +298,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A session as Adyen would tell it.
+    /// A session as Adyen would return it.
     pub(crate) fn opened() -> Value {
         json!({
             "id": "CS451F2AB1ED897A94", "url": "https://test.adyen.link/CS451F2AB1ED897A94",
@@ -278,7 +308,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A link as Adyen would tell it.
+    /// A link as Adyen would return it.
     pub(crate) fn told(status: &str) -> Value {
         json!({
             "id": "PL61C53A8B97E6915A", "url": "https://test.adyen.link/PL61C53A8B97E6915A",
@@ -305,54 +335,54 @@ pub(crate) mod tests {
             assert_eq!((link.status, link.due.amount), (status, 4990), "{told_as}");
             assert_eq!(link.expires_at, Some(1_800_000_000_000));
         }
-        assert_eq!(read(&told("settled")), None);
+        assert_eq!(read(&told("settled")).unwrap().status, LinkStatus::Unknown);
     }
 
     #[test]
-    fn a_link_that_lacks_anything_is_no_answer() {
-        for field in [
-            "id",
-            "url",
-            "reference",
-            "merchantAccount",
-            "status",
-            "amount",
-        ] {
+    fn only_an_id_and_an_amount_make_an_answer() {
+        for field in ["id", "amount"] {
             let mut link = told("active");
             link.as_object_mut().unwrap().remove(field);
             assert_eq!(read(&link), None, "{field}");
         }
         for (field, odd) in [
             ("id", json!("PL/../x")),
-            ("amount", json!({ "value": "4990", "currency": "EUR" })),
             ("amount", json!({ "value": 49.9, "currency": "EUR" })),
-            ("expiresAt", json!("tomorrow")),
-            ("updatedAt", json!("yesterday")),
         ] {
             let mut link = told("active");
             link[field] = odd;
             assert_eq!(read(&link), None, "{field}");
         }
+        for (field, odd) in [
+            ("url", json!(null)),
+            ("reference", json!(null)),
+            ("merchantAccount", json!(null)),
+            ("status", json!(null)),
+            ("amount", json!({ "value": "4990", "currency": "eur" })),
+            ("expiresAt", json!("tomorrow")),
+            ("updatedAt", json!("yesterday")),
+        ] {
+            let mut link = told("active");
+            link[field] = odd;
+            let link = read(&link).unwrap();
+            assert_eq!((link.due.amount, link.due.currency.as_str()), (4990, "EUR"));
+        }
     }
 
     #[test]
-    fn a_session_that_lacks_anything_is_no_answer() {
+    fn a_session_needs_a_page_an_id_and_an_amount() {
         let read = |value: &Value| session(value.to_string().as_bytes());
-        assert_eq!(
-            read(&opened()).map(|session| session.expires_at),
-            Some(1_800_000_000_000)
-        );
-        for field in [
-            "id",
-            "url",
-            "reference",
-            "merchantAccount",
-            "amount",
-            "expiresAt",
-        ] {
+        let expires = read(&opened()).and_then(|session| session.expires_at);
+        assert_eq!(expires, Some(1_800_000_000_000));
+        for field in ["id", "url", "amount"] {
             let mut session = opened();
-            session.as_object_mut().unwrap().remove(field);
+            session[field] = json!(null);
             assert_eq!(read(&session), None, "{field}");
+        }
+        for field in ["reference", "merchantAccount", "expiresAt"] {
+            let mut session = opened();
+            session[field] = json!(null);
+            assert!(read(&session).is_some(), "{field}");
         }
     }
 
@@ -376,12 +406,12 @@ pub(crate) mod tests {
         assert_eq!(result.instrument.as_deref(), Some("visa 1111"));
         let ids: Vec<_> = result.payments.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids, ["993617898204183D"]);
-        assert_eq!(read(&told("settled")), None);
-        for (field, odd) in [
-            ("id", json!("CS2")),
-            ("reference", json!("attempt-2")),
-            ("payments", json!({})),
-        ] {
+        let odd = read(&told("settled")).unwrap();
+        assert_eq!(
+            (odd.status, odd.payments.len()),
+            (SessionStatus::Unknown, 1)
+        );
+        for (field, odd) in [("id", json!("CS2")), ("reference", json!("attempt-2"))] {
             let mut other = told("completed");
             other[field] = odd;
             assert_eq!(read(&other), None, "{field}");
@@ -408,6 +438,7 @@ pub(crate) mod tests {
         assert!(is_received(body.as_bytes(), "993617894903480A"));
         assert!(!is_received(body.as_bytes(), "993617894906488A"));
         assert!(!is_received(b"{}", "993617894903480A"));
+        assert!(is_received(br#"{"status":"received"}"#, "993617894903480A"));
     }
 
     #[test]
@@ -419,6 +450,23 @@ pub(crate) mod tests {
             headers: Vec::new(),
             body: body.to_string().into_bytes(),
         };
-        assert_eq!(problem(&answer).to_string(), "status 422 validation 704");
+        let problem = problem(&answer);
+        assert_eq!(problem.to_string(), "status 422 validation 704");
+        assert!(!problem.about_optional_field);
+    }
+
+    #[test]
+    fn a_refusal_of_a_field_that_only_describes_is_known() {
+        for body in [
+            json!({ "errorCode": "14_004", "message": "Invalid shopper email" }),
+            json!({ "invalidFields": [{ "name": "shopperEmail", "message": "is malformed" }] }),
+        ] {
+            let answer = Answer {
+                status: 422,
+                headers: Vec::new(),
+                body: body.to_string().into_bytes(),
+            };
+            assert!(problem(&answer).about_optional_field, "{body}");
+        }
     }
 }

@@ -5,17 +5,22 @@ use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
 use kassette_plugin::provider::{Account, Verb};
 use kassette_plugin::settings;
 
-/// Setting: whose invoices are made.
+/// Setting: the store whose invoices are created.
 pub(crate) const STORE_ID: &str = "store-id";
-/// Secret: the credential of every request.
+/// Secret: API key sent with every request.
 pub(crate) const API_KEY: &str = "api-key";
 
-/// The store; empty where the setting is missing, which the host does not let happen.
+/// Id of the store. Empty if the setting is missing; the host prevents this.
 pub(crate) fn store_id(account: &Account) -> &str {
     settings::text(&account.settings, STORE_ID).unwrap_or_default()
 }
 
-/// Where the store's invoices are.
+/// Path of an invoice. It includes the store, which servers before 2.4 require and later ones accept.
+pub(crate) fn invoice(account: &Account, id: &str) -> String {
+    format!("{}/{id}", invoices(account))
+}
+
+/// Path of the store's invoices.
 pub(crate) fn invoices(account: &Account) -> String {
     format!("/stores/{}/invoices", percent(store_id(account)))
 }
@@ -24,18 +29,18 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
 
-/// A change. The server knows no idempotency keys.
+/// Sends a change. The server does not support idempotency keys.
 pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     call(account, Verb::Post, path).json(body).send()
 }
 
-/// A change that is the same however often it is made.
-pub(crate) fn put(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
-    call(account, Verb::Put, path).json(body).send()
+/// Sends a removal, which is idempotent.
+pub(crate) fn delete(account: &Account, path: &str) -> Result<Answer, Broken> {
+    call(account, Verb::Delete, path).send()
 }
 
 fn call(account: &Account, verb: Verb, path: &str) -> Call {
-    // Each account has a server of its own: there is no address of the vendor's.
+    // Each account has its own server: there is no common address.
     let url = format!("{}/api/v1{path}", base_url(account, "", ""));
     Call::new(verb, url)
         .header("accept", "application/json")

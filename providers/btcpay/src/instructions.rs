@@ -1,4 +1,4 @@
-//! What the payer reads beside the link to the invoice: the server's page does not lead back to ours.
+//! Instructions next to the link to the invoice. The server's page does not lead back to the host's page.
 
 use kassette_plugin::provider::words::translated;
 
@@ -71,7 +71,7 @@ const TRANSLATIONS: [(&str, &str); 12] = [
     ),
 ];
 
-/// The instructions in the payer's language (BCP 47), else in English.
+/// The instructions in the payer's language (BCP 47), or in English if there is no translation.
 pub(crate) fn text(language: Option<&str>) -> &'static str {
     translated(language, ENGLISH, &TRANSLATIONS)
 }

@@ -1,20 +1,20 @@
 //! BTCPay Server: invoices of the Greenfield API, version 1, and its webhooks.
 //!
-//! The documents, by title: "BTCPay Greenfield API", "Webhooks", "Invoices", "Pull Payments" of BTCPay
-//! Server's documentation.
+//! The documents, by title: "BTCPay Greenfield API", "Webhooks", "Invoices", "Pull Payments" of BTCPay Server's
+//! documentation.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating an invoice; what each refusal means |
-//! | `instructions.rs` | what the payer reads, by language |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating an invoice; the meaning of each refusal |
+//! | `instructions.rs` | instructions for payers, by language |
 //! | `query.rs` | finding, closing and reading an invoice |
-//! | `refund.rs` | giving money back: pull payments that the payer claims |
-//! | `callback.rs` | the signature of a webhook and whom it is about |
+//! | `refund.rs` | refunds: pull payments that the payer claims |
+//! | `callback.rs` | a webhook's signature and subject |
 //! | `api.rs` | requests: address, credential |
-//! | `wire.rs` | the server's JSON, read strictly |
-//! | `coins.rs` | which coins came, and whether the chain has confirmed them |
-//! | `report.rs` | what each state says |
+//! | `wire.rs` | parsing of the server's JSON, of all supported versions |
+//! | `coins.rs` | the payments of an invoice, and their confirmation by the chain |
+//! | `report.rs` | the report about an invoice |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -29,7 +29,8 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
+    Account, Condition, Description, Given, MethodSupport, Order, Paid, Provider, QueryFailure,
+    SecretSpec, SettingForm, SettingSpec, read,
 };
 
 pub struct BtcPay;
@@ -46,7 +47,7 @@ impl Provider for BtcPay {
                     BASE_URL,
                     "Address of the BTCPay Server, such as https://btcpay.shop.example",
                 )
-                .of(SettingForm::Address),
+                .form(SettingForm::Address),
                 SettingSpec::required(
                     api::STORE_ID,
                     "Id of the store that is paid. In the store: Settings, General, Store ID",
@@ -57,7 +58,8 @@ impl Provider for BtcPay {
                     api::API_KEY,
                     "API key with btcpay.store.canviewinvoices, btcpay.store.cancreateinvoice and \
                      btcpay.store.canmodifyinvoices for the one store, and to give money back \
-                     btcpay.store.cancreatepullpayments and btcpay.store.canviewpullpayments. \
+                     btcpay.store.cancreatepullpayments, btcpay.store.canviewpullpayments and \
+                     btcpay.store.canarchivepullpayments. \
                      Account, Manage account, API keys",
                 ),
                 SecretSpec::text(
@@ -72,15 +74,50 @@ impl Provider for BtcPay {
 
     kassette_plugin::provider::forward!(start, callback, query, refund);
 
+    fn cancel_refund(account: Account, paid: Paid, order: Order) -> Result<Given, QueryFailure> {
+        refund::cancel(&account, &paid, &order)
+    }
+
     fn health(account: Account) -> Condition {
-        // Proves address, key and store.
+        // Verifies the address, the key and the store.
         match api::get(&account, &format!("{}?take=1", api::invoices(&account))) {
-            Ok(answer) if answer.status == 200 => Condition::Operational,
+            Ok(answer) if answer.status == 200 => supported(&account),
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::refusal(&answer)),
             Err(broken) => Condition::Down(broken.why()),
         }
     }
+}
+
+/// The oldest supported server version: its webhooks contain an invoice's metadata, and it supports refunds of
+/// invoices.
+const OLDEST: (u64, u64, u64) = (1, 7, 1);
+
+/// `Operational` if the server is not older than [`OLDEST`], or does not report its version.
+fn supported(account: &Account) -> Condition {
+    let answer = api::get(account, "/server/info").ok();
+    let body = answer.and_then(|answer| answer.json());
+    let told = body.as_ref().and_then(|body| read::field(body, "version"));
+    match told.and_then(version) {
+        Some(version) if version < OLDEST => Condition::Down(format!(
+            "BTCPay Server {}.{}.{} is older than {}.{}.{}, the oldest that works",
+            version.0, version.1, version.2, OLDEST.0, OLDEST.1, OLDEST.2
+        )),
+        _ => Condition::Operational,
+    }
+}
+
+/// Parses `2.3.1`, `1.13.0.0` and `v2.4.0-rc1`.
+fn version(text: &str) -> Option<(u64, u64, u64)> {
+    let text = text.trim_start_matches('v');
+    let mut numbers = text
+        .split(['.', '-', '+'])
+        .map(|number| number.parse().ok());
+    Some((
+        numbers.next()??,
+        numbers.next()??,
+        numbers.next().flatten().unwrap_or(0),
+    ))
 }
 
 kassette_plugin::provider::export!(BtcPay);
@@ -129,5 +166,20 @@ mod tests {
     #[test]
     fn without_a_network_it_is_down() {
         assert!(matches!(BtcPay::health(account()), Condition::Down(_)));
+    }
+
+    #[test]
+    fn versions_of_servers_are_compared_by_their_numbers() {
+        for (text, is_old) in [
+            ("1.6.12", true),
+            ("1.7.0", true),
+            ("1.7.1.0", false),
+            ("1.13.5", false),
+            ("v2.4.0-rc1", false),
+            ("2.0", false),
+        ] {
+            assert_eq!(version(text).unwrap() < OLDEST, is_old, "{text}");
+        }
+        assert_eq!((version(""), version("latest")), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking where an invoice stands, after doing what the host asks for.
+//! Querying an invoice, after closing it if the host requests this.
 use kassette_plugin::encode::percent;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
@@ -7,14 +7,17 @@ use crate::coins::{self, Coins};
 use crate::wire::{self, Invoice};
 use crate::{api, start};
 
-/// Finds the invoice, fulfils the purpose, and tells. There is nothing to capture: what is confirmed is
-/// the store's.
+/// The server's error code for an unknown invoice.
+const NOT_FOUND: &str = "invoice-not-found";
+
+/// Finds the invoice, closes it if the purpose requires this, and reports its status. A capture is not necessary:
+/// confirmed payments belong to the store.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    // An invoice is always found by the attempt's id, so the payer's word is not needed.
+    // Not needed, because an invoice can always be found by the attempt's id.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let mut invoice = match reference {
@@ -31,13 +34,13 @@ pub(crate) fn query(
     Ok(invoice.report(purpose, account.now, coins))
 }
 
-/// The coins that came. Of an invoice that the server has settled in full and in time, or is confirming,
-/// they only tell more: it is told without them where they cannot be had.
+/// The payments of an invoice. If the server is confirming the invoice, or has settled it in full and in time,
+/// they only add details, and a failed query results in none.
 fn coins_of(account: &Account, invoice: &Invoice) -> Result<Coins, QueryFailure> {
     let read = || {
         let answer = api::get(
             account,
-            &format!("/invoices/{}/payment-methods", invoice.id),
+            &format!("{}/payment-methods", api::invoice(account, &invoice.id)),
         )?;
         match answer.status {
             200 => coins::coins(&answer.body)
@@ -55,17 +58,18 @@ fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Invoice, Quer
     if !wire::is_plain(id) {
         return Err(unavailable("the reference is not one of this module's"));
     }
-    let answer = api::get(account, &format!("/invoices/{id}"))?;
+    let answer = api::get(account, &api::invoice(account, id))?;
     match answer.status {
         200 => ours(wire::invoice(&answer.body), account, attempt),
-        404 => Err(QueryFailure::Absent),
+        // Any other 404 concerns a store, an address or a proxy, and proves nothing.
+        404 if wire::code(&answer) == NOT_FOUND => Err(QueryFailure::Absent),
         _ => Err(refused(&answer)),
     }
 }
 
-/// Looks the attempt up by its id, a search term of every invoice. Where a lost answer and its
-/// repeat made two, the one that money came to counts, then the one that can be paid; no payer
-/// was given the address of the other.
+/// Searches for the invoice by the attempt's id, which is a search term of every invoice. If a lost answer and its
+/// repetition created two, the one with money counts, then the payable one; no payer received the address of the
+/// other. `None` if there are none.
 pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Invoice>, QueryFailure> {
     let path = format!(
         "{}?textSearch={}",
@@ -84,22 +88,22 @@ pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Invoic
         (
             !invoice.is_paid(),
             !invoice.is_untouched(),
-            invoice.created_at,
+            invoice.created_at.unwrap_or(u64::MAX),
         )
     }))
 }
 
-/// Marks an invoice so that its page takes no payment any more.
+/// Marks an invoice as invalid, so that its page accepts no payment.
 fn invalidate(
     account: &Account,
     attempt: &Attempt,
     invoice: &Invoice,
 ) -> Result<Invoice, QueryFailure> {
-    let path = format!("/invoices/{}/status", invoice.id);
+    let path = format!("{}/status", api::invoice(account, &invoice.id));
     let answer = api::post(account, &path, &wire::mark_invalid())?;
     match answer.status {
         200 => ours(wire::invoice(&answer.body), account, attempt),
-        // It has moved on meanwhile: what it is now is the answer.
+        // The invoice has changed in the meantime: read its current state.
         400 | 404 | 422 => fetch(account, attempt, &invoice.id),
         _ => Err(refused(&answer)),
     }
@@ -138,7 +142,7 @@ mod tests {
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::json;
 
-    /// A server that has made two invoices of one attempt.
+    /// A server that has created two invoices of one attempt.
     struct Twice(&'static str);
     impl Host for Twice {
         fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
@@ -190,5 +194,41 @@ mod tests {
             None,
         );
         assert!(matches!(odd, Err(QueryFailure::Unavailable(_))));
+    }
+
+    /// A server that answers 404 with this text.
+    struct Missing(&'static str);
+    impl Host for Missing {
+        fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
+            assert!(request.url.ends_with("/api/v1/stores/shop/invoices/first"));
+            Ok(Response {
+                status: 404,
+                headers: Vec::new(),
+                body: self.0.as_bytes().to_vec(),
+            })
+        }
+    }
+
+    #[test]
+    fn only_the_servers_own_word_says_that_there_is_no_invoice() {
+        let asked = |body| {
+            with_host(Missing(body), || {
+                query(
+                    &account(),
+                    &attempt(),
+                    Some("first"),
+                    QueryPurpose::Sync,
+                    None,
+                )
+            })
+        };
+        let known = r#"{"code":"invoice-not-found","message":"The invoice was not found"}"#;
+        assert_eq!(asked(known), Err(QueryFailure::Absent));
+        for other in ["", "<html>", r#"{"code":"store-not-found"}"#] {
+            assert!(
+                matches!(asked(other), Err(QueryFailure::Unavailable(_))),
+                "{other}"
+            );
+        }
     }
 }

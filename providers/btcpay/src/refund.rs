@@ -1,4 +1,4 @@
-//! Giving money back: a pull payment of the server, from which the payer claims a payout.
+//! Refunds: a pull payment of the server, from which the payer claims a payout.
 use kassette_plugin::encode::percent;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
@@ -6,16 +6,17 @@ use kassette_plugin::provider::{
     Account, Given, Order, Paid, QueryFailure, RefundFailure, RefundState, Refundable,
 };
 
-use crate::api;
 use crate::wire::{self, Claims, PullPayment};
+use crate::{api, coins};
 
-/// Any part at any time: coins know no way back, so that a refund is a new payment to the payer.
+/// Refund terms: in full or in parts at any time. Coins cannot be returned, so a refund is a new payment to the
+/// payer.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     vec![Refundable::in_parts("crypto")]
 }
 
-/// Makes the pull payment, or finds the one that an earlier call made: the server knows no idempotency
-/// keys, so that every call looks first.
+/// Makes the pull payment, or finds the pull payment that an earlier call made. The server does not support
+/// idempotency keys, so every call searches first.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -30,40 +31,96 @@ pub(crate) fn refund(
         QueryFailure::Absent => RefundFailure::Unavailable("no pull payments are shown".into()),
     };
     if let Some(found) = find(account, order).map_err(not_now)? {
-        return told(account, found).map_err(|failure| match failure {
+        return told(account, found, order).map_err(|failure| match failure {
             QueryFailure::Unavailable(why) => RefundFailure::Uncertain(why),
             QueryFailure::Absent => RefundFailure::Uncertain("the claims are not shown".into()),
         });
     }
-    let path = format!("/invoices/{}/refund", paid.reference);
-    let answer = api::post(account, &path, &body(order))?;
+    let invoice = api::invoice(account, &paid.reference);
+    let path = format!("{invoice}/refund");
+    let mut answer = api::post(account, &path, &body(order, None))?;
+    // Servers before 2.4 require the payment method by which the payer can claim it.
+    if let Some(field) = wanted_method(&answer) {
+        let methods = api::get(account, &format!("{invoice}/payment-methods"));
+        let coins = methods.ok().and_then(|methods| coins::coins(&methods.body));
+        let way = coins.and_then(|coins| coins.ways.into_iter().next());
+        if let Some(way) = way {
+            answer = api::post(account, &path, &body(order, Some((field, &way))))?;
+        }
+    }
     if answer.status == 200 {
-        return made(&answer, order);
+        return made(&answer);
     }
     Err(refused(&answer))
 }
 
-/// Asks for the pull payment by its id, or looks for it by its name.
-pub(crate) fn query(account: &Account, _: &Paid, order: &Order) -> Result<Given, QueryFailure> {
+/// The field for a payment method that a refusal requires.
+fn wanted_method(answer: &Answer) -> Option<&'static str> {
+    let missing = wire::refused_fields(answer);
+    let names = ["payoutMethodId", "paymentMethod"].into_iter();
+    let mut wanted =
+        names.filter(|name| missing.iter().any(|path| path.eq_ignore_ascii_case(name)));
+    wanted.next().filter(|_| matches!(answer.status, 400 | 422))
+}
+
+/// Archives the pull payment, so that the payer can claim nothing more, and reports the claims made before. Does
+/// nothing if it was claimed in full, or if the store is already paying out a claim, which cannot be cancelled.
+pub(crate) fn cancel(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
+    let pull = located(account, paid, order)?;
+    let before = payouts(account, &pull, order)?;
+    let claims = before.unwrap_or_default();
+    if claims.underway || given(pull.clone(), &claims, order).state == RefundState::Succeeded {
+        return Ok(given(pull, &claims, order));
+    }
+    if !pull.archived {
+        let store = percent(api::store_id(account));
+        let answer = api::delete(
+            account,
+            &format!("/stores/{store}/pull-payments/{}", pull.id),
+        )?;
+        if !answer.is_success() {
+            return Err(unavailable(wire::refusal(&answer)));
+        }
+    }
+    // Includes claims made in the meantime, if the server still lists them.
+    let claims = payouts(account, &pull, order)?.unwrap_or(claims);
+    let claimed = wire::cents(claims.paid).try_into().unwrap_or(u64::MAX);
+    Ok(Given {
+        reference: pull.id,
+        state: match claimed {
+            0 => RefundState::Failed,
+            _ => RefundState::Succeeded,
+        },
+        claim_url: None,
+        detail: "archived".into(),
+        paid_out: Some(claimed),
+    })
+}
+
+/// Queries the pull payment by its id, or finds it by its name, and reports its claims.
+pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
+    told(account, located(account, paid, order)?, order)
+}
+
+fn located(account: &Account, _: &Paid, order: &Order) -> Result<PullPayment, QueryFailure> {
     let known = order.reference.as_deref().filter(|id| wire::is_plain(id));
     let Some(id) = known else {
-        let found = find(account, order)?;
-        return told(account, found.ok_or(QueryFailure::Absent)?);
+        return find(account, order)?.ok_or(QueryFailure::Absent);
     };
     let answer = api::get(account, &format!("/pull-payments/{id}"))?;
     if answer.status != 200 {
         return Err(unavailable(wire::refusal(&answer)));
     }
     match wire::pull_payment(&answer.body) {
-        Some(pull) if pull.id == id => told(account, pull),
+        Some(pull) if pull.id == id => Ok(pull),
         _ => Err(unavailable("the pull payment cannot be read".into())),
     }
 }
 
-/// The amount stays in the invoice's currency: what it is in coins is decided when the store pays, and
-/// no claim of it is approved before the store's owner says so.
-fn body(order: &Order) -> Json {
-    object([
+/// Body of the request. The amount stays in the invoice's currency: the amount in coins is determined when the
+/// store pays, and the store's owner has to approve every claim.
+fn body(order: &Order, method: Option<(&str, &str)>) -> Json {
+    let body = object([
         ("name", name(order).into()),
         (
             "description",
@@ -72,30 +129,42 @@ fn body(order: &Order) -> Json {
         ("refundVariant", "Custom".into()),
         ("customAmount", wire::decimal(order.amount.amount).into()),
         ("customCurrency", order.amount.currency.as_str().into()),
-    ])
+    ]);
+    match (body, method) {
+        (Json::Object(mut fields), Some((name, way))) => {
+            fields.push((name.to_owned(), way.into()));
+            Json::Object(fields)
+        }
+        (body, _) => body,
+    }
 }
 
-/// The pull payment's name, which the payer sees, and by which it is found again.
+/// Name of the pull payment, which the payer sees, and by which it is found again.
 fn name(order: &Order) -> String {
     format!("Refund {}", order.id)
 }
 
-fn made(answer: &Answer, order: &Order) -> Result<Given, RefundFailure> {
-    match wire::pull_payment(&answer.body) {
-        Some(pull) if is_of(&pull, order) => Ok(given(pull, &Claims::default())),
-        _ => Err(RefundFailure::Uncertain(
-            "the answer is about no refund of this order".into(),
-        )),
-    }
+/// The pull payment in the answer to the order's own request, which may omit its data.
+fn made(answer: &Answer) -> Result<Given, RefundFailure> {
+    let pull = wire::pull_payment(&answer.body);
+    let pull = pull.ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()))?;
+    Ok(waiting(
+        pull,
+        "waits for the payer's claim",
+        &Claims::default(),
+    ))
 }
 
+/// Whether a pull payment with the order's name has the order's amount. Missing values match.
 fn is_of(pull: &PullPayment, order: &Order) -> bool {
-    pull.name == name(order)
-        && pull.currency == order.amount.currency
-        && pull.amount == wire::parts(order.amount.amount)
+    let currency = pull.currency.as_ref();
+    currency.is_none_or(|currency| *currency == order.amount.currency)
+        && pull
+            .amount
+            .is_none_or(|amount| amount == wire::parts(order.amount.amount))
 }
 
-/// Looks among the store's pull payments, archived ones too.
+/// Searches the store's pull payments, including archived ones.
 fn find(account: &Account, order: &Order) -> Result<Option<PullPayment>, QueryFailure> {
     let store = percent(api::store_id(account));
     let path = format!("/stores/{store}/pull-payments?includeArchived=true");
@@ -105,8 +174,8 @@ fn find(account: &Account, order: &Order) -> Result<Option<PullPayment>, QueryFa
     }
     let all = wire::pull_payments(&answer.body);
     let all = all.ok_or_else(|| unavailable("the pull payments cannot be read".into()))?;
-    let found = all.into_iter().find(|pull| pull.name == name(order));
-    match found {
+    let ours = |pull: &PullPayment| pull.name.as_ref() == Some(&name(order));
+    match all.into_iter().find(ours) {
         Some(pull) if !is_of(&pull, order) => {
             Err(unavailable(format!("{} is of another amount", pull.id)))
         }
@@ -114,50 +183,68 @@ fn find(account: &Account, order: &Order) -> Result<Option<PullPayment>, QueryFa
     }
 }
 
-/// What the payouts say that the payer has claimed.
-fn told(account: &Account, pull: PullPayment) -> Result<Given, QueryFailure> {
+/// The claims of a pull payment. `None` if the server no longer lists them.
+fn payouts(
+    account: &Account,
+    pull: &PullPayment,
+    order: &Order,
+) -> Result<Option<Claims>, QueryFailure> {
     let answer = api::get(account, &format!("/pull-payments/{}/payouts", pull.id))?;
-    if answer.status != 200 {
-        return Err(unavailable(wire::refusal(&answer)));
+    match answer.status {
+        200 => {
+            let claims = wire::claims(&answer.body, &order.amount.currency);
+            let claims = claims.ok_or_else(|| unavailable("the payouts cannot be read".into()))?;
+            Ok(Some(claims))
+        }
+        404 => Ok(None),
+        _ => Err(unavailable(wire::refusal(&answer))),
     }
-    let claims = wire::claims(&answer.body, &pull.currency);
-    let claims = claims.ok_or_else(|| unavailable("the payouts cannot be read".into()))?;
-    Ok(given(pull, &claims))
 }
 
-fn given(pull: PullPayment, claims: &Claims) -> Given {
-    let whole = wire::cents(claims.paid) >= wire::cents(pull.amount);
-    let (state, detail) = match (claims, whole) {
-        (_, true) => (RefundState::Succeeded, "claimed and paid"),
-        // The server no longer shows the payouts of what was archived: nothing proves that none was paid.
-        _ if pull.archived => (
-            RefundState::Pending,
-            "archived; see the payouts in the store",
-        ),
-        (
-            Claims {
-                unapproved: true, ..
-            },
-            _,
-        ) => (
-            RefundState::Pending,
-            "a claim waits for the store's approval",
-        ),
-        (Claims { underway: true, .. }, _) => {
-            (RefundState::Pending, "a claim waits for its payout")
-        }
-        (Claims { paid: 0, .. }, _) => (RefundState::Pending, "waits for the payer's claim"),
-        _ => (RefundState::Pending, "claimed in part"),
+/// State of a refund, from the payouts that the payer has claimed.
+fn told(account: &Account, pull: PullPayment, order: &Order) -> Result<Given, QueryFailure> {
+    match payouts(account, &pull, order)? {
+        Some(claims) => Ok(given(pull, &claims, order)),
+        None => Err(unavailable("the payouts are not shown".into())),
+    }
+}
+
+fn given(pull: PullPayment, claims: &Claims, order: &Order) -> Given {
+    let whole = wire::cents(claims.paid) >= u128::from(order.amount.amount);
+    if whole {
+        return Given {
+            reference: pull.id,
+            state: RefundState::Succeeded,
+            claim_url: pull.link,
+            detail: "claimed and paid".into(),
+            paid_out: None,
+        };
+    }
+    // The server does not list the payouts of an archived pull payment, so they may have been paid.
+    let detail = match claims {
+        _ if pull.archived => "archived; see the payouts in the store",
+        Claims {
+            unapproved: true, ..
+        } => "a claim waits for the store's approval",
+        Claims { underway: true, .. } => "a claim waits for its payout",
+        Claims { paid: 0, .. } => "waits for the payer's claim",
+        _ => "claimed in part",
     };
+    waiting(pull, detail, claims)
+}
+
+fn waiting(pull: PullPayment, detail: &str, claims: &Claims) -> Given {
+    let claimed = u64::try_from(wire::cents(claims.paid)).ok();
     Given {
         reference: pull.id,
-        state,
-        claim_url: Some(pull.link),
+        state: RefundState::Pending,
+        claim_url: pull.link,
         detail: detail.into(),
+        paid_out: claimed.filter(|claimed| *claimed > 0),
     }
 }
 
-/// What a refusal proves, as of a start.
+/// Maps a refusal to its meaning, like that of a start.
 fn refused(answer: &Answer) -> RefundFailure {
     let why = wire::refusal(answer);
     match answer.status {
@@ -211,7 +298,7 @@ mod tests {
         }
     }
 
-    /// A server with these pull payments, and what it was sent.
+    /// A server with these pull payments, which records the requests.
     struct Server(Value, Rc<RefCell<Vec<String>>>);
     impl Host for Server {
         fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
@@ -257,7 +344,7 @@ mod tests {
         };
         assert_eq!(looked, LOOK);
         let (path, body) = asked.split_once(' ').unwrap();
-        assert_eq!(path, "/invoices/HMprBnL9BTXWuPvpoKBS6e/refund");
+        assert_eq!(path, "/stores/shop/invoices/HMprBnL9BTXWuPvpoKBS6e/refund");
         let expected = json!({
             "name": name(&order()), "description": "wrong size", "refundVariant": "Custom",
             "customAmount": "9.90", "customCurrency": "EUR",
@@ -288,7 +375,11 @@ mod tests {
                 .map(|(state, amount)| payout_told(state, amount));
             let payouts = Value::Array(payouts.collect()).to_string();
             let claims = wire::claims(payouts.as_bytes(), "EUR").unwrap();
-            let given = given(wire::pull_payment(pull.as_bytes()).unwrap(), &claims);
+            let given = given(
+                wire::pull_payment(pull.as_bytes()).unwrap(),
+                &claims,
+                &order(),
+            );
             (given.state, given.detail)
         };
         let pending = |detail: &str| (RefundState::Pending, detail.to_owned());
@@ -336,5 +427,42 @@ mod tests {
                 "{status}"
             );
         }
+    }
+
+    #[test]
+    fn an_old_server_is_told_by_which_coin_the_payer_can_claim() {
+        let refusal = |path: &str| Answer {
+            status: 422,
+            headers: Vec::new(),
+            body: format!(r#"[{{"path":"{path}","message":"m"}}]"#).into_bytes(),
+        };
+        for name in ["paymentMethod", "payoutMethodId"] {
+            assert_eq!(wanted_method(&refusal(name)), Some(name));
+        }
+        assert_eq!(wanted_method(&refusal("customAmount")), None);
+        let body = body(&order(), Some(("paymentMethod", "BTC-OnChain"))).to_string();
+        assert!(
+            body.ends_with(r#""paymentMethod":"BTC-OnChain"}"#),
+            "{body}"
+        );
+    }
+
+    #[test]
+    fn a_refund_that_is_called_off_is_archived() {
+        let sent = Rc::default();
+        let server = Server(pull_told("Refund 1", false), Rc::clone(&sent));
+        let order = Order {
+            reference: Some("2xY7mkVxEMQdhsq9".into()),
+            ..order()
+        };
+        // It was claimed in full before.
+        let claimed = with_host(server, || cancel(&account(), &paid(), &order)).unwrap();
+        assert_eq!(claimed.state, RefundState::Succeeded);
+        assert_eq!(
+            sent.borrow().len(),
+            2,
+            "nothing is archived: {:?}",
+            sent.borrow()
+        );
     }
 }

@@ -1,45 +1,62 @@
-//! What an invoice says.
+//! Reports about invoices.
 use kassette_plugin::provider::{Money, Particulars, QueryPurpose, Report, Settlement, Status};
 
 use crate::coins::Coins;
 use crate::wire::{Additional, Invoice, InvoiceStatus};
 
 impl Invoice {
-    /// Whether what came needs a look at each coin before anything can be said of it: the server
-    /// confirms an invoice that is in order, and no other.
+    /// Whether each payment has to be checked before the report: the server only confirms an invoice that was paid
+    /// in full and in time.
     pub(crate) fn is_odd(&self) -> bool {
         use Additional::{None, PaidOver};
-        self.paid > 0
+        self.is_paid()
             && match self.status {
                 InvoiceStatus::Settled => !matches!(self.additional, None | PaidOver),
-                InvoiceStatus::New | InvoiceStatus::Processing => false,
+                InvoiceStatus::New | InvoiceStatus::Processing | InvoiceStatus::Unknown => false,
                 InvoiceStatus::Expired | InvoiceStatus::Invalid => true,
             }
     }
 
-    /// What it says at a time. Only what the server settled by itself, in full and in time, is
-    /// completed; whatever else money came with is for a person, once the chain has confirmed it.
+    /// Amount paid, in minor units: the server's own sum, which old servers omit; otherwise the amount due of an
+    /// invoice that was settled normally; otherwise the value of the payments.
+    fn paid(&self, coins: &Coins) -> Option<u64> {
+        let settled = self.status == InvoiceStatus::Settled && !self.is_odd();
+        let due = self.due.filter(|_| settled);
+        // Paid exactly, independent of the current value of the payments.
+        let exact = due.filter(|_| self.additional == Additional::None);
+        let worth = coins.worth.filter(|worth| *worth > 0);
+        self.paid.or(exact).or(worth).or(due)
+    }
+
+    /// Report about the invoice at a time. Completed only if the server settled it automatically, in full and in
+    /// time. Money in any other case needs an operator, once the chain has confirmed it.
     pub(crate) fn report(self, purpose: QueryPurpose, now: u64, coins: Coins) -> Report {
-        let paid = self.paid > 0;
-        let odd = self.is_odd();
+        let sum = self.paid(&coins);
+        let paid = self.is_paid() && sum != Some(0);
+        let odd = self.is_odd() && paid;
+        let in_order = paid && !odd && sum.is_some();
+        let over = sum.zip(self.due).is_some_and(|(paid, due)| paid > due);
+        let watched = self.watched_until.is_some_and(|until| now < until);
         let status = match self.status {
-            // A part may still become the whole, unless no payment waits for the rest.
+            // A partial payment may still be completed, unless the host has closed the attempt.
             InvoiceStatus::New if paid && purpose == QueryPurpose::Cancel => Status::Review,
             InvoiceStatus::New => Status::Pending,
             InvoiceStatus::Processing => Status::VerificationPending,
-            // A wallet can send more than is due.
-            InvoiceStatus::Settled if paid && !odd && self.paid > self.due.amount => {
-                Status::Overpaid
+            InvoiceStatus::Unknown if self.paid.is_some_and(|paid| paid > 0) => {
+                Status::VerificationPending
             }
-            InvoiceStatus::Settled if paid && !odd => Status::Completed,
+            InvoiceStatus::Unknown => Status::Pending,
+            // A wallet can send more than is due.
+            InvoiceStatus::Settled if in_order && over => Status::Overpaid,
+            InvoiceStatus::Settled if in_order => Status::Completed,
             InvoiceStatus::Settled => Status::Review,
-            // Late, or too little: what the server still looks at may be confirmed yet.
-            InvoiceStatus::Expired if odd && coins.unconfirmed && now < self.watched_until => {
+            // Late or partial: while the server watches the invoice, the payments may still be confirmed.
+            InvoiceStatus::Expired if odd && coins.unconfirmed && watched => {
                 Status::VerificationPending
             }
             InvoiceStatus::Expired | InvoiceStatus::Invalid if odd => Status::Review,
-            // The page takes nothing any more, and nothing is on its way: coins are seen as soon as they
-            // are sent. Who sends some all the same has them told by the server as late.
+            // The page accepts no payments, and no payment is in flight, because the server sees coins immediately
+            // after they are sent. It reports later coins as late.
             InvoiceStatus::Expired if purpose != QueryPurpose::Cancel => Status::Expired,
             InvoiceStatus::Expired | InvoiceStatus::Invalid => Status::Declined,
         };
@@ -49,12 +66,17 @@ impl Invoice {
         } else {
             Settlement::Pending
         };
-        // What the chain has not confirmed is not received.
+        // Money that the chain has not confirmed does not count as received.
         let proved = match status {
             Status::Completed | Status::Overpaid => true,
             Status::Review => !coins.unconfirmed,
             _ => false,
         };
+        let mut unreadable = self.unreadable;
+        unreadable.extend(coins.unreadable);
+        if proved && sum.is_none() {
+            unreadable.note("no answer tells what was paid to the invoice");
+        }
         let words = match self.additional {
             Additional::None => format!("{:?}", self.status),
             more => format!("{:?} {more:?}", self.status),
@@ -66,8 +88,8 @@ impl Invoice {
             status,
             settlement,
             received: Money {
-                amount: if proved { self.paid } else { 0 },
-                currency: self.due.currency,
+                amount: sum.filter(|_| proved).unwrap_or_default(),
+                currency: self.currency,
             },
             given_back: 0,
             detail: words.clone(),
@@ -77,6 +99,7 @@ impl Invoice {
                 references: coins.payments,
                 authorised_at: coins.first_seen,
                 instrument: (!coins.ways.is_empty()).then(|| coins.ways.join(", ")),
+                unreadable: unreadable.into_sentences(),
                 ..Particulars::default()
             },
         }
@@ -88,10 +111,10 @@ mod tests {
     use super::*;
     use crate::wire::tests::{read, told};
 
-    /// An hour before the server stops looking for late coins.
+    /// An hour before the server stops watching for late coins.
     const NOW: u64 = 1_800_082_800_000;
 
-    fn of(
+    fn reported(
         status: &str,
         additional: &str,
         paid: &str,
@@ -108,7 +131,7 @@ mod tests {
     }
 
     fn report(status: &str, additional: &str, paid: &str, purpose: QueryPurpose) -> (Status, u64) {
-        let report = of(status, additional, paid, purpose, Coins::default());
+        let report = reported(status, additional, paid, purpose, Coins::default());
         (report.status, report.received.amount)
     }
 
@@ -170,11 +193,11 @@ mod tests {
         for (status, additional, said) in [
             ("Expired", "PaidLate", Status::VerificationPending),
             ("Expired", "PaidPartial", Status::VerificationPending),
-            // The server has given them up, or a person has vouched for them there.
+            // The server has given them up, or an operator has marked them there.
             ("Invalid", "Invalid", Status::Review),
             ("Settled", "Marked", Status::Review),
         ] {
-            let report = of(
+            let report = reported(
                 status,
                 additional,
                 "49.90",
@@ -218,14 +241,15 @@ mod tests {
             payments: vec!["aa11-0".into()],
             ways: vec!["BTC-CHAIN".into(), "BTC-LN".into()],
             first_seen: Some(7),
+            ..Coins::default()
         };
-        let late = of("Expired", "PaidLate", "49.90", QueryPurpose::Sync, coins).particulars;
+        let late = reported("Expired", "PaidLate", "49.90", QueryPurpose::Sync, coins).particulars;
         assert_eq!(late.provider_status.as_deref(), Some("Expired PaidLate"));
         assert_eq!(late.reason.as_deref(), Some("PaidLate"));
         assert_eq!(late.references, ["aa11-0"]);
         assert_eq!(late.instrument.as_deref(), Some("BTC-CHAIN, BTC-LN"));
         assert_eq!(late.authorised_at, Some(7));
-        let over = of(
+        let over = reported(
             "Settled",
             "PaidOver",
             "60",
@@ -235,5 +259,75 @@ mod tests {
         .particulars;
         assert_eq!(over.provider_status.as_deref(), Some("Settled PaidOver"));
         assert_eq!(over.reason, None);
+    }
+
+    #[test]
+    fn an_old_server_does_not_tell_what_was_paid() {
+        let old = |status: &str, additional: &str, coins: Coins| {
+            let mut told = told(status, additional, "0");
+            told["paidAmount"] = serde_json::Value::Null;
+            let report = read(&told).unwrap().report(QueryPurpose::Sync, NOW, coins);
+            (report.status, report.received.amount)
+        };
+        let worth = |worth| Coins {
+            worth: Some(worth),
+            ..Coins::default()
+        };
+        for (status, additional, coins, said) in [
+            ("Settled", "None", worth(4988), (Status::Completed, 4990)),
+            (
+                "Settled",
+                "None",
+                Coins::default(),
+                (Status::Completed, 4990),
+            ),
+            ("Settled", "PaidOver", worth(6000), (Status::Overpaid, 6000)),
+            ("Expired", "PaidLate", worth(4990), (Status::Review, 4990)),
+            (
+                "Expired",
+                "PaidPartial",
+                Coins::default(),
+                (Status::Review, 0),
+            ),
+            ("Expired", "None", worth(0), (Status::Expired, 0)),
+            (
+                "Processing",
+                "None",
+                worth(4990),
+                (Status::VerificationPending, 0),
+            ),
+        ] {
+            assert_eq!(
+                old(status, additional, coins),
+                said,
+                "{status} {additional}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_status_is_noted_and_ends_nothing() {
+        for (paid, status) in [
+            ("0", Status::Pending),
+            ("49.90", Status::VerificationPending),
+        ] {
+            let odd = reported(
+                "Frozen",
+                "None",
+                paid,
+                QueryPurpose::Cancel,
+                Coins::default(),
+            );
+            assert_eq!((odd.status, odd.received.amount), (status, 0));
+            assert_eq!(odd.particulars.unreadable.len(), 1);
+        }
+        let late = reported(
+            "Expired",
+            "PaidTwice",
+            "49.90",
+            QueryPurpose::Sync,
+            Coins::default(),
+        );
+        assert_eq!((late.status, late.received.amount), (Status::Review, 4990));
     }
 }

@@ -1,11 +1,10 @@
 //! Creating an invoice.
 //!
-//! The server knows no idempotency keys, so what an earlier call made is looked for first. The
-//! document's schema of a creation allows amount, currency and search terms and nothing else, so the
-//! rest is told in a second request, and until it has been no payer gets the invoice's address. What an
-//! invoice is created with beside that, its life and the confirmations it waits for, is the store's.
+//! The server does not support idempotency keys, so the invoice of an earlier call is searched for first. One
+//! request contains everything: the description, the return address, and the search term. The invoice's lifetime
+//! and the number of confirmations are settings of the store.
 use kassette_plugin::json::{Json, object};
-use kassette_plugin::provider::call::{Answer, Broken};
+use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
     Account, Action, Attempt, Instructions, Open, QueryFailure, StartFailure, Started,
 };
@@ -13,34 +12,47 @@ use kassette_plugin::provider::{
 use crate::wire::{self, Invoice, InvoiceStatus};
 use crate::{api, instructions, query};
 
-/// Creates the invoice, or finds the one that an earlier call made.
+/// Creates the invoice, or finds the invoice that an earlier call created.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let known = query::find(account, attempt).map_err(|failure| match failure {
-        // This call has made nothing; what an earlier one did, the host asks about.
+        // This call created nothing; the host queries the result of earlier ones.
         QueryFailure::Unavailable(why) => StartFailure::Unavailable(why),
         QueryFailure::Absent => StartFailure::Unavailable("the store is not there".into()),
     })?;
-    let invoice = if let Some(known) = known {
-        known
-    } else {
-        let answer = api::post(account, &api::invoices(account), &creation(attempt))?;
-        invoice(&answer, account, attempt)?
-    };
-    if invoice.attempt.is_some() {
-        return opened(invoice, attempt);
+    if let Some(known) = known {
+        return opened(known, attempt);
     }
-    let path = format!("/invoices/{}", invoice.id);
-    // The invoice is there, whether this arrives or not.
-    let uncertain =
-        |(Broken::NotSent(why) | Broken::NoAnswer(why)): Broken| StartFailure::Uncertain(why);
-    let answer = api::put(account, &path, &description(attempt)).map_err(uncertain)?;
-    opened(self::invoice(&answer, account, attempt)?, attempt)
+    let post = |body| api::post(account, &api::invoices(account), &body);
+    let mut answer = post(creation(attempt, true))?;
+    if is_about_decoration(&answer) {
+        answer = post(creation(attempt, false))?;
+    }
+    opened(invoice(&answer, account, attempt)?, attempt)
 }
 
-fn creation(attempt: &Attempt) -> Json {
+/// Body of the creation. Webhooks contain its metadata; with `decorated` this includes the description and the
+/// payer's e-mail address.
+fn creation(attempt: &Attempt, decorated: bool) -> Json {
+    let item: String = format!("{}: {}", attempt.merchant, attempt.merchant_order)
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect();
+    let mut metadata = vec![("orderId".to_owned(), attempt.id.as_str().into())];
+    if decorated {
+        metadata.push(("itemDesc".to_owned(), item.into()));
+        if let Some(email) = &attempt.payer.email {
+            metadata.push(("buyerEmail".to_owned(), email.as_str().into()));
+        }
+    }
+    let checkout = object([
+        ("redirectURL", attempt.return_url.as_str().into()),
+        ("redirectAutomatically", true.into()),
+    ]);
     object([
         ("amount", wire::decimal(attempt.due.amount).into()),
         ("currency", attempt.due.currency.as_str().into()),
+        ("metadata", Json::Object(metadata)),
+        ("checkout", checkout),
         (
             "additionalSearchTerms",
             vec![Json::from(attempt.id.as_str())].into(),
@@ -48,23 +60,17 @@ fn creation(attempt: &Attempt) -> Json {
     ])
 }
 
-/// What the invoice is for. Webhooks repeat it.
-fn description(attempt: &Attempt) -> Json {
-    let item: String = format!("{}: {}", attempt.merchant, attempt.merchant_order)
-        .chars()
-        .filter(|c| !c.is_control())
-        .collect();
-    let mut metadata = vec![
-        ("orderId".to_owned(), attempt.id.as_str().into()),
-        ("itemDesc".to_owned(), item.into()),
-    ];
-    if let Some(email) = &attempt.payer.email {
-        metadata.push(("buyerEmail".to_owned(), email.as_str().into()));
-    }
-    object([("metadata", Json::Object(metadata))])
+/// Whether the server refuses the description or the payer's e-mail address, which are optional.
+fn is_about_decoration(answer: &Answer) -> bool {
+    let fields = wire::refused_fields(answer);
+    let decorative = |field: &String| {
+        let field = field.to_ascii_lowercase();
+        field.contains("itemdesc") || field.contains("buyer")
+    };
+    matches!(answer.status, 400 | 422) && fields.iter().any(decorative)
 }
 
-/// The invoice of an answer, where it is ours.
+/// The invoice in an answer, if it belongs to the attempt.
 fn invoice(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Invoice, StartFailure> {
     if answer.status != 200 {
         return Err(refused(answer));
@@ -82,9 +88,10 @@ fn about_something_else(invoice: &Invoice) -> StartFailure {
     StartFailure::Uncertain(format!("{} is about something else", invoice.id))
 }
 
-/// Goes on with an invoice that can still be paid or has been.
+/// Continues with an invoice that is paid or payable.
 fn opened(invoice: Invoice, attempt: &Attempt) -> Result<Started, StartFailure> {
-    if invoice.due != attempt.due {
+    let other_amount = invoice.due.is_some_and(|due| due != attempt.due.amount);
+    if other_amount || invoice.currency != attempt.due.currency {
         return Err(about_something_else(&invoice));
     }
     let over = matches!(
@@ -94,35 +101,47 @@ fn opened(invoice: Invoice, attempt: &Attempt) -> Result<Started, StartFailure> 
     if over && !invoice.is_paid() {
         return Err(StartFailure::Declined(format!("{} is over", invoice.id)));
     }
+    let page = invoice
+        .checkout
+        .ok_or_else(|| StartFailure::Uncertain(format!("{} has no page", invoice.id)))?;
     Ok(Started::Open(Open {
         reference: invoice.id,
         action: Action::Show(Instructions {
             text: instructions::text(attempt.payer.language.as_deref()).into(),
-            // The host's page shows the amount as the payer writes it.
+            // The host's page shows the amount in the payer's notation.
             details: Vec::new(),
-            qr: Some(invoice.checkout.clone()),
-            link: Some(invoice.checkout),
+            qr: Some(page.clone()),
+            link: Some(page),
         }),
-        until: Some(invoice.expires_at),
+        until: invoice.expires_at,
     }))
 }
 
-/// Whether an invoice is the attempt's. One that was found by the attempt's id and has not been told
-/// yet what it is for is.
+/// Whether an invoice belongs to the attempt and the store. Missing values match.
 pub(crate) fn is_ours(invoice: &Invoice, account: &Account, attempt: &Attempt) -> bool {
+    let store = invoice.store.as_deref();
     let named = invoice.attempt.as_ref();
-    named.is_none_or(|named| *named == attempt.id) && invoice.store == api::store_id(account)
+    named.is_none_or(|named| *named == attempt.id)
+        && store.is_none_or(|store| store == api::store_id(account))
 }
 
-/// What a refusal proves.
+/// Maps a refusal to its meaning.
 fn refused(answer: &Answer) -> StartFailure {
     let why = wire::refusal(answer);
+    let fields = wire::refused_fields(answer);
     match answer.status {
-        // The request was refused, or not looked at: no rate for the currency, no wallet, a proxy
-        // without its server. Another account need not refuse it, and no payer was given the
-        // address of an invoice that was made and could not be described.
+        // The store has no rate for the currency.
+        400 | 422
+            if fields
+                .iter()
+                .any(|field| field.eq_ignore_ascii_case("currency")) =>
+        {
+            StartFailure::NotActivated(why)
+        }
+        // The request was refused or not processed: no wallet, or a proxy without its server. Another account may
+        // accept it.
         400..=499 | 503 => StartFailure::Unavailable(why),
-        // 500 and everything undocumented: the invoice may exist.
+        // 500 and undocumented statuses: the invoice may exist.
         _ => StartFailure::Uncertain(why),
     }
 }
@@ -134,20 +153,42 @@ mod tests {
     use crate::wire::tests::told;
 
     #[test]
-    fn an_invoice_is_over_the_amount_due_and_can_be_found_by_our_attempt() {
-        assert_eq!(
-            creation(&attempt()).to_string(),
-            r#"{"amount":"49.90","currency":"EUR","additionalSearchTerms":["attempt-1"]}"#
-        );
+    fn an_invoice_is_over_the_amount_due_leads_back_and_can_be_found_by_our_attempt() {
         let mut known = attempt();
         known.payer.email = Some("payer@shop.example".into());
         assert_eq!(
-            description(&known).to_string(),
+            creation(&known, true).to_string(),
             concat!(
-                r#"{"metadata":{"orderId":"attempt-1","itemDesc":"Demo shop: order-1","#,
-                r#""buyerEmail":"payer@shop.example"}}"#
+                r#"{"amount":"49.90","currency":"EUR","metadata":{"orderId":"attempt-1","#,
+                r#""itemDesc":"Demo shop: order-1","buyerEmail":"payer@shop.example"},"#,
+                r#""checkout":{"redirectURL":"https://pay.example/return/1","#,
+                r#""redirectAutomatically":true},"additionalSearchTerms":["attempt-1"]}"#
             )
         );
+        let plain = creation(&known, false).to_string();
+        assert!(
+            plain.contains(r#""metadata":{"orderId":"attempt-1"}"#),
+            "{plain}"
+        );
+    }
+
+    #[test]
+    fn a_refusal_tells_decoration_currency_and_the_rest_apart() {
+        let refusal = |path: &str| Answer {
+            status: 422,
+            headers: Vec::new(),
+            body: format!(r#"[{{"path":"{path}","message":"m"}}]"#).into_bytes(),
+        };
+        assert!(is_about_decoration(&refusal("metadata.buyerEmail")));
+        assert!(!is_about_decoration(&refusal("amount")));
+        assert!(matches!(
+            refused(&refusal("currency")),
+            StartFailure::NotActivated(_)
+        ));
+        assert!(matches!(
+            refused(&refusal("amount")),
+            StartFailure::Unavailable(_)
+        ));
     }
 
     fn answer(invoice: &serde_json::Value) -> Answer {
@@ -170,7 +211,7 @@ mod tests {
                 opened_as(status, "0"),
                 Err(StartFailure::Declined(_))
             ));
-            // Money came all the same: nothing may be tried elsewhere.
+            // Money was received nevertheless: the host must not try another account.
             assert!(matches!(opened_as(status, "49.90"), Ok(Started::Open(_))));
         }
         for status in ["New", "Processing", "Settled"] {

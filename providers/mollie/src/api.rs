@@ -3,7 +3,7 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
 use kassette_plugin::provider::{Account, Verb};
 
-/// Mollie's only address; the key decides between live and test.
+/// Mollie's only address; the key determines live or test mode.
 const VENDOR: &str = "https://api.mollie.com";
 
 /// Secret: the API key.
@@ -13,7 +13,7 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
 
-/// A change that is made once per idempotency key.
+/// Sends a change. Mollie executes it once per idempotency key.
 pub(crate) fn post(
     account: &Account,
     path: &str,
@@ -26,7 +26,7 @@ pub(crate) fn post(
         .send()
 }
 
-/// Calls a payment off. Doing it twice is the same as once, so Mollie takes no key here.
+/// Cancels a payment. This is idempotent, so Mollie accepts no key.
 pub(crate) fn delete(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Delete, path).send()
 }

@@ -1,10 +1,11 @@
-//! The webhook. It carries a payment's id and no signature. So each payment is given an address of its
-//! own, with the attempt's id and a proof that only the holder of the API key can make. A call without
-//! them can be written by any caller. Neither says more than that the host is to ask.
+//! The webhook. It contains a payment's id and no signature. So each payment has its own webhook address, which
+//! contains the attempt's id and an HMAC that requires the API key. Anyone can forge a call without them. In both
+//! cases the call only makes the host query.
 use kassette_plugin::encode;
+use kassette_plugin::json::Json;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    Account, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, Verb,
+    Account, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, read,
 };
 
 use crate::api::KEY;
@@ -14,12 +15,12 @@ use crate::wire;
 const ATTEMPT: &str = "attempt";
 const PROOF: &str = "proof";
 
-/// What the proof is made of.
+/// The message of the HMAC.
 fn proved(attempt: &str) -> Vec<u8> {
     [b"webhook of ", attempt.as_bytes()].concat()
 }
 
-/// The address for the news about an attempt.
+/// Webhook address of an attempt. The plain callback address if the host cannot sign.
 pub(crate) fn address(account: &Account, attempt: &Attempt) -> String {
     let plain = &account.callback_url;
     match secrets::sign(KEY, Algorithm::HmacSha256, &proved(&attempt.id)) {
@@ -39,8 +40,8 @@ pub(crate) fn address(account: &Account, attempt: &Attempt) -> String {
     }
 }
 
-/// The attempt that a call's address names, where its proof is right. After the API key was replaced
-/// that of an older payment is not, and the payment's id has to do.
+/// The attempt in a call's address, if its HMAC is valid. After a change of the API key the addresses of older
+/// payments are no longer valid, and only the payment's id is used.
 fn addressed(query: &str) -> Option<String> {
     let fields = encode::parse_form(query)?;
     let [(attempt_name, attempt), (proof_name, proof)] = fields.as_slice() else {
@@ -52,46 +53,45 @@ fn addressed(query: &str) -> Option<String> {
         .then(|| attempt.clone())
 }
 
-/// Reads one call of the webhook.
+/// Parses one call of the webhook. A call without a payment's id is acknowledged: Mollie's check of the address,
+/// and events about payment links, orders and subscriptions.
 pub(crate) fn read(incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
-    if !matches!(incoming.verb, Verb::Post) {
-        return Err(CallbackFailure::Malformed("not a POST".into()));
-    }
-    let fields = std::str::from_utf8(&incoming.body)
-        .ok()
-        .and_then(encode::parse_form)
-        .ok_or_else(|| CallbackFailure::Malformed("the body is no form".into()))?;
-    let mut ids = fields.iter().filter(|(name, _)| name == "id");
-    let (Some((_, id)), None) = (ids.next(), ids.next()) else {
-        return Err(CallbackFailure::Malformed(
-            "there is not exactly one id".into(),
-        ));
-    };
-    // Payment links, orders and subscriptions have ids of other kinds; none of them is ours.
-    let notices = match wire::is_id(id) {
-        true => vec![Notice {
-            about: addressed(&incoming.query)
-                .map_or_else(|| Subject::Reference(id.clone()), Subject::Attempt),
-            reference: Some(id.clone()),
-            report: None,
-        }],
-        false => Vec::new(),
-    };
+    let id = payment(&incoming.body).filter(|id| wire::is_id(id));
+    let notice = id.map(|id| Notice {
+        about: addressed(&incoming.query)
+            .map_or_else(|| Subject::Reference(id.clone()), Subject::Attempt),
+        reference: Some(id),
+        report: None,
+    });
     Ok(CallbackReply {
-        notices,
+        notices: notice.into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
         body: String::new(),
     })
 }
 
+/// The id that a call contains: in a form field, or as the entity of an event. `None` if a form has several.
+fn payment(body: &[u8]) -> Option<String> {
+    if let Some(event) = Json::parse(body) {
+        return read::field(&event, "entityId")
+            .or_else(|| read::field(&event, "id"))
+            .map(str::to_owned);
+    }
+    let fields = encode::parse_form(std::str::from_utf8(body).ok()?)?;
+    let mut ids = fields.into_iter().filter(|(name, _)| name == "id");
+    let (_, id) = ids.next()?;
+    ids.next().is_none().then_some(id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::start::tests::{account, attempt};
+    use kassette_plugin::provider::Verb;
     use kassette_plugin::testing::{Host, with_host};
 
-    /// A host whose code for every message is 32 times the message's length.
+    /// A host that accepts 32 bytes with the value of the message's length as its code.
     struct Keyed;
     impl Host for Keyed {
         fn sign(&mut self, _: &str, _: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
@@ -163,24 +163,32 @@ mod tests {
     }
 
     #[test]
-    fn what_mollie_does_not_send_is_malformed() {
+    fn what_names_no_payment_is_acknowledged() {
         for body in [
             &b""[..],
             b"{}",
+            b"[1]",
             b"ID=tr_1",
+            b"testByMollie=1",
             b"id=tr_1&id=tr_2",
             b"id=%zz",
             b"\xff",
+            br#"{"resource":"event","type":"payment-link.paid","entityId":"pl_1"}"#,
         ] {
-            assert!(matches!(
-                read(&incoming(body)),
-                Err(CallbackFailure::Malformed(_))
-            ));
+            let answer = read(&incoming(body)).unwrap();
+            assert_eq!((answer.status, answer.notices.len()), (200, 0), "{body:?}");
         }
         let get = CallbackRequest {
             verb: Verb::Get,
-            ..incoming(b"id=tr_1")
+            ..incoming(b"")
         };
-        assert!(matches!(read(&get), Err(CallbackFailure::Malformed(_))));
+        assert_eq!(read(&get).unwrap().status, 200);
+    }
+
+    #[test]
+    fn an_event_of_the_next_generation_about_a_payment_makes_the_host_ask() {
+        let event = br#"{"resource":"event","id":"whe_1","type":"payment.paid","entityId":"tr_1"}"#;
+        let answer = read(&incoming(event)).unwrap();
+        assert_eq!(answer.notices[0].about, Subject::Reference("tr_1".into()));
     }
 }

@@ -1,10 +1,11 @@
-//! What Klarna must know of the payer, and of what he buys.
+//! Data about the payer and the order that Klarna requires.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{Attempt, Question, QuestionKind};
 
+use crate::wire::Problem;
 use crate::{wire, words};
 
-/// Where Klarna serves payers through Mollie, by the currency that they pay in there.
+/// Countries in which Klarna serves payers through Mollie: currency, code, English name.
 const COUNTRIES: [(&str, &str, &str); 21] = [
     ("EUR", "AT", "Austria"),
     ("EUR", "BE", "Belgium"),
@@ -29,7 +30,7 @@ const COUNTRIES: [(&str, &str, &str); 21] = [
     ("SEK", "SE", "Sweden"),
 ];
 
-/// One field of the billing address: Mollie's name and our question.
+/// One field of the billing address: Mollie's name, and the question for it.
 struct Detail {
     field: &'static str,
     name: &'static str,
@@ -39,7 +40,7 @@ struct Detail {
 
 const COUNTRY: &str = "country";
 
-/// Every field that "Create payment" requires for Klarna.
+/// The fields that "Create payment" requires for Klarna.
 const DETAILS: [Detail; 7] = [
     Detail {
         field: "email",
@@ -85,7 +86,7 @@ const DETAILS: [Detail; 7] = [
     },
 ];
 
-/// The billing address, or what must be asked first.
+/// The billing address, or the questions to ask first.
 pub(crate) fn address(attempt: &Attempt) -> Result<Json, Vec<Question>> {
     let missing: Vec<Question> = DETAILS
         .iter()
@@ -99,7 +100,15 @@ pub(crate) fn address(attempt: &Attempt) -> Result<Json, Vec<Question>> {
     Ok(Json::Object(DETAILS.iter().filter_map(field).collect()))
 }
 
-/// The order as its only line: Klarna shows it to the payer.
+/// The question whose answer Mollie refuses. `None` if the refusal is about another field.
+pub(crate) fn refused(attempt: &Attempt, problem: &Problem) -> Option<Question> {
+    let field = problem.field.strip_prefix("billingAddress.")?;
+    let mut details = DETAILS.iter().filter(|detail| detail.field == field);
+    let detail = details.next().filter(|_| problem.status == 422)?;
+    Some(question(detail, attempt))
+}
+
+/// The order as the only line, which Klarna shows to the payer.
 pub(crate) fn lines(attempt: &Attempt) -> Json {
     vec![object([
         ("description", attempt.merchant_order.as_str().into()),
@@ -110,7 +119,7 @@ pub(crate) fn lines(attempt: &Attempt) -> Json {
     .into()
 }
 
-/// What is known of the payer: his answers first.
+/// The known value of a detail. The payer's answers take precedence; a currency's only country is the default.
 fn known<'a>(attempt: &'a Attempt, detail: &Detail) -> Option<&'a str> {
     let answer = attempt
         .answers
@@ -159,7 +168,7 @@ fn question(detail: &Detail, attempt: &Attempt) -> Question {
     }
 }
 
-/// The countries of a currency with their names. Only the euro's are ever asked for.
+/// The countries of a currency with their names. Only the euro has several, so only its names are translated.
 fn named(currency: &str, language: Option<&str>) -> Vec<(String, String)> {
     let owned = |(code, name): (&str, &str)| (code.to_owned(), name.to_owned());
     match words::euro(language).filter(|_| currency == "EUR") {
@@ -176,7 +185,7 @@ pub(crate) mod tests {
     use crate::method::Method;
     use crate::start::tests::attempt;
 
-    /// Answers to everything that can be asked.
+    /// Answers to all questions.
     pub(crate) fn answers() -> Vec<(String, String)> {
         [
             ("email", "ada@shop.example"),
@@ -201,7 +210,7 @@ pub(crate) mod tests {
             .into_iter()
             .map(|question| question.name)
             .collect();
-        // The merchant has told the e-mail address.
+        // The merchant has provided the e-mail address.
         assert_eq!(
             asked,
             ["given-name", "family-name", "street", "postal-code", "city"]
@@ -255,7 +264,7 @@ pub(crate) mod tests {
         };
         let country = asked.last().unwrap();
         assert_eq!(country.choices[8], ("AT".into(), "Österreich".into()));
-        // The same countries, whatever the language.
+        // The same countries in every language.
         attempt.payer.language = Some("ja".into());
         let english = address(&attempt).unwrap_err();
         assert_eq!(english.last().unwrap().label, "Country");

@@ -1,25 +1,26 @@
-//! Mollie, over its Payments API v2. `providers/README.md` says what is mapped to what.
+//! Mollie: its Payments API v2. `providers/README.md` describes the mapping.
 //!
-//! Written after Mollie's own documents "Payments API" (create, get, list and cancel payment, create
-//! capture, release authorization), "Refunds API" (create, get, list payment refund), "Profiles API" (get current profile), "Webhooks", "Handling
-//! payment status", "API idempotency", "Place a hold for a payment", "Multicurrency" and "Klarna".
+//! Based on Mollie's documents "Payments API" (create, get, list and cancel payment, create capture, release
+//! authorization), "Refunds API" (create, get, list payment refund), "Profiles API" (get current profile),
+//! "Webhooks", "Handling payment status", "API idempotency", "Place a hold for a payment", "Multicurrency" and
+//! "Klarna".
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating a payment; what each refusal means |
-//! | `klarna.rs` | what Klarna must know of the payer: questions, address, order line |
-//! | `method.rs` | the methods and what they can be paid in |
-//! | `words.rs` | those questions in the languages of our pages |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating a payment; the meaning of each refusal |
+//! | `klarna.rs` | data that Klarna requires: questions, address, order line |
+//! | `method.rs` | the methods and their currencies |
+//! | `words.rs` | translations of those questions |
 //! | `locale.rs` | the languages of Mollie's pages |
 //! | `query.rs` | capturing, cancelling and reading a payment |
-//! | `refund.rs` | giving money back, and what became of it |
-//! | `report.rs` | what a payment says |
-//! | `particulars.rs` | what it tells beside: captures, refunds, chargebacks, ids, times, the card |
-//! | `search.rs` | finding a payment whose creation got no answer |
-//! | `callback.rs` | the webhook, which names a payment and proves nothing |
+//! | `refund.rs` | making and querying refunds |
+//! | `report.rs` | the report about a payment |
+//! | `particulars.rs` | its details: captures, refunds, chargebacks, ids, times, the card |
+//! | `search.rs` | finding a payment whose creation had no answer |
+//! | `callback.rs` | the webhook, which only makes the host query |
 //! | `api.rs` | addresses and headers of the requests |
-//! | `wire.rs` | the vendor's JSON, read strictly |
+//! | `wire.rs` | parsing of Mollie's JSON |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -67,7 +68,7 @@ impl Provider for Mollie {
                     "Another address than https://api.mollie.com; leave it out for a real \
                      account.",
                 )
-                .of(SettingForm::Address),
+                .form(SettingForm::Address),
             ],
             secrets: vec![SecretSpec::text(
                 api::KEY,
@@ -95,13 +96,12 @@ impl Provider for Mollie {
     }
 }
 
-/// A key of the other mode must not be used, however well it works; and a profile that Mollie has
-/// not verified takes no real money.
+/// Not `Operational` for a key of the other mode, or, in live, for a profile that Mollie has not verified.
 fn condition(body: &[u8], environment: Environment) -> Condition {
     let Some(profile) = wire::profile(body) else {
         return Condition::Down("the answer cannot be read".into());
     };
-    if profile.environment != environment {
+    if profile.environment.is_some_and(|mode| mode != environment) {
         return Condition::Down("the API key is one of the other mode".into());
     }
     match (profile.status.as_str(), environment) {

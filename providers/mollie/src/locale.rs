@@ -1,19 +1,19 @@
 //! The languages of Mollie's pages.
 
-/// As the document "Create payment" lists them. Of a language that stands here more than once, the
-/// first is taken where the payer names no country, or one that is not here.
+/// The locales listed in "Create payment". The first locale of a language is the default for payers without a
+/// country, or with a country that is not listed for it.
 const LOCALES: [&str; 28] = [
     "en_US", "en_GB", "en_BE", "en_NL", "nl_NL", "nl_BE", "de_DE", "de_AT", "de_CH", "de_LU",
     "fr_FR", "fr_BE", "fr_LU", "es_ES", "ca_ES", "pt_PT", "it_IT", "nb_NO", "sv_SE", "fi_FI",
     "da_DK", "is_IS", "hu_HU", "pl_PL", "lv_LV", "lt_LT", "cs_CZ", "sk_SK",
 ];
 
-/// The locale for a browser's preferred language (BCP 47); none where Mollie has no such language, and then
-/// it asks the browser itself.
-pub(crate) fn of(language: &str) -> Option<&'static str> {
+/// The locale for a browser's preferred language (BCP 47). `None` if Mollie does not support the language; then
+/// Mollie uses the browser's settings.
+pub(crate) fn find(language: &str) -> Option<&'static str> {
     let mut parts = language.split('-');
     let language = match parts.next()?.to_ascii_lowercase().as_str() {
-        // What browsers say for what Mollie calls Bokmål.
+        // Browsers' codes for Mollie's Bokmål.
         "no" | "nn" => "nb".to_owned(),
         other => other.to_owned(),
     };
@@ -48,7 +48,7 @@ mod tests {
             ("ja-JP", None),
             ("", None),
         ] {
-            assert_eq!(of(purpose), locale, "{purpose}");
+            assert_eq!(find(purpose), locale, "{purpose}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The payment methods, in both vocabularies.
+//! The payment methods, with the gateway's and Mollie's names.
 
-/// A payment method that Mollie takes.
+/// A payment method that Mollie supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     CreditCard,
@@ -32,8 +32,8 @@ impl Method {
         }
     }
 
-    /// What it can be paid in: the documents "Multicurrency" and "Klarna", as far as the gateway has
-    /// the currency. PayPal's forints are left out: Mollie rounds them to whole ones.
+    /// Supported currencies: those of the documents "Multicurrency" and "Klarna" that the gateway supports too.
+    /// PayPal's forints are omitted, because Mollie rounds them to whole units.
     pub(crate) const fn currencies(self) -> &'static [&'static str] {
         match self {
             Self::CreditCard => &[
@@ -51,12 +51,12 @@ impl Method {
         }
     }
 
-    /// Whether the merchant can take the money later than the payer approves it.
+    /// Whether the merchant can capture later than the payer's approval.
     pub(crate) const fn can_be_held(self) -> bool {
         matches!(self, Self::CreditCard | Self::Klarna)
     }
 
-    pub(crate) fn of(wire_id: &str) -> Option<Self> {
+    pub(crate) fn find(wire_id: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|method| method.wire_id() == wire_id)

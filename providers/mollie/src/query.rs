@@ -1,42 +1,49 @@
-//! Asking where a payment stands, after doing what the host asks for.
+//! Querying a payment, after capturing or cancelling it as the host requests.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, Money, QueryFailure, QueryPurpose, Report};
+use kassette_plugin::provider::{
+    Account, Attempt, Money, QueryFailure, QueryPurpose, Report, Status,
+};
 
 use crate::wire::{self, Payment, Problem, Stands};
 use crate::{api, search};
 
-/// What is done to a payment before it is told.
+/// A change of a payment before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Capture,
     Cancel,
-    /// Gives an authorisation back where the method knows no canceling.
+    /// Releases an authorization of a method that cannot be cancelled.
     Release,
 }
 
-/// Finds the payment, fulfils the purpose, and tells.
+/// Finds the payment, captures or cancels it if the purpose requires this, and reports its status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    // Mollie appends nothing to the return address.
+    // Mollie adds no query to the return address.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let payment = locate(account, attempt, reference)?;
-    Ok(match needed(&payment, purpose) {
+    let mut report = match needed(&payment, purpose) {
         None => payment.report(),
         Some(act) => match perform(account, attempt, &payment, act)? {
             (payment, Some(problem)) => payment.refused(&problem.to_string()),
             (payment, None) => payment.report(),
         },
-    })
+    };
+    // Mollie has the same status for a payer's cancellation and this module's.
+    if purpose == QueryPurpose::Cancel && report.status == Status::Cancelled {
+        report.status = Status::Declined;
+    }
+    Ok(report)
 }
 
-/// What the purpose asks of a payment as it stands. Most methods cannot be called off while they wait
-/// for the payer; such a payment is told as open until it expires by itself. What is being captured is
-/// neither captured again nor given back.
+/// Change that the purpose requires in this state, or `None`. Most methods cannot be cancelled while they wait for
+/// the payer; such a payment is reported as open until it expires. A payment with a capture in progress is neither
+/// captured again nor cancelled.
 fn needed(payment: &Payment, purpose: QueryPurpose) -> Option<Act> {
     let waits = !payment.is_captured_whole() && !payment.belongings.is_being_captured();
     match (payment.stands, purpose) {
@@ -52,7 +59,7 @@ fn needed(payment: &Payment, purpose: QueryPurpose) -> Option<Act> {
     }
 }
 
-/// Does it; the payment afterwards, and why a capture was refused.
+/// Executes a change. Returns the payment after it, and the problem if Mollie refused a capture.
 fn perform(
     account: &Account,
     attempt: &Attempt,
@@ -76,8 +83,8 @@ fn perform(
         Act::Cancel => api::delete(account, &path)?,
     };
     match answer.status {
-        // The answers tell of the capture, or of nothing; and at 404 and 422 the payment has moved on
-        // meanwhile, or it cannot be done. What it is now is the answer.
+        // The answers contain the capture or nothing; 404 and 422 mean that the payment has changed in the
+        // meantime, or that the change is impossible. So read its current state.
         200..=299 | 404 | 422 => {
             let now = ours(search::read(account, &payment.id)?, account, attempt)?;
             let is_refused = act == Act::Capture && answer.status >= 400;
@@ -87,8 +94,8 @@ fn perform(
     }
 }
 
-/// The key of the next capture. Mollie answers a key with what became of it the first time, so that
-/// after captures that failed there is another.
+/// Idempotency key of the next capture. Mollie answers a key with its first result, so each retry after a failed
+/// capture has a new key.
 fn capture_key(attempt: &Attempt, payment: &Payment) -> String {
     match payment.belongings.captures.len() {
         0 => format!("{}-capture", attempt.id),
@@ -96,7 +103,7 @@ fn capture_key(attempt: &Attempt, payment: &Payment) -> String {
     }
 }
 
-/// What of an authorisation has not been captured.
+/// The authorized amount that has not been captured.
 fn left(payment: &Payment) -> Money {
     let captured = payment.captured.as_ref().map_or(0, |money| money.amount);
     Money {
@@ -121,11 +128,14 @@ fn locate(
 }
 
 fn ours(payment: Payment, account: &Account, attempt: &Attempt) -> Result<Payment, QueryFailure> {
-    if payment.environment != account.environment {
+    if payment
+        .environment
+        .is_some_and(|mode| mode != account.environment)
+    {
         let why = format!("{} is of the other mode", payment.id);
         return Err(QueryFailure::Unavailable(why));
     }
-    if payment.attempt.as_ref() != Some(&attempt.id) {
+    if payment.attempt.as_ref().is_some_and(|id| *id != attempt.id) {
         let why = format!("{} belongs to another attempt", payment.id);
         return Err(QueryFailure::Unavailable(why));
     }

@@ -1,6 +1,7 @@
-//! Giving money back: "Refunds API" (create, list and get payment refund), "Refunds".
+//! Refunds: "Refunds API" (create, list and get payment refund), "Refunds".
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::read::{self, Unreadable};
 use kassette_plugin::provider::{
     Account, Given, Order, Paid, QueryFailure, RefundFailure, RefundState, Refundable,
 };
@@ -8,17 +9,17 @@ use kassette_plugin::provider::{
 use crate::method::Method;
 use crate::{api, particulars, wire};
 
-/// Longest description that Mollie keeps, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION: usize = 255;
 
-/// Refunds a page, the most that Mollie tells, and many more than a payment of ours has.
+/// Refunds per page: Mollie's maximum, and more than any payment of the gateway has.
 const PAGE: usize = 250;
 
-/// Mollie keeps an idempotency key for an hour.
+/// Lifetime of an idempotency key at Mollie, in milliseconds: an hour.
 const KEY_LIFE_MS: u64 = 60 * 60 * 1_000;
 
-/// Every method here gives back all or parts. Mollie documents neither how many refunds nor how many
-/// days; what it finds too late it refuses.
+/// Refund terms: every method, in full or in parts. Mollie documents no maximum number of refunds and no time
+/// limit; it refuses a late refund.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     let methods = Method::ALL.into_iter();
     methods
@@ -26,7 +27,7 @@ pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
         .collect()
 }
 
-/// Creates the refund, or finds the one that an earlier call made.
+/// Creates the refund, or finds the refund that an earlier call made.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -52,12 +53,12 @@ pub(crate) fn refund(
     if answer.header("idempotent-replayed") != Some("true") {
         return Ok(given);
     }
-    // A repeat is answered with how it stood at first.
+    // A repeated answer contains the initial state, so read the current one.
     let now = by_id(account, &path, order, &given.reference);
     now.map_err(|_| uncertain(format!("{} cannot be read", given.reference)))
 }
 
-/// What became of the refund.
+/// Queries the refund.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     let path = refunds(paid).map_err(QueryFailure::Unavailable)?;
     match order
@@ -70,7 +71,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     }
 }
 
-/// Depends on nothing that changes between repeats.
+/// Body of the request, identical in every repetition.
 fn body(order: &Order) -> Json {
     let reason = order.reason.as_deref().unwrap_or_default().chars();
     let reason = reason.filter(|c| !c.is_control()).take(DESCRIPTION);
@@ -87,7 +88,7 @@ fn body(order: &Order) -> Json {
     ])
 }
 
-/// Where the payment's refunds are.
+/// Path of the payment's refunds. The error is the reason why there is none.
 fn refunds(paid: &Paid) -> Result<String, String> {
     if wire::is_id(&paid.reference) {
         Ok(format!("/v2/payments/{}/refunds", paid.reference))
@@ -103,13 +104,14 @@ fn by_id(account: &Account, path: &str, order: &Order, id: &str) -> Result<Given
             let told = answer.json().and_then(|told| read(&told, order));
             told.ok_or_else(unreadable)
         }
-        // A refund that was called off before it went out may be gone.
+        // A refund that was cancelled before it was sent may be missing.
         404 => find(account, path, order).or_else(|failure| match failure {
             QueryFailure::Absent => Ok(Given {
                 reference: id.to_owned(),
                 state: RefundState::Failed,
                 claim_url: None,
                 detail: "Mollie no longer knows it: canceled".into(),
+                paid_out: None,
             }),
             other => Err(other),
         }),
@@ -138,25 +140,27 @@ fn find(account: &Account, path: &str, order: &Order) -> Result<Given, QueryFail
     }
 }
 
-/// A refund of ours in the host's words; none where it is not the one that was asked for.
+/// Reads a refund. The answer is about the order's refund, even if it omits its data. `None` without an id.
 fn read(value: &Json, order: &Order) -> Option<Given> {
-    let refund = particulars::refund(value, &order.amount.currency)?;
-    let same = refund.order_id.as_ref() == Some(&order.id) && refund.amount == order.amount.amount;
-    let detail = match value.get("status")?.text()? {
-        "queued" => "queued, until the balance at Mollie suffices",
-        "refunded" => "",
-        other => other,
-    };
-    same.then(|| Given {
-        reference: refund.id,
-        state: refund.state,
+    let id = read::field(value, "id").filter(|id| particulars::is_word(id))?;
+    let told = particulars::refund(value, &order.amount.currency, &mut Unreadable::default());
+    let status = read::field(value, "status").unwrap_or_default();
+    Some(Given {
+        reference: id.to_owned(),
+        state: told.map_or(RefundState::Pending, |refund| refund.state),
         claim_url: None,
-        detail: detail.to_owned(),
+        detail: match status {
+            "queued" => "queued, until the balance at Mollie suffices",
+            "refunded" => "",
+            other => other,
+        }
+        .to_owned(),
+        paid_out: None,
     })
 }
 
-/// What a refusal means. 400 may say that the key was used with other data, 409 that the same was asked
-/// for a moment ago: of us, or in the dashboard.
+/// Maps a refusal to its meaning. 400 may mean that the key was used with other data; 409 that an identical refund
+/// was requested a moment ago, by this module or in the dashboard. Both are uncertain.
 fn refused(answer: &Answer) -> RefundFailure {
     let problem = wire::problem(answer);
     let why = problem.to_string();
@@ -222,20 +226,23 @@ mod tests {
             assert_eq!(given.state, state, "{status}");
             assert_eq!(given.detail.is_empty(), state == RefundState::Succeeded);
         }
-        assert_eq!(told(&json!({ "status": "odd" })), None);
+        assert_eq!(
+            told(&json!({ "status": "odd" })).unwrap().state,
+            RefundState::Pending
+        );
     }
 
     #[test]
-    fn a_refund_of_something_else_is_not_taken_for_ours() {
+    fn the_answer_to_our_order_is_about_our_order() {
         for change in [
             json!({ "metadata": null }),
-            json!({ "metadata": { "cart": 7 } }),
-            json!({ "metadata": "00000000000000000000000000000000" }),
-            json!({ "amount": { "value": "9.91", "currency": "EUR" } }),
-            json!({ "amount": { "value": "9.90", "currency": "USD" } }),
+            json!({ "metadata": "{\"bookkeeping_id\":12345}" }),
+            json!({ "amount": { "value": "-9.90", "currency": "eur" } }),
         ] {
-            assert_eq!(told(&change), None, "{change}");
+            let given = told(&change).unwrap();
+            assert_eq!(given.state, RefundState::Succeeded, "{change}");
         }
+        assert_eq!(told(&json!({ "id": null })), None);
     }
 
     #[test]

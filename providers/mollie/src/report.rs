@@ -1,15 +1,15 @@
-//! What a payment says.
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+//! Reports about payments.
+use kassette_plugin::provider::{Capture, Money, Report, Settlement, Status};
 
 use crate::wire::{Payment, Stands};
 
 impl Payment {
-    /// Whether all of an authorisation was taken.
+    /// Whether the full authorized amount was captured.
     pub(crate) fn is_captured_whole(&self) -> bool {
         self.captured.as_ref() == Some(&self.amount)
     }
 
-    /// What this payment says.
+    /// Report about this payment.
     pub(crate) fn report(self) -> Report {
         let nothing = Money {
             amount: 0,
@@ -18,8 +18,9 @@ impl Payment {
         let charged_back = self.belongings.charged_back(self.charged_back);
         let refunded = self.belongings.refunded(self.refunded);
         let stuck = self.belongings.could_not_be_captured() && self.captured.is_none();
+        let taken_at = self.belongings.rest.captured_at;
         let received = match self.stands {
-            // Without captures the amount was taken as a whole.
+            // Without separate captures the full amount was captured.
             Stands::Paid => self.captured.unwrap_or(self.amount),
             _ => self.captured.unwrap_or(nothing),
         };
@@ -29,12 +30,13 @@ impl Payment {
         );
         let (status, settlement, detail) = match self.stands {
             Stands::Open => (Status::Pending, Settlement::Pending, "open"),
+            Stands::Unknown => (Status::Pending, Settlement::Pending, "unknown"),
             Stands::Pending => (Status::Pending, Settlement::Pending, "pending"),
             Stands::Authorized if stuck => {
                 (Status::Review, Settlement::Pending, "the capture failed")
             }
             Stands::Authorized => (Status::Processing, Settlement::Pending, "authorized"),
-            // The bank has taken the money back, and may yet return it: a person has to look.
+            // The bank has withdrawn the money and may return it; an operator has to check.
             Stands::Paid if charged_back > 0 => {
                 (Status::Review, Settlement::Pending, "charged back")
             }
@@ -42,13 +44,13 @@ impl Payment {
                 (Status::Completed, Settlement::Confirmed, "paid, refunded")
             }
             Stands::Paid => (Status::Completed, Settlement::Confirmed, "paid"),
-            // A part that was captured makes a payment paid: Mollie contradicts itself.
+            // Contradictory: a partial capture should make a payment paid.
             _ if over && received.amount > 0 => {
                 (Status::Review, Settlement::Pending, "over, but captured")
             }
-            Stands::Canceled => (Status::Declined, Settlement::Pending, "canceled"),
+            Stands::Canceled => (Status::Cancelled, Settlement::Pending, "canceled"),
             Stands::Expired => (Status::Expired, Settlement::Pending, "expired"),
-            // Definite, as "Handling payment status" says; the payer may try again with a new one.
+            // Final according to "Handling payment status"; the payer may try again with a new payment.
             Stands::Failed => (Status::Declined, Settlement::Pending, "failed"),
         };
         let reason = self.belongings.rest.reason.as_ref();
@@ -56,6 +58,16 @@ impl Payment {
             Some(why) => format!("failed, {why}"),
             None => detail.to_owned(),
         };
+        let mut particulars = self.belongings.particulars();
+        if received.amount > 0 {
+            // One entry under the payment's id, as in Mollie's statements, independent of the number of captures.
+            particulars.captures.push(Capture {
+                id: self.id.clone(),
+                amount: received.amount,
+                at: taken_at,
+                reversed: false,
+            });
+        }
         Report {
             reference: self.id,
             status,
@@ -63,12 +75,12 @@ impl Payment {
             received,
             given_back: refunded.saturating_add(charged_back),
             detail,
-            particulars: self.belongings.particulars(),
+            particulars,
         }
     }
 
-    /// What a payment says whose capture was refused: an approval that still stands and cannot be taken
-    /// is for a person; everything else is told as it is.
+    /// Report about a payment after a refused capture: review if it is still authorized, because an operator has
+    /// to decide. Otherwise the normal report.
     pub(crate) fn refused(self, why: &str) -> Report {
         let stuck = self.stands == Stands::Authorized
             && !self.is_captured_whole()
@@ -101,7 +113,8 @@ mod tests {
             ("pending", Status::Pending, Settlement::Pending, 0),
             ("authorized", Status::Processing, Settlement::Pending, 0),
             ("paid", Status::Completed, Settlement::Confirmed, 4990),
-            ("canceled", Status::Declined, Settlement::Pending, 0),
+            ("canceled", Status::Cancelled, Settlement::Pending, 0),
+            ("frozen", Status::Pending, Settlement::Pending, 0),
             ("expired", Status::Expired, Settlement::Pending, 0),
             ("failed", Status::Declined, Settlement::Pending, 0),
         ] {
@@ -152,7 +165,7 @@ mod tests {
         let back = with("paid", "amountChargedBack", euros("49.90"))
             .unwrap()
             .report();
-        // It cannot be defended: the money is gone.
+        // It cannot be defended: the money is withdrawn.
         assert_eq!(
             (back.status, back.settlement, back.given_back),
             (Status::Review, Settlement::Pending, 4990)
@@ -197,12 +210,28 @@ mod tests {
     fn an_approval_that_cannot_be_captured_is_for_a_person() {
         let refused = |status| read(&told(status)).unwrap().refused("status 422");
         assert_eq!(refused("authorized").status, Status::Review);
-        assert_eq!(refused("canceled").status, Status::Declined);
+        assert_eq!(refused("canceled").status, Status::Cancelled);
         let capture = |status: &str| {
             let captures = json!({ "captures": [{ "id": "cpt_1", "status": status }] });
             with("authorized", "_embedded", captures).unwrap()
         };
         assert_eq!(capture("failed").report().status, Status::Review);
         assert_eq!(capture("pending").refused("x").status, Status::Processing);
+    }
+
+    #[test]
+    fn what_was_taken_is_reported_under_the_payments_id() {
+        let paid = with("paid", "paidAt", json!("2027-01-15T08:00:09+00:00")).unwrap();
+        let [capture] = paid.report().particulars.captures.try_into().unwrap();
+        assert_eq!((capture.id.as_str(), capture.amount), ("tr_1", 4990));
+        assert_eq!(capture.at, Some(1_800_000_009_000));
+        assert!(
+            read(&told("failed"))
+                .unwrap()
+                .report()
+                .particulars
+                .captures
+                .is_empty()
+        );
     }
 }

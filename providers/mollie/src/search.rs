@@ -1,23 +1,22 @@
-//! Finding a payment whose creation got no answer. Mollie cannot be asked for a payment by its
-//! metadata, so the newest ones are listed and searched for the attempt's id.
+//! Finding a payment whose creation had no answer. Mollie cannot search by metadata, so the newest payments are
+//! listed and searched for the attempt's id.
 //!
-//! A page of 250 payments is some hundred kilobytes; reading all of it would cost most of the time
-//! that a call has. So a page is searched as text, and only what seems to be the payment is read.
+//! A page of 250 payments has some hundred kilobytes; parsing all of it would take most of a call's time. So a
+//! page is searched as text, and only the matching payment is parsed.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{Account, QueryFailure};
 
 use crate::wire::{self, Payment};
 use crate::{api, particulars};
 
-/// Payments a page, the most that Mollie tells.
+/// Payments per page: Mollie's maximum.
 const PAGE: usize = 250;
 
-/// Pages that are searched: the thousand newest payments of the account. A payment that is older
-/// than that and still has no reference was never given to a payer: its address stood in the answer
-/// that was lost, and nowhere else.
+/// Maximum number of pages: the thousand newest payments of the account. No payer has received an older payment
+/// without a known reference, because only the lost answer contained its address.
 const PAGES: usize = 4;
 
-/// The attempt's payment; none where the account has none among its newest.
+/// The attempt's payment. `None` if it is not among the account's newest payments.
 pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Payment>, QueryFailure> {
     let mut path = format!("/v2/payments?limit={PAGE}");
     for _ in 0..PAGES {
@@ -40,8 +39,7 @@ pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Payment>, 
     Ok(None)
 }
 
-/// One payment by its id, with what belongs to it. Whether it is the attempt's own is for the caller to
-/// check.
+/// Reads a payment by its id, with its details. The caller checks whether it belongs to the attempt.
 pub(crate) fn read(account: &Account, id: &str) -> Result<Payment, QueryFailure> {
     let path = format!("/v2/payments/{id}?{}", particulars::EMBED);
     let answer = api::get(account, &path)?;
@@ -58,8 +56,7 @@ fn unreadable() -> QueryFailure {
     QueryFailure::Unavailable("the answer cannot be read".into())
 }
 
-/// The payment's id that stands next before a place in a list: in Mollie's objects the id comes
-/// before the metadata.
+/// The last payment id before a position in a list: in Mollie's objects the id precedes the metadata.
 fn id_before(page: &str, at: usize) -> Option<&str> {
     let before = page.get(..at)?;
     let id = before.get(before.rfind("\"tr_")? + 1..)?;
@@ -67,10 +64,9 @@ fn id_before(page: &str, at: usize) -> Option<&str> {
     wire::is_id(id).then_some(id)
 }
 
-/// Where the next page begins: none inside where this was the last. The outer none says that the
-/// list cannot be read.
+/// First id of the next page; `Some(None)` after the last page. `None` if the list cannot be parsed.
 fn next(page: &str) -> Option<Option<String>> {
-    // The list's own links are the last member of its object; payments have links too.
+    // The list's own links are the last member of its object; payments contain links too.
     let links = page.get(page.rfind("\"_links\"")?..)?;
     let links = Json::parse(format!("{{{links}").as_bytes())?;
     match links.path(&["_links", "next"])? {
@@ -115,7 +111,7 @@ mod tests {
         })
     }
 
-    /// An account with that many payments, of which one is the attempt's.
+    /// An account with that many payments; one of them belongs to the attempt.
     struct Vendor {
         payments: Vec<Value>,
         asked: usize,

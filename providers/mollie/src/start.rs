@@ -1,5 +1,5 @@
-//! Creating a payment. What matters is what each refusal proves: the host tries another account
-//! only where no payer can pay this one.
+//! Creating a payment. The meaning of each refusal matters: the host tries another account only if no payer can
+//! pay this payment.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Action, Attempt, Open, Question, StartFailure, Started};
@@ -9,15 +9,15 @@ use crate::method::Method;
 use crate::wire::{self, Payment, Problem, Stands};
 use crate::{api, callback, klarna, locale, search};
 
-/// Setting: when the money is taken.
+/// Setting: time of the capture.
 pub(crate) const CAPTURE: &str = "capture";
 
-/// Longest description that Mollie keeps, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION: usize = 255;
 
-/// Creates the payment, or finds the one that an earlier call made.
+/// Creates the payment, or finds the payment that an earlier call created.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
-    let method = Method::of(&attempt.method).ok_or_else(|| {
+    let method = Method::find(&attempt.method).ok_or_else(|| {
         StartFailure::Unavailable(format!("Mollie does not take {}", attempt.method))
     })?;
     let manual = match settings::text(&account.settings, CAPTURE) {
@@ -32,15 +32,58 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
         Ok(body) => body,
         Err(questions) => return Ok(Started::Ask(questions)),
     };
-    let answer = api::post(account, "/v2/payments", &attempt.id, &body)?;
+    let key = key(attempt, method);
+    let mut answer = api::post(account, "/v2/payments", &key, &body)?;
+    let problem = wire::problem(&answer);
+    // Repeat without optional fields if Mollie refuses one.
+    if problem.status == 422 && DECORATIVE.iter().any(|field| problem.is_about(field)) {
+        let key = format!("{key}-plain");
+        answer = api::post(account, "/v2/payments", &key, &plain(body))?;
+    }
     match answer.status {
-        201 => opened(wire::payment(&answer.body), account, attempt),
+        200 | 201 => opened(wire::payment(&answer.body), account, attempt),
         400 => other_body(account, attempt, &answer),
-        _ => Err(refused(wire::problem(&answer))),
+        _ => {
+            let problem = wire::problem(&answer);
+            match klarna::refused(attempt, &problem) {
+                Some(question) => Ok(Started::Ask(vec![question])),
+                None => Err(refused(problem)),
+            }
+        }
     }
 }
 
-/// The key was used with another body: an earlier call knew less of the payer. Its payment is the one.
+/// Optional fields.
+const DECORATIVE: [&str; 2] = ["locale", "cancelUrl"];
+
+/// Removes the optional fields.
+fn plain(body: Json) -> Json {
+    match body {
+        Json::Object(mut fields) => {
+            fields.retain(|(name, _)| !DECORATIVE.contains(&name.as_str()));
+            Json::Object(fields)
+        }
+        other => other,
+    }
+}
+
+/// The idempotency key. For Klarna it includes a hash of the payer's answers: after a refusal the payer answers
+/// again, and Mollie accepts only one body per key.
+fn key(attempt: &Attempt, method: Method) -> String {
+    if method != Method::Klarna {
+        return attempt.id.clone();
+    }
+    // FNV-1a.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for (name, answer) in &attempt.answers {
+        for byte in name.bytes().chain([0]).chain(answer.bytes()).chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    format!("{}-{hash:016x}", attempt.id)
+}
+
+/// The key was used with another body, because an earlier call had fewer data. Continues with that call's payment.
 fn other_body(
     account: &Account,
     attempt: &Attempt,
@@ -48,7 +91,7 @@ fn other_body(
 ) -> Result<Started, StartFailure> {
     match search::find(account, &attempt.id) {
         Ok(Some(payment)) => opened(Some(payment), account, attempt),
-        // A request that Mollie cannot read looks the same.
+        // A malformed request results in the same status.
         _ => Err(StartFailure::Uncertain(wire::problem(answer).to_string())),
     }
 }
@@ -69,7 +112,7 @@ fn body(
         ("metadata", attempt.id.as_str().into()),
     ];
     let language = attempt.payer.language.as_deref();
-    if let Some(locale) = language.and_then(locale::of) {
+    if let Some(locale) = language.and_then(locale::find) {
         fields.push(("locale", locale.into()));
     }
     if manual && method.can_be_held() {
@@ -85,7 +128,7 @@ fn body(
     Ok(Json::Object(named.collect()))
 }
 
-/// The order first: methods cut the rest off, some after a dozen characters.
+/// The order comes first, because some methods truncate after a dozen characters.
 fn description(attempt: &Attempt) -> String {
     format!("{} - {}", attempt.merchant_order, attempt.merchant)
         .chars()
@@ -94,7 +137,7 @@ fn description(attempt: &Attempt) -> String {
         .collect()
 }
 
-/// Goes on with a payment, where it is ours and can still be paid or has been.
+/// Continues with a payment if it belongs to this attempt and is paid or payable.
 fn opened(
     payment: Option<Payment>,
     account: &Account,
@@ -102,13 +145,17 @@ fn opened(
 ) -> Result<Started, StartFailure> {
     let payment =
         payment.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
-    if payment.environment != account.environment {
-        // Its address goes to no payer, so that it can never be paid.
+    if payment
+        .environment
+        .is_some_and(|mode| mode != account.environment)
+    {
+        // No payer receives its address, so it can never be paid.
         return Err(StartFailure::Unavailable(
             "the API key is one of the other mode".into(),
         ));
     }
-    if payment.attempt.as_ref() != Some(&attempt.id) || payment.amount != attempt.due {
+    let other = payment.attempt.as_ref().is_some_and(|id| *id != attempt.id);
+    if other || payment.amount != attempt.due {
         return Err(StartFailure::Uncertain(format!(
             "{} is about something else",
             payment.id
@@ -120,7 +167,7 @@ fn opened(
     ) {
         return Err(StartFailure::Declined(format!("{} is over", payment.id)));
     }
-    // A payment that was paid meanwhile has no such address any more: the host finds it by asking.
+    // A payment that was paid in the meantime does not have this address; the host finds it by a query.
     let page = payment.checkout.ok_or_else(|| {
         StartFailure::Uncertain(format!("{} cannot be paid any more", payment.id))
     })?;
@@ -131,16 +178,16 @@ fn opened(
     }))
 }
 
-/// What a refusal proves.
+/// Maps a refusal to its meaning.
 fn refused(problem: Problem) -> StartFailure {
     match problem.status {
-        // What the payer typed: another account would not take it either.
-        422 if problem.field.starts_with("billingAddress") => {
-            StartFailure::Declined(problem.to_string())
+        // The account does not support the method or its currency.
+        422 if problem.is_about("method") || problem.detail.contains("currency") => {
+            StartFailure::NotActivated(problem.to_string())
         }
-        // The first request with this key is still at work.
+        // The first request with this key is in progress.
         409 => StartFailure::Uncertain(problem.to_string()),
-        // Documented refusals: no payment was made. 503 says that the method's own network is down.
+        // Documented refusals: no payment was created. 503 means that the method's own network is unavailable.
         400..=499 | 503 => StartFailure::Unavailable(problem.to_string()),
         _ => StartFailure::Uncertain(problem.to_string()),
     }
@@ -188,7 +235,7 @@ pub(crate) mod tests {
     }
 
     fn sent(attempt: &Attempt, manual: bool) -> Value {
-        let method = Method::of(&attempt.method).unwrap();
+        let method = Method::find(&attempt.method).unwrap();
         let body = body(&account(), attempt, method, manual).unwrap();
         serde_json::from_str(&body.to_string()).unwrap()
     }
@@ -256,8 +303,8 @@ pub(crate) mod tests {
             (401, ""),
             (403, ""),
             (404, ""),
-            (422, "method"),
             (422, "amount"),
+            (422, "billingAddress.email"),
             (422, "redirectUrl"),
             (429, ""),
             (503, ""),
@@ -274,8 +321,16 @@ pub(crate) mod tests {
                 "{status}"
             );
         }
-        let typed = refusal(422, "billingAddress.email");
-        assert!(matches!(typed, StartFailure::Declined(_)));
+        assert!(matches!(
+            refusal(422, "method"),
+            StartFailure::NotActivated(_)
+        ));
+        let currency = refused(Problem {
+            status: 422,
+            detail: "The payment method does not support this currency".into(),
+            field: "amount".into(),
+        });
+        assert!(matches!(currency, StartFailure::NotActivated(_)));
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
@@ -311,7 +366,6 @@ pub(crate) mod tests {
     fn a_payment_about_something_else_is_not_ours() {
         for (name, value) in [
             ("metadata", json!("attempt-2")),
-            ("metadata", json!(null)),
             ("amount", json!({ "value": "49.91", "currency": "EUR" })),
             ("amount", json!({ "value": "49.90", "currency": "USD" })),
         ] {
@@ -324,5 +378,32 @@ pub(crate) mod tests {
     fn a_payment_of_the_other_mode_is_given_to_no_payer() {
         let opened = opened_as(&[("mode", json!("live"))]);
         assert!(matches!(opened, Err(StartFailure::Unavailable(_))));
+    }
+
+    #[test]
+    fn an_answer_that_mollie_refuses_is_asked_for_again() {
+        let mut attempt = attempt("klarna");
+        attempt.answers = answers();
+        let problem = |field: &str| Problem {
+            status: 422,
+            detail: "x".into(),
+            field: field.into(),
+        };
+        let question = klarna::refused(&attempt, &problem("billingAddress.postalCode")).unwrap();
+        assert_eq!(question.name, "postal-code");
+        assert!(klarna::refused(&attempt, &problem("amount")).is_none());
+        let first = key(&attempt, Method::Klarna);
+        attempt.answers[4].1 = "1015 CX".into();
+        assert_ne!(first, key(&attempt, Method::Klarna));
+        assert_eq!(key(&attempt, Method::Ideal), attempt.id);
+    }
+
+    #[test]
+    fn a_payment_can_do_without_what_decorates_it() {
+        let attempt = attempt("ideal");
+        let body = body(&account(), &attempt, Method::Ideal, false).unwrap();
+        let plain: Value = serde_json::from_str(&plain(body).to_string()).unwrap();
+        assert_eq!((plain.get("locale"), plain.get("cancelUrl")), (None, None));
+        assert_eq!(plain["metadata"], "attempt-1");
     }
 }

@@ -1,15 +1,16 @@
-//! Mollie's JSON. Reading is strict: an answer that is not as documented is no answer.
+//! Parsing of Mollie's JSON. Parsing is lenient: an unknown, null or missing status, field or entry does not hide
+//! the rest.
 use std::fmt;
 
 use kassette_plugin::amount;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::read;
 use kassette_plugin::provider::{Environment, Money};
-use kassette_plugin::time;
 
 use crate::particulars::{self, Belongings};
 
-/// Where a payment stands at Mollie.
+/// Status of a payment at Mollie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stands {
     Open,
@@ -19,36 +20,46 @@ pub(crate) enum Stands {
     Canceled,
     Expired,
     Failed,
+    /// An undocumented status.
+    Unknown,
 }
 
-/// A payment as Mollie tells it.
+/// A payment, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     pub(crate) id: String,
-    /// Our attempt; none where we did not make the payment.
+    /// Attempt id. `None` if the payment contains no text as metadata.
     pub(crate) attempt: Option<String>,
-    pub(crate) environment: Environment,
+    /// Mode of the payment. `None` if the answer omits it.
+    pub(crate) environment: Option<Environment>,
     pub(crate) stands: Stands,
     pub(crate) amount: Money,
-    /// Where the method knows captures.
+    /// Captured amount. `None` if the answer omits it, as for methods without captures.
     pub(crate) captured: Option<Money>,
     pub(crate) refunded: u64,
     pub(crate) charged_back: u64,
     pub(crate) is_cancelable: bool,
-    /// Where the payer pays; gone once he has.
+    /// Address of the payment page. `None` after the payment.
     pub(crate) checkout: Option<String>,
-    /// When it expires, in milliseconds.
+    /// Expiry in milliseconds since 1970.
     pub(crate) expires: Option<u64>,
-    /// What belongs to it.
+    /// Its parts and details.
     pub(crate) belongings: Belongings,
 }
 
-/// A refusal: what Mollie says, and about which field.
+/// A refusal: Mollie's message, and the field that it is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
     pub(crate) detail: String,
     pub(crate) field: String,
+}
+
+impl Problem {
+    /// Whether it is about this field or a part of it, such as `amount.currency`.
+    pub(crate) fn is_about(&self, field: &str) -> bool {
+        self.field.split('.').any(|part| part == field)
+    }
 }
 
 impl fmt::Display for Problem {
@@ -64,61 +75,50 @@ impl fmt::Display for Problem {
 /// The website profile that the key belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Profile {
-    pub(crate) environment: Environment,
+    pub(crate) environment: Option<Environment>,
     /// `unverified`, `verified` or `blocked`.
     pub(crate) status: String,
 }
 
-/// Reads a payment; none where anything in it is not as documented.
+/// Parses a payment. `None` without an id, a status or an amount.
 pub(crate) fn payment(body: &[u8]) -> Option<Payment> {
     let value = Json::parse(body)?;
-    if value.get("resource")?.text()? != "payment" {
-        return None;
-    }
-    let optional = |name| match value.get(name) {
-        None | Some(Json::Null) => Some(None),
-        Some(amount) => money(amount).map(Some),
-    };
     let amount = money(value.get("amount")?)?;
-    let captured = optional("amountCaptured")?;
-    // What is given back is in the currency of what was taken.
+    let captured = value.get("amountCaptured").and_then(money);
+    // Refunds and chargebacks use the captured currency.
     let taken_in = &captured.as_ref().unwrap_or(&amount).currency;
-    let given_back = |name| match optional(name)? {
-        None => Some(0),
-        Some(sum) if sum.currency == *taken_in => Some(sum.amount),
-        Some(_) => None,
+    let given_back = |name| {
+        let sum = value.get(name).and_then(money);
+        let sum = sum.filter(|sum| sum.currency == *taken_in);
+        sum.map_or(0, |sum| sum.amount)
     };
-    let refunded = given_back("amountRefunded")?;
-    let charged_back = given_back("amountChargedBack")?;
-    let belongings = particulars::read(&value, taken_in)?;
     let checkout = value.path(&["_links", "checkout", "href"]);
-    let expires = value.get("expiresAt").and_then(Json::text);
     Some(Payment {
         id: text(&value, "id").filter(|id| is_id(id))?,
         attempt: text(&value, "metadata"),
-        environment: mode(&value)?,
-        stands: stands(value.get("status")?.text()?)?,
-        captured,
-        amount,
-        refunded,
-        charged_back,
+        environment: mode(&value),
+        stands: stands(read::field(&value, "status")?),
+        refunded: given_back("amountRefunded"),
+        charged_back: given_back("amountChargedBack"),
         is_cancelable: value.get("isCancelable").and_then(Json::flag) == Some(true),
         checkout: checkout.and_then(Json::text).map(str::to_owned),
-        expires: expires.and_then(time::parse_rfc3339),
-        belongings,
+        expires: value.get("expiresAt").and_then(read::time),
+        belongings: particulars::read(&value, taken_in),
+        captured,
+        amount,
     })
 }
 
-/// Reads the current profile.
+/// Parses the current profile.
 pub(crate) fn profile(body: &[u8]) -> Option<Profile> {
     let value = Json::parse(body)?;
     Some(Profile {
-        environment: mode(&value)?,
+        environment: mode(&value),
         status: text(&value, "status")?,
     })
 }
 
-/// Reads a refusal; its texts are empty where there are none.
+/// Parses a refusal. Missing fields are empty.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);
     Problem {
@@ -128,7 +128,7 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
     }
 }
 
-/// An amount as Mollie writes it.
+/// An amount in Mollie's notation.
 pub(crate) fn money_json(money: &Money) -> Json {
     let (units, minor) = (
         money.amount / amount::MINOR_UNITS,
@@ -140,49 +140,50 @@ pub(crate) fn money_json(money: &Money) -> Json {
     ])
 }
 
-/// Whether this is a payment's id, and nothing that could change a path.
+/// Whether this has the form of a payment's id, which needs no escaping in a path.
 pub(crate) fn is_id(id: &str) -> bool {
     id.strip_prefix("tr_").is_some_and(|rest| {
         (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric())
     })
 }
 
-/// Whether a text has the form of the host's ids: 32 hexadecimal characters.
+/// Whether a text has the form of the host's ids: 32 lowercase hexadecimal digits.
 pub(crate) fn is_ours(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.len() == 32 && text.bytes().all(plain)
 }
 
-fn stands(status: &str) -> Option<Stands> {
-    Some(match status {
+fn stands(status: &str) -> Stands {
+    match status {
         "open" => Stands::Open,
         "pending" => Stands::Pending,
         "authorized" => Stands::Authorized,
         "paid" => Stands::Paid,
-        "canceled" => Stands::Canceled,
+        "canceled" | "cancelled" => Stands::Canceled,
         "expired" => Stands::Expired,
         "failed" => Stands::Failed,
-        _ => return None,
-    })
+        _ => Stands::Unknown,
+    }
 }
 
 fn mode(value: &Json) -> Option<Environment> {
-    match value.get("mode")?.text()? {
+    match read::field(value, "mode")? {
         "live" => Some(Environment::Live),
         "test" => Some(Environment::Test),
         _ => None,
     }
 }
 
+/// Reads an amount without its sign: Mollie writes some refunds and chargebacks with a minus.
 pub(crate) fn money(value: &Json) -> Option<Money> {
     Some(Money {
-        amount: amount::parse(value.get("value")?.text()?)?,
-        currency: text(value, "currency")?,
+        amount: read::units(value.get("value")?)?,
+        currency: value.get("currency").and_then(read::currency)?,
     })
 }
 
 fn text(value: &Json, name: &str) -> Option<String> {
-    value.get(name)?.text().map(str::to_owned)
+    read::field(value, name).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -190,7 +191,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A payment as Mollie would tell it.
+    /// A payment as Mollie would return it.
     pub(crate) fn told(status: &str) -> Value {
         json!({
             "resource": "payment", "id": "tr_1", "mode": "test", "status": status,
@@ -217,28 +218,38 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_that_lacks_anything_is_no_answer() {
+    fn what_is_missing_or_odd_hides_nothing_else() {
         assert_eq!(payment(b"{"), None);
-        for field in ["resource", "id", "mode", "status", "amount"] {
+        for field in ["id", "status", "amount"] {
             let mut told = told("open");
             told.as_object_mut().unwrap().remove(field);
             assert_eq!(read(&told), None, "{field}");
         }
+        for id in ["ord_1", "tr_../1"] {
+            assert_eq!(with("paid", "id", json!(id)), None, "{id}");
+        }
         for (field, value) in [
-            ("status", json!("paid_maybe")),
+            ("resource", json!(null)),
             ("mode", json!("both")),
-            ("id", json!("ord_1")),
-            ("id", json!("tr_../1")),
-            ("amount", json!({ "value": "49.9", "currency": "EUR" })),
-            ("amount", json!({ "value": 49.90, "currency": "EUR" })),
-            ("amountCaptured", json!("49.90")),
+            ("method", json!(null)),
+            ("amount", json!({ "value": 49.9, "currency": "eur" })),
+            ("amountCaptured", json!(null)),
             (
                 "amountRefunded",
                 json!({ "value": "1.00", "currency": "USD" }),
             ),
+            ("details", json!([])),
+            ("_embedded", json!({ "refunds": null, "captures": 7 })),
         ] {
-            assert_eq!(with("paid", field, value.clone()), None, "{field} {value}");
+            let paid = with("paid", field, value.clone()).unwrap();
+            assert_eq!(
+                (paid.stands, paid.amount.amount),
+                (Stands::Paid, 4990),
+                "{field}"
+            );
+            assert_eq!(paid.refunded, 0, "{field}");
         }
+        assert_eq!(read(&told("paid_maybe")).unwrap().stands, Stands::Unknown);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The questions about a payer's address in the languages of our pages. (The host has words of its own for an e-mail
-//! address and a name.)
+//! Translations of the questions about a payer's address. The host itself translates questions about an e-mail
+//! address and a name.
 use kassette_plugin::provider::words::translated;
 
 type Words = [(&'static str, &'static str); 12];
 
-/// A label in the payer's language (BCP 47), else as it stands.
+/// A label in the payer's language (BCP 47), or in English if it is not translated.
 pub(crate) fn label(language: Option<&str>, english: &'static str) -> &'static str {
     let words: &Words = match english {
         "Street and number" => &STREET,
@@ -16,8 +16,8 @@ pub(crate) fn label(language: Option<&str>, english: &'static str) -> &'static s
     translated(language, english, words)
 }
 
-/// The countries of the euro that Klarna serves, by code and by name in the payer's language, in its alphabetical
-/// order; none where they have no other names than in English.
+/// Code and name, in the payer's language, of the euro countries that Klarna serves, sorted by name. `None` if
+/// there are no translations.
 pub(crate) fn euro(language: Option<&str>) -> Option<&'static [(&'static str, &'static str)]> {
     let primary = language?.split('-').next()?;
     let mut known = EURO.iter();

@@ -1,4 +1,4 @@
-//! Requests to PayPal: token, headers, and what a refusal says.
+//! Requests to PayPal: token, headers, and parsing of refusals.
 use std::fmt;
 
 use kassette_plugin::json::Json;
@@ -8,7 +8,7 @@ use kassette_plugin::provider::{Account, Verb, secrets};
 /// Secrets: the credentials of the REST app.
 pub(crate) const CLIENT_ID: &str = "client-id";
 pub(crate) const CLIENT_SECRET: &str = "client-secret";
-/// The access token that the host keeps for us.
+/// Name of the access token that the host stores for this module.
 pub(crate) const TOKEN: &str = "token";
 
 const LIVE: &str = "https://api-m.paypal.com";
@@ -18,7 +18,7 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     send(account, &Call::new(Verb::Get, url(account, path)))
 }
 
-/// A change, repeatable under its key; the answer tells the whole object.
+/// Sends a change. PayPal executes it once per key and returns the complete object.
 pub(crate) fn post(
     account: &Account,
     path: &str,
@@ -32,13 +32,13 @@ pub(crate) fn post(
     send(account, &call)
 }
 
-/// A question with a JSON body that is sent as it is.
+/// Sends a POST that changes nothing, with an unmodified JSON body.
 pub(crate) fn ask(account: &Account, path: &str, body: Vec<u8>) -> Result<Answer, Broken> {
     let call = Call::new(Verb::Post, url(account, path)).body("application/json", body);
     send(account, &call)
 }
 
-/// A change that means the same however often it is made.
+/// Sends a change that is idempotent without a key.
 pub(crate) fn patch(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     send(
         account,
@@ -62,12 +62,13 @@ fn send(account: &Account, call: &Call) -> Result<Answer, Broken> {
     if answer.status != 401 {
         return Ok(answer);
     }
-    // PayPal takes a token back before its time, as when the secret is changed, and did nothing.
+    // PayPal can revoke a token before its expiry, for example when the secret changes. It did nothing, so retry.
     fetch_token(account)?;
     call.send()
 }
 
-/// Has the host fetch and keep a token. Whatever goes wrong here, the payment was not touched.
+/// Makes the host fetch and store a token. Every failure is `NotSent`, because no request about the payment was
+/// sent yet.
 fn fetch_token(account: &Account) -> Result<(), Broken> {
     let answer = Call::new(Verb::Post, url(account, "/v1/oauth2/token"))
         .header("accept", "application/json")
@@ -91,10 +92,21 @@ fn fetch_token(account: &Account) -> Result<(), Broken> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
-    /// The first issue, or the error's name where there is none; empty where there is neither.
+    /// The first issue, or the error's name if issues are missing; empty if both are missing.
     pub(crate) issue: String,
-    /// What PayPal's support asks for.
+    /// The fields that the error is about, in PayPal's notation, concatenated.
+    fields: String,
+    /// Id that PayPal's support asks for.
     debug_id: String,
+}
+
+impl Problem {
+    /// Whether PayPal refuses a text that only describes the payment or the refund.
+    pub(crate) fn is_about_words(&self) -> bool {
+        ["description", "brand_name", "note_to_payer"]
+            .iter()
+            .any(|field| self.fields.contains(field))
+    }
 }
 
 impl fmt::Display for Problem {
@@ -111,7 +123,7 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);
     let word = |value: Option<&Json>| {
         let text = value.and_then(Json::text).unwrap_or_default();
-        // It goes into logs: words and ids, no prose.
+        // It is logged, so only codes and ids are kept, no sentences.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let fit = !text.is_empty() && text.len() <= 64 && text.bytes().all(plain);
         if fit { text.to_owned() } else { String::new() }
@@ -125,6 +137,10 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
         } else {
             issue
         },
+        fields: details
+            .iter()
+            .filter_map(|detail| detail.get("field")?.text())
+            .collect(),
         debug_id: word(body.get("debug_id")),
     }
 }
@@ -141,7 +157,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A refusal as PayPal words it.
+    /// A refusal in PayPal's format.
     pub(crate) fn refusal(status: u16, issue: &str) -> Answer {
         let body = format!(
             r#"{{"name":"UNPROCESSABLE_ENTITY","details":[{{"issue":"{issue}","description":"d"}}],"debug_id":"90957fca61718"}}"#

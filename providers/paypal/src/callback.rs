@@ -1,10 +1,10 @@
-//! Webhooks: which events matter, and what they prove.
+//! Webhooks: the events that matter, and the facts that they prove.
 //!
-//! [`signature`] has proved that PayPal sent an event before any of it is read. It covers no more of the body
-//! than a CRC-32, though, which a reader of one delivery can match with a body of his own. So no event
-//! proves money: what tells of a capture or a refund has the host ask for the order. An approval is reported,
-//! for it moves nothing, and the capture that follows reads the order first. Disputes are told here alone,
-//! with the money of the capture as PayPal's API tells it: an order does not tell of them.
+//! [`signature`] has verified that PayPal sent the event. But the signature only covers a CRC-32 of the body, and
+//! anyone who has seen one delivery can construct another body with the same checksum. So no event proves a
+//! capture: events about captures and refunds make the host query the order. An approval is reported, because it
+//! moves no money and the following capture reads the order first. Disputes are reported only here, with the
+//! capture's amount from PayPal's API, because an order does not contain them.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Broken;
 use kassette_plugin::provider::{
@@ -15,46 +15,43 @@ use kassette_plugin::{settings, time};
 
 use crate::capture::{self, Lone};
 use crate::wire::{self, CLOSED, Phase};
-use crate::{api, money, signature};
+use crate::{api, dispute, signature};
 
-/// How old an approval may be that is reported, in milliseconds: PayPal repeats a delivery for three days.
-/// What is sent again later, by hand, only makes the host ask.
+/// Maximum age of an approval that is reported, in milliseconds. PayPal retries a delivery for three days; a
+/// delivery that is resent manually later only makes the host query.
 const OLDEST: u64 = 4 * 86_400_000;
 
-/// Length of an attempt's id, in characters.
+/// Length of an attempt id, in characters.
 const ATTEMPT: usize = 32;
 
-/// What an event is about, as far as it matters here.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The payer has approved: the body is the order.
+    /// The payer has approved; the event contains the order.
     Approved,
-    /// Something happened to an order or a capture, which the order tells.
+    /// An order or a capture has changed; the order contains the result.
     Changed,
-    /// The payer wants the money back, or that was decided; the order does not tell.
+    /// The payer disputes the payment, or the dispute was decided; the order does not contain this.
     Disputed,
+    /// An unknown event.
+    Unknown,
 }
 
-fn kind(event: &str) -> Option<Kind> {
-    Some(match event {
-        _ if event.starts_with("PAYMENT.REFUND.") => Kind::Changed,
+/// Kind of the event with this name. An undocumented event makes the host query if it names an attempt.
+fn kind(event: &str) -> Kind {
+    match event {
         "CHECKOUT.ORDER.APPROVED" => Kind::Approved,
-        "CHECKOUT.PAYMENT-APPROVAL.REVERSED"
-        | "PAYMENT.CAPTURE.COMPLETED"
-        | "PAYMENT.CAPTURE.PENDING"
-        | "PAYMENT.CAPTURE.DECLINED"
-        | "PAYMENT.CAPTURE.DENIED"
-        | "PAYMENT.CAPTURE.REFUNDED"
-        | "PAYMENT.CAPTURE.REVERSED" => Kind::Changed,
-        "CUSTOMER.DISPUTE.CREATED" | "CUSTOMER.DISPUTE.UPDATED" | "CUSTOMER.DISPUTE.RESOLVED" => {
-            Kind::Disputed
+        _ if event.starts_with("CUSTOMER.DISPUTE.") => Kind::Disputed,
+        _ if event.starts_with("PAYMENT.CAPTURE.") || event.starts_with("PAYMENT.REFUND.") => {
+            Kind::Changed
         }
-        _ => return None,
-    })
+        "CHECKOUT.PAYMENT-APPROVAL.REVERSED" => Kind::Changed,
+        _ => Kind::Unknown,
+    }
 }
 
-/// Reads one webhook, once it is proved to be PayPal's. What is about none of ours is acknowledged: an app
-/// that other software uses too must not have its deliveries held back.
+/// Verifies and parses one webhook. Events about payments of other software are acknowledged: other software may
+/// use the same app, and PayPal would hold back its deliveries.
 pub(crate) fn read(
     account: &Account,
     incoming: &CallbackRequest,
@@ -66,10 +63,9 @@ pub(crate) fn read(
     read_event(account, &incoming.body)
 }
 
-/// Reads what PayPal has signed.
-fn read_event(account: &Account, body: &[u8]) -> Result<CallbackReply, CallbackFailure> {
-    let event = Json::parse(body);
-    let event = event.ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
+/// Parses an event after verification.
+pub(crate) fn read_event(account: &Account, body: &[u8]) -> Result<CallbackReply, CallbackFailure> {
+    let event = Json::parse(body).unwrap_or(Json::Null);
     let Some((kind, found, resource)) = about(&event) else {
         return Ok(acknowledged(Vec::new()));
     };
@@ -82,16 +78,25 @@ fn read_event(account: &Account, body: &[u8]) -> Result<CallbackReply, CallbackF
         }],
         (_, Found::Capture(id)) => {
             let lone = capture(account, &id)?;
-            lone.and_then(|lone| Some((ours(lone.attempt.as_deref()?)?, lone.order)))
-                .map(asking)
-                .into_iter()
-                .collect()
+            match lone {
+                Some(lone) => {
+                    let ours = lone.attempt.as_deref().and_then(ours);
+                    let ours = ours.map(|attempt| asking((attempt, lone.order)));
+                    ours.into_iter().collect()
+                }
+                // The host may know the capture by its id.
+                None => vec![Notice {
+                    about: Subject::Reference(id),
+                    reference: None,
+                    report: None,
+                }],
+            }
         }
     };
     Ok(acknowledged(notices))
 }
 
-/// A notice that has the host ask, about an order where it is known.
+/// A notice without a report, which makes the host query the attempt. Contains the order's id if it is known.
 fn asking((attempt, order): (String, Option<String>)) -> Notice {
     Notice {
         about: Subject::Attempt(attempt),
@@ -100,7 +105,7 @@ fn asking((attempt, order): (String, Option<String>)) -> Notice {
     }
 }
 
-/// The order that an event is, or names beside a capture.
+/// Id of the order that an event contains, or that its capture refers to.
 fn order_of(resource: &Json) -> Option<String> {
     let id = match resource.get("purchase_units") {
         Some(_) => resource.get("id"),
@@ -110,12 +115,19 @@ fn order_of(resource: &Json) -> Option<String> {
     Some(id.to_owned())
 }
 
-/// What an event is about; none where it does not matter, or is about payments of other software that
-/// uses the same app.
+/// Kind, subject and resource of an event. `None` if it does not matter, or is about payments of other software
+/// that uses the same app.
 fn about(event: &Json) -> Option<(Kind, Found, &Json)> {
     let resource = event.get("resource")?;
-    let kind = kind(event.get("event_type")?.text()?)?;
-    Some((kind, subject(resource)?, resource))
+    let kind = kind(
+        event
+            .get("event_type")
+            .and_then(Json::text)
+            .unwrap_or_default(),
+    );
+    let found = subject(resource)?;
+    let lone = kind == Kind::Unknown && matches!(found, Found::Capture(_));
+    (!lone).then_some((kind, found, resource))
 }
 
 fn is_fresh(event: &Json, now: u64) -> bool {
@@ -133,12 +145,12 @@ fn acknowledged(notices: Vec<Notice>) -> CallbackReply {
     }
 }
 
-/// Whose payment an event is about.
+/// Subject of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
-    /// By our own id.
+    /// The id of the attempt.
     Ours(String),
-    /// It names only the capture.
+    /// Only the id of the capture.
     Capture(String),
 }
 
@@ -151,12 +163,13 @@ fn subject(resource: &Json) -> Option<Found> {
     let disputed = resource
         .get("disputed_transactions")
         .map_or(&[][..], Json::items);
-    let refunded = wire::linked(resource, "/v2/payments/captures/").or_else(|| related(resource));
+    const CAPTURES: &str = "/v2/payments/captures/";
+    let refunded = wire::linked(resource, "up", CAPTURES).or_else(|| related(resource));
     let names = [
         named(unit.first(), "custom_id"),
         named(unit.first(), "invoice_id"),
         named(Some(resource), "custom_id"),
-        // A refund's is its own, of the same form as an attempt's id.
+        // A refund's `invoice_id` is the refund order's id, which has the same form as an attempt id.
         named(Some(resource), "invoice_id").filter(|_| refunded.is_none()),
         named(disputed.first(), "custom"),
         named(disputed.first(), "invoice_number"),
@@ -166,12 +179,12 @@ fn subject(resource: &Json) -> Option<Found> {
     }
     let capture = match disputed.first() {
         Some(_) => seller_transaction(resource),
-        None => refunded,
+        None => refunded.or_else(|| wire::linked(resource, "self", CAPTURES)),
     };
     capture.map(Found::Capture)
 }
 
-/// The capture that a refund or a reversal names beside.
+/// Id of the capture that a refund or a reversal refers to.
 fn related(refund: &Json) -> Option<String> {
     let id = refund.path(&["supplementary_data", "related_ids", "capture_id"])?;
     let id = id.text().filter(|id| wire::is_id(id))?;
@@ -184,21 +197,22 @@ fn seller_transaction(dispute: &Json) -> Option<String> {
     wire::is_id(id).then(|| id.to_owned())
 }
 
-/// The attempt that one of PayPal's fields for us names.
+/// The attempt id in one of PayPal's custom fields, with or without the suffix of a closed order.
 fn ours(name: &str) -> Option<String> {
     let id = name.strip_suffix(CLOSED).unwrap_or(name);
     let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     (id.len() == ATTEMPT && id.bytes().all(digit)).then(|| id.to_owned())
 }
 
-/// What an approval says by itself.
+/// Report about an approval. `None` for other events and for closed orders.
 fn approval(kind: Kind, resource: &Json) -> Option<Report> {
-    let order = (kind == Kind::Approved).then(|| wire::order(resource))??;
-    // That one was closed is no news: the host asks.
+    let order = (kind == Kind::Approved).then(|| wire::order(resource, None))??;
+    // A closed order needs no report: the host queries.
     (order.phase == Phase::Approved && !order.closed).then(|| order.report())?
 }
 
-/// A dispute names its transaction; the capture of that id tells the attempt, the order, the money.
+/// Notices about a dispute. It contains the transaction's id; the capture with this id contains the attempt, the
+/// order and the amount.
 fn dispute(
     account: &Account,
     found: Found,
@@ -219,10 +233,18 @@ fn dispute(
     let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(told) else {
         return Ok(Vec::new());
     };
-    let Some((order, dispute)) = lone.order.clone().zip(item(resource, &lone)) else {
+    // If the dispute has ended without a known decision, read it from PayPal's API.
+    let asked = match dispute::is_undecided(resource) {
+        true => dispute::fetch(account, resource).unwrap_or(None),
+        false => None,
+    };
+    let resource = asked.as_ref().unwrap_or(resource);
+    let told = dispute::read(resource, &lone.capture);
+    let Some((order, dispute)) = lone.order.clone().zip(told) else {
         return Ok(vec![asking((attempt, lone.order))]);
     };
-    // Of a decided one the host asks for the order too: the money goes back as a refund of its own.
+    // After a decision the host queries the order too, because PayPal books the returned money as a separate
+    // refund.
     let decided = dispute.state != DisputeState::Open;
     let asked = decided.then(|| asking((attempt.clone(), Some(order.clone()))));
     let notice = Notice {
@@ -231,47 +253,6 @@ fn dispute(
         report: Some(disputed(&order, &lone, dispute, resource)),
     };
     Ok([notice].into_iter().chain(asked).collect())
-}
-
-/// The dispute by itself; none where it has no id.
-///
-/// One that was lost counts nothing: what PayPal takes away for it, it books as a refund of the capture (the
-/// event `PAYMENT.CAPTURE.REVERSED` is about one, as `PAYMENT.CAPTURE.REFUNDED` is), and the order lists it
-/// as such. It must not be counted twice.
-fn item(resource: &Json, lone: &Lone) -> Option<Dispute> {
-    let state = state(resource);
-    let claimed = resource.get("dispute_amount").and_then(money::read);
-    let claimed = claimed.filter(|money| money.currency == lone.capture.amount.currency);
-    let amount = claimed.map_or(lone.capture.amount.amount, |money| money.amount);
-    let due = resource.get("seller_response_due_date");
-    Some(Dispute {
-        id: wire::word(resource.get("dispute_id"))?,
-        amount: if state == DisputeState::Lost {
-            0
-        } else {
-            amount
-        },
-        state,
-        reason: wire::word(resource.get("reason")),
-        respond_by: due.and_then(Json::text).and_then(time::parse_rfc3339),
-    })
-}
-
-/// Where a dispute stands. A decision that is not known is none.
-fn state(resource: &Json) -> DisputeState {
-    let outcome = resource.path(&["dispute_outcome", "outcome_code"]);
-    match outcome.and_then(Json::text) {
-        Some("RESOLVED_BUYER_FAVOUR" | "ACCEPTED") => DisputeState::Lost,
-        // PayPal pays out of its own pocket; the buyer gives up; PayPal refuses; another one goes on.
-        Some(
-            "RESOLVED_SELLER_FAVOUR"
-            | "RESOLVED_WITH_PAYOUT"
-            | "CANCELED_BY_BUYER"
-            | "DENIED"
-            | "NONE",
-        ) => DisputeState::Won,
-        _ => DisputeState::Open,
-    }
 }
 
 fn disputed(order: &str, lone: &Lone, dispute: Dispute, resource: &Json) -> Report {
@@ -295,14 +276,11 @@ fn disputed(order: &str, lone: &Lone, dispute: Dispute, resource: &Json) -> Repo
     report
 }
 
-/// Reads a capture; none where PayPal knows none of that id.
+/// Reads a capture. `None` if PayPal does not know the id, or the answer cannot be parsed.
 fn capture(account: &Account, id: &str) -> Result<Option<Lone>, CallbackFailure> {
     let answer = api::get(account, &format!("/v2/payments/captures/{id}")).map_err(later)?;
     match answer.status {
-        200 => match answer.json().as_ref().and_then(capture::lone) {
-            Some(lone) => Ok(Some(lone)),
-            None => Err(CallbackFailure::Later("the capture cannot be read".into())),
-        },
+        200 => Ok(answer.json().as_ref().and_then(capture::lone)),
         404 => Ok(None),
         _ => Err(CallbackFailure::Later(api::problem(&answer).to_string())),
     }
@@ -314,8 +292,8 @@ fn later(broken: Broken) -> CallbackFailure {
     }
 }
 
-/// Asks for the app's webhooks: a cheap read that proves address and credentials, and finds that none
-/// leads to this account, or one of another id, before a payment misses its news.
+/// Lists the app's webhooks. This verifies the address and the credentials, and detects a missing webhook or a
+/// wrong webhook id before a notification is lost.
 pub(crate) fn health(account: &Account) -> Condition {
     if let Err(why) = signature::simulator(&account.settings) {
         return Condition::Down(why);
@@ -324,7 +302,7 @@ pub(crate) fn health(account: &Account) -> Condition {
         Ok(answer) => answer,
         Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => return Condition::Down(why),
     };
-    // By its path: a proxy may stand before us under another name.
+    // Compares only the path, because a proxy may use another host name.
     let path = format!("/callbacks/{}", account.id);
     let ours =
         |webhook: &&Json| named(Some(webhook), "url").is_some_and(|url| url.ends_with(&path));

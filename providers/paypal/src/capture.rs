@@ -1,29 +1,29 @@
-//! Captures as PayPal tells them, in an order or by themselves.
+//! Captures, inside an order or separate.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{Money, Particulars, Report, Settlement, Status};
+use kassette_plugin::provider::{self, Money, Particulars, Report, Settlement, Status};
 
 use crate::money;
 use crate::wire::{at, is_id, linked, word};
 
-/// What a capture says of its money.
+/// State of a capture's money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// COMPLETED, PARTIALLY_REFUNDED, REFUNDED: credited to the merchant's PayPal account.
     Credited,
-    /// PENDING, and it will go on by itself: an eCheck, a bank transfer.
+    /// PENDING, and will complete without intervention: an eCheck or a bank transfer.
     UnderWay,
-    /// PENDING, and a person has to do something.
+    /// PENDING until the merchant or PayPal intervenes.
     Held,
-    /// The payer disputes what was credited before.
+    /// Credited, and disputed by the payer.
     Contested,
-    /// What was credited was taken away again after a chargeback.
+    /// Credited, and withdrawn again by a chargeback.
     ChargedBack,
-    /// DECLINED, FAILED.
+    /// DECLINED, DENIED, FAILED.
     Refused,
 }
 
 impl Taken {
-    /// Whether the money was credited once.
+    /// Whether the money was credited at some time.
     pub(crate) const fn is_received(self) -> bool {
         matches!(self, Self::Credited | Self::Contested | Self::ChargedBack)
     }
@@ -34,18 +34,20 @@ impl Taken {
 pub(crate) struct Capture {
     pub(crate) id: String,
     pub(crate) taken: Taken,
+    /// Whether the status is documented.
+    pub(crate) known: bool,
     pub(crate) amount: Money,
-    /// Whether all of it was given back.
+    /// Whether it was refunded in full.
     pub(crate) refunded: bool,
-    /// Status and reason in PayPal's words.
+    /// Status and reason in PayPal's terms.
     status: String,
     reason: Option<String>,
-    /// What PayPal keeps of it.
+    /// PayPal's fee.
     pub(crate) fee: Option<Money>,
     made: Option<u64>,
 }
 
-/// A capture told by itself, with what it belongs to.
+/// A separate capture, with the attempt and order that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lone {
     pub(crate) capture: Capture,
@@ -53,46 +55,71 @@ pub(crate) struct Lone {
     pub(crate) order: Option<String>,
 }
 
-/// Reads a capture, in an order or by itself.
-pub(crate) fn capture(value: &Json) -> Option<Capture> {
-    let status = value.get("status")?.text()?;
+/// Reads a capture. `None` without an id, or if neither the capture nor its order has an amount. An undocumented
+/// status counts as held, so that an operator checks it.
+pub(crate) fn capture(value: &Json, order: Option<&Money>) -> Option<Capture> {
+    let status = value.get("status").and_then(Json::text).unwrap_or_default();
     let reason = word(value.path(&["status_details", "reason"]));
-    let taken = match (status, reason.as_deref()) {
-        ("COMPLETED" | "PARTIALLY_REFUNDED" | "REFUNDED", _) => Taken::Credited,
-        ("PENDING", Some("ECHECK" | "TRANSACTION_APPROVED_AWAITING_FUNDING")) => Taken::UnderWay,
-        // Both are documented as what happens to a captured payment.
-        ("PENDING" | "DECLINED", Some("CHARGEBACK")) => Taken::ChargedBack,
-        ("PENDING", Some("BUYER_COMPLAINT")) => Taken::Contested,
-        ("PENDING", _) => Taken::Held,
-        ("DECLINED" | "FAILED", _) => Taken::Refused,
-        _ => return None,
-    };
+    let taken = taken(status, reason.as_deref());
     let fee = value.path(&["seller_receivable_breakdown", "paypal_fee"]);
     Some(Capture {
         id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
-        taken,
-        amount: money::read(value.get("amount")?)?,
+        taken: taken.unwrap_or(Taken::Held),
+        known: taken.is_some(),
+        amount: value
+            .get("amount")
+            .and_then(money::read)
+            .or_else(|| order.cloned())?,
         refunded: status == "REFUNDED",
-        status: status.to_owned(),
+        status: word(value.get("status")).unwrap_or_default(),
         reason,
         fee: fee.and_then(money::read),
         made: at(value, "create_time"),
     })
 }
 
-/// Reads a capture that is told without its order.
+fn taken(status: &str, reason: Option<&str>) -> Option<Taken> {
+    Some(match (status, reason) {
+        ("COMPLETED" | "PARTIALLY_REFUNDED" | "REFUNDED", _) => Taken::Credited,
+        ("PENDING", Some("ECHECK" | "TRANSACTION_APPROVED_AWAITING_FUNDING")) => Taken::UnderWay,
+        // Both are documented as events after the capture.
+        ("PENDING" | "DECLINED", Some("CHARGEBACK")) => Taken::ChargedBack,
+        ("PENDING", Some("BUYER_COMPLAINT")) => Taken::Contested,
+        ("PENDING", _) => Taken::Held,
+        ("DECLINED" | "DENIED" | "FAILED", _) => Taken::Refused,
+        _ => return None,
+    })
+}
+
+/// Reads a capture outside its order.
 pub(crate) fn lone(value: &Json) -> Option<Lone> {
     let text = |value: Option<&Json>| value.and_then(Json::text).map(str::to_owned);
     let order = text(value.path(&["supplementary_data", "related_ids", "order_id"]));
     Some(Lone {
-        capture: capture(value)?,
+        capture: capture(value, None)?,
         attempt: text(value.get("custom_id")).or_else(|| text(value.get("invoice_id"))),
-        order: order.or_else(|| linked(value, "/v2/checkout/orders/")),
+        order: order.or_else(|| linked(value, "up", "/v2/checkout/orders/")),
     })
 }
 
 impl Capture {
-    /// What it says about the order's money; `received` is what counts as credited.
+    /// The capture for a report. Never marked as reversed: a chargeback is reported as a dispute.
+    pub(crate) fn taken_of(&self) -> provider::Capture {
+        provider::Capture {
+            id: self.id.clone(),
+            amount: self.amount.amount,
+            at: self.made,
+            reversed: false,
+        }
+    }
+
+    /// Whether the only reason of a pending capture is `OTHER`.
+    pub(crate) fn is_for_other_reason(&self) -> bool {
+        self.reason.as_deref() == Some("OTHER")
+    }
+
+    /// Report about the order; `received` is the credited amount and `given_back` the refunded amount, in minor
+    /// units.
     pub(crate) fn report(&self, order: &str, received: u64, given_back: u64) -> Report {
         let (status, settlement) = match self.taken {
             Taken::Credited => (Status::Completed, Settlement::Confirmed),

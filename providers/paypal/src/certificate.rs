@@ -1,7 +1,7 @@
-//! Certificates: whether a key is PayPal's, and whether it signed a message.
+//! Verification of certificates and of signatures made with their keys.
 //!
-//! Chains are built by rustls-webpki, which brings no cryptography of its own; RSA comes from the crate
-//! `rsa`, in Rust alone, so that the module needs no C compiler. Only public keys are used here.
+//! rustls-webpki builds the chains; it contains no cryptography. RSA comes from the crate `rsa`, which is pure
+//! Rust, so the module needs no C compiler. Only public keys are used here.
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -18,9 +18,9 @@ use rustls_pki_types::{
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-/// Most certificates of a chain; a real one has two or three.
+/// Maximum number of certificates in a chain; real chains have two or three.
 const CHAIN: usize = 6;
-/// Shortest key that is believed, in bytes: what public certificate authorities certify at least.
+/// Minimum key size in bytes, which is also the minimum of public certificate authorities.
 const KEY: usize = 256;
 
 const SHA256: Rsa<Sha256> = Rsa::new(alg_id::RSA_PKCS1_SHA256);
@@ -72,29 +72,30 @@ impl<D: Digest + AssociatedOid> SignatureVerificationAlgorithm for Rsa<D> {
     }
 }
 
-/// What certificates have to lead to.
+/// Trusted root certificates.
 pub(crate) enum Roots<'a> {
     /// The roots that Mozilla's browsers trust.
     Public,
-    /// A simulator's own, in DER.
+    /// The root of a simulator, in DER.
     Simulator(&'a [u8]),
 }
 
-/// What a signature proves.
+/// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The holder of one of the names signed it, as a trusted root certifies.
+    /// Signed by the holder of one of the names, with a chain to a trusted root.
     Genuine,
-    /// The key in the certificate signed it; but no way leads from the certificate to the roots: what stands
-    /// between is not in the file, or is signed in another way than RSA.
+    /// Signed by the key in the certificate, but there is no chain to a root: an intermediate certificate is
+    /// missing from the file, or is not signed with RSA.
     Unlinked,
-    /// No certificate can be read in the file.
+    /// The file contains no readable certificate.
     Unreadable,
-    /// It proves nothing.
+    /// Not valid, with the reason.
     Wrong(&'static str),
 }
 
-/// Judges a signature over a message by a file of certificates: that of the signer, and those above it.
+/// Verifies the signature of a message against a PEM file with the signer's certificate and those above it. `now`
+/// is in milliseconds since 1970.
 pub(crate) fn judge(
     file: &[u8],
     names: &[&'static str],
@@ -138,7 +139,8 @@ fn judge_signer(
     message: &[u8],
     signature: &[u8],
 ) -> Verdict {
-    // The message first: a stranger has PayPal's certificate too, and costs one verification, not three.
+    // Verify the message first: anyone can send PayPal's public certificate, and this check needs one verification
+    // instead of three.
     if signer
         .verify_signature(&SHA256, message, signature)
         .is_err()

@@ -1,31 +1,35 @@
 //! PayPal: the Orders API v2, paid with a PayPal or a Venmo wallet.
 //!
-//! Written after PayPal's documents "Orders API v2", "Payments API v2", "Webhooks management API v1",
-//! "Integrate webhooks", "Webhook event names", "Disputes API v1", "API idempotency", "Currency codes",
-//! "Pay with Venmo", "Handle uncaptured payments" and "Refund Payments for Individual Transactions".
+//! Based on PayPal's documents "Orders API v2", "Payments API v2", "Webhooks management API v1", "Integrate
+//! webhooks", "Webhook event names", "Disputes API v1", "API idempotency", "Currency codes", "Pay with Venmo",
+//! "Handle uncaptured payments" and "Refund Payments for Individual Transactions".
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating an order; what each refusal proves |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating an order; the meaning of each refusal |
 //! | `query.rs` | capturing, closing and reading an order |
-//! | `refund.rs` | giving a capture back; what each refusal proves |
-//! | `callback.rs` | which webhooks matter, and what they prove |
-//! | `signature.rs` | whether a webhook is PayPal's |
-//! | `certificate.rs` | RSA, and certificates that lead to a root |
+//! | `refund.rs` | refunding a capture; the meaning of each refusal |
+//! | `callback.rs` | webhooks that matter, and the facts that they prove |
+//! | `signature.rs` | verification that PayPal sent a webhook |
+//! | `certificate.rs` | RSA, and certificate chains |
 //! | `api.rs` | requests: token, headers, refusals |
-//! | `wire.rs`, `capture.rs` | orders and captures, read strictly |
-//! | `money.rs` | amounts as PayPal writes them |
+//! | `dispute.rs` | disputes, which an order does not contain |
+//! | `wire.rs`, `capture.rs` | parsing of orders and captures |
+//! | `money.rs` | amounts in PayPal's notation |
 //!
-//! Money moves in one place only: the capture that the host asks for with the purpose `capture`. A payer's
-//! approval reserves nothing, so an order that the host does not capture costs nothing.
+//! Only one call moves money: the capture that the host requests with the purpose `capture`. A payer's approval
+//! reserves nothing, so an order without a capture costs nothing.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
 mod callback;
 mod capture;
 mod certificate;
+mod dispute;
 mod money;
+#[cfg(test)]
+mod payloads;
 mod query;
 mod refund;
 mod signature;
@@ -53,11 +57,11 @@ impl Provider for PayPal {
                 SettingSpec::optional(
                     "base-url",
                     "Another address of the API than PayPal's own. Leave it out for a real account.",
-                ).of(SettingForm::Address),
+                ).form(SettingForm::Address),
                 SettingSpec::optional(
                     start::VENMO,
                     "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal promises it to its JavaScript SDK alone.",
-                ).of(SettingForm::Flag).or("false"),
+                ).form(SettingForm::Flag).or("false"),
             ]
             .into_iter()
             .chain(signature::needs())

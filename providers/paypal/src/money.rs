@@ -1,18 +1,18 @@
-//! Amounts as PayPal writes them: a decimal text, without decimals in some currencies.
+//! Amounts in PayPal's notation: decimal text, without decimals in some currencies.
 use kassette_plugin::amount::{self, MINOR_UNITS};
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::Money;
 
-/// Those of our invoice currencies that PayPal takes ("Currency codes"); not AED, INR, RON, ZAR.
+/// The gateway's currencies that PayPal supports ("Currency codes"); not AED, INR, RON, ZAR.
 pub(crate) const CURRENCIES: [&str; 17] = [
     "USD", "EUR", "GBP", "PHP", "CAD", "AUD", "CHF", "SGD", "NZD", "BRL", "MXN", "PLN", "SEK",
     "NOK", "DKK", "CZK", "HUF",
 ];
 
-/// Currencies that PayPal takes in whole units alone.
-const WHOLE: [&str; 3] = ["HUF", "JPY", "TWD"];
+/// Currencies in which PayPal accepts only whole units.
+pub(crate) const WHOLE: [&str; 3] = ["HUF", "JPY", "TWD"];
 
-/// The amount as PayPal wants it; none where the currency allows no decimals and it has some.
+/// An amount for a request. `None` if the currency allows no decimals and the amount has some.
 pub(crate) fn written(money: &Money) -> Option<Json> {
     let units = money.amount / MINOR_UNITS;
     let value = if WHOLE.contains(&money.currency.as_str()) {
@@ -26,15 +26,20 @@ pub(crate) fn written(money: &Money) -> Option<Json> {
     ]))
 }
 
-/// Reads an amount that PayPal tells; none where it is negative, finer than we count, or no amount.
+/// Reads an amount. `None` if it is negative, more precise than minor units, or malformed.
 pub(crate) fn read(value: &Json) -> Option<Money> {
     Some(Money {
-        amount: minor_units(value.get("value")?.text()?)?,
-        currency: value.get("currency_code")?.text()?.to_owned(),
+        amount: value.get("value").and_then(written_amount)?,
+        currency: value.get("currency_code")?.text()?.to_ascii_uppercase(),
     })
 }
 
-/// `49.90`, `49.9`, `49` and the like as minor units.
+/// Reads an amount that is text or a number, in minor units.
+fn written_amount(value: &Json) -> Option<u64> {
+    minor_units(value.text().or_else(|| value.number())?)
+}
+
+/// Converts `49.90`, `49.9` or `49` to minor units. `None` with more than two decimals.
 fn minor_units(text: &str) -> Option<u64> {
     let (units, decimals) = text.split_once('.').unwrap_or((text, "00"));
     match decimals.len() {

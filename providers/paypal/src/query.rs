@@ -1,15 +1,18 @@
-//! Asking where an order stands, after doing what the host asks for.
+//! Querying an order, after capturing or closing it as the host requests.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
-    Account, Attempt, Money, Particulars, QueryFailure, QueryPurpose, Report, Settlement, Status,
+    Account, Attempt, Dispute, DisputeState, Money, Particulars, QueryFailure, QueryPurpose,
+    Refund, Report, Settlement, Status,
 };
 
 use crate::api::{self, Problem};
+use crate::capture::{Capture, Taken};
+use crate::dispute;
 use crate::wire::{self, CLOSED, Order, Phase};
 
-/// Refusals that are about the payer's wallet or this payment. The payer would have to approve anew,
-/// and the gateway cannot send him back: the attempt is over.
+/// Refusals that concern the payer's wallet or this payment. The payer would have to approve again, and the
+/// gateway cannot send the payer back, so the attempt ends.
 pub(crate) const DECLINES: [&str; 15] = [
     "COMPLIANCE_VIOLATION",
     "DECLINED_DUE_TO_RELATED_TXN",
@@ -28,28 +31,27 @@ pub(crate) const DECLINES: [&str; 15] = [
     "TRANSACTION_REFUSED",
 ];
 
-/// Why an order is declined that the host closed.
+/// Detail of the report about an order that the host closed.
 pub(crate) const CALLED_OFF: &str = "called off by the merchant";
 
-/// What is done to an order before it is told.
+/// A change of an order before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Capture,
     Close,
 }
 
-/// Finds the order, fulfils the purpose, and tells.
+/// Finds the order, captures or closes it if the purpose requires this, and reports its status.
 ///
-/// Without a reference there is nothing to find: PayPal looks no order up by our id. The order of an
-/// uncertain start is recovered by the host's repeat of `start` under the same request id. Until then
-/// the host does not know its id: no payer was sent there, and no capture can name it. So it is as good
-/// as absent.
+/// Without a reference the result is `Absent`, because PayPal cannot search for an order by attempt id. The host
+/// recovers the order of an uncertain start by repeating `start` with the same request id. Until then its id is
+/// unknown: no payer was sent to it, and no capture can name it.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    // The order's id stands in it, but only an order whose id we know was shown to a payer.
+    // Contains the order's id, which is not needed: payers only see orders whose id the host knows.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let id = reference
@@ -59,14 +61,48 @@ pub(crate) fn query(
         return forgotten(account, attempt, id, purpose);
     };
     match needed(&order, purpose) {
-        None => told(&order),
-        Some(Act::Capture) if order.amount != attempt.due => Ok(odd(&order)),
+        None => with_disputes(account, order),
+        Some(Act::Capture) if order.amount.as_ref() != Some(&attempt.due) => Ok(odd(&order)),
         Some(Act::Capture) => capture(account, attempt, &order),
         Some(Act::Close) => close(account, attempt, &order),
     }
 }
 
-/// What the purpose asks of an order in this state. One that is marked as closed is never captured.
+/// Report about an order with its disputes, which have to be read separately. They are read if the capture is
+/// contested or PayPal lists a refund that was not ordered here, because PayPal books the amount of a lost dispute
+/// as a refund of the capture. That refund is removed if its dispute is known.
+fn with_disputes(account: &Account, mut order: Order) -> Result<Report, QueryFailure> {
+    let elsewhere = |refund: &Refund| refund.order_id.is_none();
+    let refunded = order.refunds.iter().any(elsewhere);
+    let contested = |capture: &&Capture| {
+        refunded || matches!(capture.taken, Taken::Contested | Taken::ChargedBack)
+    };
+    let disputes = match order.credited().filter(contested) {
+        Some(capture) => dispute::about(account, capture)?,
+        None => Vec::new(),
+    };
+    for dispute in &disputes {
+        if dispute.state != DisputeState::Won {
+            order.leave_out_refund_of(dispute.amount);
+        }
+    }
+    let mut report = told(&order)?;
+    let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
+    let gone = disputes.iter().filter(lost);
+    let gone = gone.fold(report.given_back, |sum, dispute| {
+        sum.saturating_add(dispute.amount)
+    });
+    report.given_back = gone.min(report.received.amount);
+    let open = |dispute: &Dispute| dispute.state == DisputeState::Open;
+    if disputes.iter().any(open) {
+        report.status = Status::Review;
+        report.settlement = Settlement::Pending;
+    }
+    report.particulars.disputes = disputes;
+    Ok(report)
+}
+
+/// Change that the purpose requires in this state, or `None`. An order marked as closed is never captured.
 fn needed(order: &Order, purpose: QueryPurpose) -> Option<Act> {
     if order.closed || order.is_captured() {
         return None;
@@ -78,7 +114,7 @@ fn needed(order: &Order, purpose: QueryPurpose) -> Option<Act> {
     }
 }
 
-/// Reads an order; none where PayPal says that it knows none of that id.
+/// Reads an order. `None` if PayPal answers that it does not know the id.
 fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Option<Order>, QueryFailure> {
     let answer = api::get(account, &format!("/v2/checkout/orders/{id}"))?;
     match answer.status {
@@ -88,18 +124,18 @@ fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Option<Order>
     }
 }
 
-/// What it means that PayPal knows the order no more (404, INVALID_RESOURCE_ID).
+/// Report about an order that PayPal no longer knows (404, INVALID_RESOURCE_ID).
 ///
-/// PayPal's document of an order's links gives three hours from its creation to send the payer there, and
-/// three from then on for his approval and the capture; an account manager can make the first 24, 48 or 72.
-/// After that the order is gone, and with it the approval, which had reserved nothing. What was captured is
-/// not forgotten. Only this module's capture moves money, and a capture of an order that is not there is
-/// refused with the same 404. So this is an end, `expired`, before the approval as after it:
+/// According to PayPal's documentation of order links, the payer has three hours after the creation to open the
+/// page, and three more for the approval and the capture; an account manager can extend the first period to 24, 48
+/// or 72 hours. Then the order and its approval disappear; the approval reserved nothing. Captured orders do not
+/// disappear. Only this module's capture moves money, and PayPal refuses the capture of a missing order with the
+/// same 404. So the attempt ends as `expired`, whether it was approved or not:
 ///
-/// - for `sync` and `capture` once the attempt's own time is over. Before that it contradicts the document,
-///   proves nothing, and is told as `absent`: the host asks again;
-/// - for `cancel` at once, where PayPal refuses with 404 to change the order too: nothing captures an attempt
-///   that was closed.
+/// - for `sync` and `capture` after the attempt's own expiry. An earlier 404 contradicts the documentation and
+///   proves nothing: the result is `Absent`, and the host queries again;
+/// - for `cancel` immediately, if PayPal also answers the change of the order with 404: a closed attempt is never
+///   captured.
 fn forgotten(
     account: &Account,
     attempt: &Attempt,
@@ -120,7 +156,7 @@ fn forgotten(
     Ok(ended(attempt, id, Status::Expired, why))
 }
 
-/// The end of an order that cannot be read: nothing was taken.
+/// Final report about an order that cannot be read: nothing was captured.
 fn ended(attempt: &Attempt, id: &str, status: Status, detail: &str) -> Report {
     Report {
         reference: id.to_owned(),
@@ -136,13 +172,21 @@ fn ended(attempt: &Attempt, id: &str, status: Status, detail: &str) -> Report {
     }
 }
 
-/// Takes what the payer approved.
+/// Captures an approved order.
 fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report, QueryFailure> {
     let path = format!("/v2/checkout/orders/{}/capture", order.id);
     let key = format!("{}-capture", attempt.id);
     let answer = api::post(account, &path, &key, &object([]))?;
     if matches!(answer.status, 200 | 201) {
-        return told(&ours(&answer, attempt)?);
+        // A minimal answer contains no capture, so read the order.
+        let captured = ours(&answer, attempt)?;
+        if captured.report().is_some() && captured.is_told_whole() {
+            return told(&captured);
+        }
+        return match fetch(account, attempt, &order.id)? {
+            Some(order) => told(&order),
+            None => forgotten(account, attempt, &order.id, QueryPurpose::Capture),
+        };
     }
     let problem = api::problem(&answer);
     match refused(&problem) {
@@ -151,8 +195,8 @@ fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report
             None => forgotten(account, attempt, &order.id, QueryPurpose::Capture),
         },
         Refusal::Declined => {
-            // So that the approval, which still stands at PayPal, is not told as news again. Where the
-            // mark cannot be made it is declined all the same: a capture is never tried twice.
+            // Mark the order, so that the approval, which remains valid at PayPal, does not count as a new one. If
+            // this fails, the attempt is declined nevertheless: no capture is tried again.
             let _marked = mark(account, attempt, &order.id);
             let mut report = order.quiet();
             report.status = Status::Declined;
@@ -164,14 +208,14 @@ fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report
     }
 }
 
-/// What a refused capture means.
+/// Meaning of a refused capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// The order has moved on: what it is now is the answer.
+    /// The order has changed: report its current state.
     Moved,
-    /// The payer's wallet said no.
+    /// The payer's wallet declined.
     Declined,
-    /// Nothing about the payment.
+    /// Proves nothing about the payment.
     Unclear,
 }
 
@@ -184,15 +228,15 @@ fn refused(problem: &Problem) -> Refusal {
     }
 }
 
-/// Marks the order as not wanted any more, and says that it is declined.
+/// Marks the order as closed and reports it as declined.
 ///
-/// This is certain without PayPal's help: an approval moves no money, the host asks for no capture of
-/// an attempt that is over, and this module makes none of a marked order.
+/// This is final without PayPal's help: an approval moves no money, the host requests no capture for an attempt
+/// that has ended, and this module never captures a marked order.
 fn close(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report, QueryFailure> {
     let answer = mark(account, attempt, &order.id)?;
     match answer.status {
         204 => {}
-        // Captured or gone meanwhile; or PayPal patches no order in this state.
+        // Captured or gone in the meantime, or PayPal does not allow the change in this state.
         400 | 404 | 422 => match fetch(account, attempt, &order.id)? {
             Some(now) if now.is_captured() || now.is_over() => return told(&now),
             Some(_) => {}
@@ -220,8 +264,8 @@ fn mark(account: &Account, attempt: &Attempt, id: &str) -> Result<Answer, QueryF
     Ok(api::patch(account, &path, &Json::List(vec![patch]))?)
 }
 
-/// An order of another amount than is due is not captured: it was changed at PayPal. So no authorisation is
-/// told that an operator could have captured.
+/// Report about an order whose amount differs from the amount due, because it was changed at PayPal. It is not
+/// captured. The authorization times are removed, so that no operator tries to capture it.
 fn odd(order: &Order) -> Report {
     let mut report = order.quiet();
     report.status = Status::Review;
@@ -238,8 +282,13 @@ fn told(order: &Order) -> Result<Report, QueryFailure> {
 }
 
 fn ours(answer: &Answer, attempt: &Attempt) -> Result<Order, QueryFailure> {
-    match answer.json().as_ref().and_then(wire::order) {
-        Some(order) if order.attempt == attempt.id => Ok(order),
+    let currency = Some(attempt.due.currency.as_str());
+    let order = answer.json();
+    match order
+        .as_ref()
+        .and_then(|order| wire::order(order, currency))
+    {
+        Some(order) if order.is_of(&attempt.id) => Ok(order),
         Some(_) => Err(unavailable("the order belongs to another attempt")),
         None => Err(unavailable("the answer cannot be read")),
     }
@@ -256,7 +305,7 @@ mod tests {
     use crate::wire::tests::{captured, read, told as vendor_told};
 
     fn order(status: &str) -> Order {
-        wire::order(&read(&vendor_told(status, &[]))).unwrap()
+        wire::order(&read(&vendor_told(status, &[])), None).unwrap()
     }
 
     #[test]
@@ -296,7 +345,7 @@ mod tests {
     fn cancel_leaves_alone_what_is_paid_or_over() {
         for status in ["COMPLETED", "PENDING"] {
             let told = vendor_told("COMPLETED", &[captured(status, None)]);
-            let paid = wire::order(&read(&told)).unwrap();
+            let paid = wire::order(&read(&told), None).unwrap();
             assert_eq!(needed(&paid, QueryPurpose::Cancel), None, "{status}");
         }
         assert_eq!(needed(&order("VOIDED"), QueryPurpose::Cancel), None);

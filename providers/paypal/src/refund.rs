@@ -1,8 +1,8 @@
-//! Giving money back: a refund of the order's capture.
+//! Refunds of the order's capture.
 //!
-//! The order is read first. It names its capture, and shows a refund that an earlier call made. Two things
-//! beside keep a repeat from giving back twice: PayPal answers a request id for 45 days with the refund that
-//! it made, and an `invoice_id` refunds once (`DUPLICATE_INVOICE_ID`).
+//! The order is read first: it contains the capture, and any refund made by an earlier call. Two more measures
+//! prevent a double refund: PayPal answers a repeated request id with the same refund for 45 days, and accepts an
+//! `invoice_id` for only one refund (`DUPLICATE_INVOICE_ID`).
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
@@ -10,33 +10,35 @@ use kassette_plugin::provider::{
 };
 
 use crate::api::{self, Problem};
+use crate::start::cut;
 use crate::{money, wire};
 
-/// Days after the payment in which PayPal takes a refund ("Refund Payments for Individual Transactions").
+/// Days after the payment in which PayPal accepts a refund ("Refund Payments for Individual Transactions").
 const DAYS: u32 = 180;
 
-/// How long PayPal keeps a refund's request id, less a day, in milliseconds.
+/// Time in which a request id can be repeated, in milliseconds: PayPal's 45 days, minus a day.
 const KEPT: u64 = 44 * 86_400_000;
 
-/// Longest note to the payer, in characters.
+/// Maximum length of the note to the payer, in UTF-16 code units.
 const NOTE: usize = 255;
 
-/// Both wallets give back in parts. How many refunds a capture takes PayPal does not say.
+/// Refund terms: both wallets, in full or in parts. PayPal documents no maximum number of refunds per capture.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     let term = |method| Refundable {
         days: Some(DAYS),
+        whole_units: money::WHOLE.map(str::to_owned).into(),
         ..Refundable::in_parts(method)
     };
     vec![term("paypal"), term("venmo")]
 }
 
-/// Gives back, or finds what an earlier call gave back.
+/// Makes the refund, or finds the refund that an earlier call made.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
     order: &Order,
 ) -> Result<Given, RefundFailure> {
-    let body = body(paid, order).ok_or_else(|| {
+    let noted = body(paid, order, true).ok_or_else(|| {
         let currency = &order.amount.currency;
         RefundFailure::Refused(format!("PayPal gives {currency} back without decimals"))
     })?;
@@ -64,7 +66,12 @@ pub(crate) fn refund(
         RefundFailure::Refused("the order shows no capture that took money".into())
     })?;
     let path = format!("/v2/payments/captures/{capture}/refund");
-    let answer = api::post(account, &path, &order.id, &body)?;
+    let mut answer = api::post(account, &path, &order.id, &noted)?;
+    // Repeat without the note if PayPal refuses it.
+    if matches!(answer.status, 400 | 422) && api::problem(&answer).is_about_words() {
+        let bare = body(paid, order, false).unwrap_or(noted);
+        answer = api::post(account, &path, &format!("{}-bare", order.id), &bare)?;
+    }
     if matches!(answer.status, 200 | 201) {
         return told(&answer, paid, order).ok_or_else(unreadable);
     }
@@ -72,7 +79,7 @@ pub(crate) fn refund(
     match meaning(&problem) {
         Meaning::Later => Err(RefundFailure::Unavailable(problem.to_string())),
         Meaning::Unclear => Err(RefundFailure::Uncertain(problem.to_string())),
-        // This request gave nothing back. An earlier one whose answer was lost is seen in the order.
+        // This request refunded nothing. The order shows whether an earlier request, whose answer was lost, did.
         Meaning::Refused => match read(account, paid) {
             Ok(now) => match now.and_then(|now| listed(&now, order)) {
                 Some(given) => Ok(given),
@@ -83,30 +90,39 @@ pub(crate) fn refund(
     }
 }
 
-/// Asks for a refund by its id, or looks for it in the order.
+/// Queries a refund by its id, or finds it in the order.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     if let Some(id) = order.reference.as_deref().filter(|id| wire::is_id(id)) {
         let answer = api::get(account, &format!("/v2/payments/refunds/{id}"))?;
         if answer.status != 200 {
-            // PayPal has named this id: that it does not know it is no proof.
+            // PayPal issued this id, so that a 404 proves nothing.
             return Err(unavailable(&api::problem(&answer).to_string()));
         }
         return told(&answer, paid, order).ok_or_else(|| unavailable("the answer cannot be read"));
     }
     let known = read(account, paid)?;
     let known = known.ok_or_else(|| unavailable("PayPal tells the order no more"))?;
-    listed(&known, order).ok_or(QueryFailure::Absent)
+    match (listed(&known, order), known.unreadable.first()) {
+        (Some(given), _) => Ok(given),
+        // The unreadable entry may be this refund.
+        (None, Some(why)) => Err(unavailable(why)),
+        (None, None) => Err(QueryFailure::Absent),
+    }
 }
 
-/// Reads the order; none where PayPal tells it no more.
+/// Reads the order. `None` if the reference is not an order id or PayPal no longer knows the order.
 fn read(account: &Account, paid: &Paid) -> Result<Option<wire::Order>, QueryFailure> {
     if !wire::is_id(&paid.reference) {
         return Ok(None);
     }
     let answer = api::get(account, &format!("/v2/checkout/orders/{}", paid.reference))?;
+    let currency = Some(paid.received.currency.as_str());
     match answer.status {
-        200 => match answer.json().as_ref().and_then(wire::order) {
-            Some(order) if order.attempt == paid.attempt => Ok(Some(order)),
+        200 => match answer
+            .json()
+            .and_then(|order| wire::order(&order, currency))
+        {
+            Some(order) if order.is_of(&paid.attempt) => Ok(Some(order)),
             Some(_) => Err(unavailable("the order belongs to another attempt")),
             None => Err(unavailable("the answer cannot be read")),
         },
@@ -115,40 +131,49 @@ fn read(account: &Account, paid: &Paid) -> Result<Option<wire::Order>, QueryFail
     }
 }
 
-/// The whole amount is named too: PayPal would give back all that is left by then.
-fn body(paid: &Paid, order: &Order) -> Option<Json> {
+/// Body of the request. `None` if PayPal cannot represent the amount. A full refund contains its amount too,
+/// because PayPal would otherwise refund everything that is left at that time.
+fn body(paid: &Paid, order: &Order, noted: bool) -> Option<Json> {
     let mut body = vec![
         ("amount".to_owned(), money::written(&order.amount)?),
-        // So that news of the refund leads to the attempt.
+        // Lets webhooks about the refund name the attempt.
         ("custom_id".to_owned(), paid.attempt.as_str().into()),
         ("invoice_id".to_owned(), order.id.as_str().into()),
     ];
     let reason = order.reason.as_deref().unwrap_or_default();
-    let plain = reason.chars().filter(|c| !c.is_control());
-    let note: String = plain.take(NOTE).collect();
-    if !note.trim().is_empty() {
+    let note = cut(reason, NOTE);
+    if noted && !note.trim().is_empty() {
         body.push(("note_to_payer".to_owned(), note.into()));
     }
     Some(Json::Object(body))
 }
 
-/// Reads the refund that an answer tells; none that is another one's.
+/// Reads the refund in an answer. `None` if its amount or currency differs from the order's. A minimal answer
+/// contains neither amount nor order id and is trusted, because it answers the order's own request.
 fn told(answer: &Answer, paid: &Paid, order: &Order) -> Option<Given> {
     let value = answer.json()?;
-    let refund = wire::refund(&value, &order.amount.currency, &paid.attempt)?;
+    let amount = Some(order.amount.amount);
+    let refund = wire::refund(&value, &order.amount.currency, &paid.attempt, amount)?;
     (refund.amount == order.amount.amount).then_some(())?;
     let reason = wire::word(value.path(&["status_details", "reason"]));
     Some(given(&refund, reason))
 }
 
-/// Finds the refund among those of its order.
+/// Finds the order's refund in the PayPal order.
 fn listed(known: &wire::Order, order: &Order) -> Option<Given> {
     let ours = |refund: &&Refund| refund.order_id.as_ref() == Some(&order.id);
-    known
-        .refunds
-        .iter()
-        .find(ours)
+    // If two refunds have this id, the one with the most progress counts.
+    let ours = known.refunds.iter().filter(ours);
+    ours.max_by_key(|refund| progress(refund.state))
         .map(|refund| given(refund, None))
+}
+
+const fn progress(state: RefundState) -> u8 {
+    match state {
+        RefundState::Failed => 0,
+        RefundState::Pending => 1,
+        RefundState::Succeeded => 2,
+    }
 }
 
 fn given(refund: &Refund, reason: Option<String>) -> Given {
@@ -165,23 +190,24 @@ fn given(refund: &Refund, reason: Option<String>) -> Given {
             Some(reason) => format!("{said}, {reason}"),
             None => said.into(),
         },
+        paid_out: None,
     }
 }
 
-/// What a refusal proves.
+/// Meaning of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Nothing about the refund.
+    /// Proves nothing about the refund; try again later.
     Later,
-    /// This request gave nothing back.
+    /// This request refunded nothing.
     Refused,
-    /// It may have.
+    /// The refund may exist.
     Unclear,
 }
 
 fn meaning(problem: &Problem) -> Meaning {
     match (problem.status, problem.issue.as_str()) {
-        // A refund of this order was made before.
+        // A refund with this order's id exists already.
         (_, "DUPLICATE_INVOICE_ID" | "DUPLICATE_REQUEST_ID") => Meaning::Unclear,
         (401 | 429, _) => Meaning::Later,
         // PREVIOUS_REQUEST_IN_PROGRESS

@@ -1,14 +1,14 @@
-//! Whether a webhook is PayPal's.
+//! Verification that PayPal sent a webhook.
 //!
-//! PayPal's page "Integrate webhooks" prefers that the receiver verifies: the signature covers the
-//! transmission's id and time, the webhook's id and the CRC-32 of the body, and the certificate of the key
-//! stands at an address in a header. A sender of forgeries chooses that address, so it is only followed to
-//! PayPal's own hosts, and through the host's memory, which lets few requests a minute out.
+//! PayPal's page "Integrate webhooks" recommends that the receiver verifies. The signature covers the
+//! transmission's id and time, the webhook's id and the CRC-32 of the body. The address of the signer's
+//! certificate is in a header, so a forger can choose it. It is fetched only from PayPal's own hosts, and through
+//! the host's cache, which limits requests per minute.
 //!
-//! The certificate has to lead to a root that browsers trust. PayPal does not say that the file holds what
-//! stands between, and its own SDKs for Java and Python brought that along, as if it did not. So where a
-//! signature is right by a certificate of PayPal's name, and only the way to a root is missing, PayPal is
-//! asked (`verify-webhook-signature`): no stranger gets that far, because it takes the key.
+//! The certificate must have a chain to a root that browsers trust. PayPal does not document that the file
+//! contains the intermediate certificates, and its SDKs for Java and Python included them, as if it did not. So if
+//! a signature matches a certificate with PayPal's name and only the chain is missing, PayPal verifies the
+//! delivery (`verify-webhook-signature`). No forger reaches this step, because it requires the private key.
 use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{BASE_URL, Broken, header};
@@ -21,17 +21,17 @@ use kassette_plugin::{settings, time};
 use crate::api;
 use crate::certificate::{self, Roots, Verdict};
 
-/// Settings: the webhook's id, which every signature covers; and what a simulator signs with.
+/// Settings: the webhook's id, which every signature covers; and the root certificate of a simulator.
 pub(crate) const WEBHOOK_ID: &str = "webhook-id";
 const SIMULATOR_ROOT: &str = "simulator-root";
 
-/// How old a transmission may be, in milliseconds: PayPal repeats a delivery for three days.
+/// Maximum age of a transmission, in milliseconds. PayPal retries a delivery for three days.
 const OLDEST: u64 = 4 * 86_400_000;
-/// How far a clock may run ahead of another.
+/// Maximum time by which a transmission may be in the future because of clock differences, in milliseconds.
 const AHEAD: u64 = 10 * 60_000;
-/// How long the host keeps a certificate, in seconds. Its address changes with it.
+/// Time for which the host caches a certificate, in seconds. A new certificate has a new address.
 const LIFE: u32 = 12 * 3_600;
-/// Longest values of headers, as PayPal's document of `verify-webhook-signature` has them.
+/// Maximum lengths of header values, from PayPal's documentation of `verify-webhook-signature`.
 const LONGEST_ID: usize = 50;
 const LONGEST_TIME: usize = 100;
 const LONGEST_ADDRESS: usize = 500;
@@ -54,21 +54,22 @@ pub(crate) fn needs() -> [SettingSpec; 2] {
     ]
 }
 
-/// Whose certificates are believed.
+/// Source of trusted certificates.
 struct Issuer<'a> {
-    /// What their addresses begin with.
+    /// Prefixes of their addresses.
     places: Vec<String>,
-    /// Who they are for.
+    /// Accepted names in the certificates.
     names: &'static [&'static str],
-    /// The simulator's root; none: PayPal's certificates are those of public authorities.
+    /// Root of the simulator. `None` for PayPal, whose certificates come from public authorities.
     root: Option<&'a [u8]>,
 }
 
-/// A root of the operator's own could certify any notice, so it counts for nothing but a simulator on this
-/// machine: beside a `base-url` of plain http on loopback. The host sends a request there for simulated
-/// accounts alone, and in production (`kassette serve`) no live account can be one; an account with real
-/// credentials and such a base-url reaches no vendor at all. Anywhere else the setting makes the account
-/// unusable, so that it is not overlooked.
+/// Base address and root certificate of a simulator. `None` if the setting is missing.
+///
+/// An operator's own root could certify any notification, so it is only accepted together with a `base-url` of
+/// plain http on loopback. The host sends requests there only for simulated accounts; in production (`kassette
+/// serve`) no live account is simulated, and an account with real credentials and such a `base-url` cannot reach
+/// PayPal. In any other case the setting is an error that disables the account, so that it is not overlooked.
 pub(crate) fn simulator(settings: &[Setting]) -> Result<Option<(String, Vec<u8>)>, String> {
     let Some(root) = settings::text(settings, SIMULATOR_ROOT) else {
         return Ok(None);
@@ -125,7 +126,7 @@ fn issuer<'a>(account: &Account, simulator: Option<&'a (String, Vec<u8>)>) -> Is
     }
 }
 
-/// What a delivery claims of itself.
+/// Unverified header values of a delivery.
 struct Claim<'a> {
     id: &'a str,
     time: &'a str,
@@ -134,7 +135,7 @@ struct Claim<'a> {
     written: &'a str,
 }
 
-/// Verifies a delivery. What costs nothing is looked at first, so that a forger costs little.
+/// Verifies a delivery. The cheapest checks come first, so that forgeries cost little.
 pub(crate) fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let simulator = simulator(&account.settings).map_err(CallbackFailure::Later)?;
     let issuer = issuer(account, simulator.as_ref());
@@ -174,7 +175,7 @@ fn claim<'a>(
     let one = |name: &str, longest: usize| {
         header(headers, name)
             .filter(|value| (1..=longest).contains(&value.len()))
-            .ok_or_else(|| CallbackFailure::Malformed(format!("no {name}")))
+            .ok_or_else(|| CallbackFailure::Forged(format!("no {name}")))
     };
     let id = one("paypal-transmission-id", LONGEST_ID)?;
     let time = one("paypal-transmission-time", LONGEST_TIME)?;
@@ -186,7 +187,7 @@ fn claim<'a>(
         return Err(forged("signed by another algorithm"));
     }
     let sent =
-        time::parse_rfc3339(time).ok_or_else(|| CallbackFailure::Malformed("no time".into()))?;
+        time::parse_rfc3339(time).ok_or_else(|| CallbackFailure::Forged("no time".into()))?;
     if sent.saturating_add(OLDEST) < now || now.saturating_add(AHEAD) < sent {
         return Err(forged("sent at another time"));
     }
@@ -197,8 +198,8 @@ fn claim<'a>(
     {
         return Err(forged("a certificate of another place"));
     }
-    let signature = encode::unbase64(written)
-        .ok_or_else(|| CallbackFailure::Malformed("no signature".into()))?;
+    let signature =
+        encode::unbase64(written).ok_or_else(|| CallbackFailure::Forged("no signature".into()))?;
     Ok(Claim {
         id,
         time,
@@ -208,7 +209,7 @@ fn claim<'a>(
     })
 }
 
-/// Whether an address is a plain name below a place: no way up, no query, no escape.
+/// Whether an address is the prefix followed by a plain name: no `..`, query or escapes.
 fn is_below(place: &str, address: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     address
@@ -229,17 +230,18 @@ fn certificates(address: &str) -> Result<Vec<u8>, CallbackFailure> {
     }
 }
 
-/// PayPal's own word on a signature that is right by a certificate that could not be linked to a root.
+/// Makes PayPal verify a signature that matches a certificate without a chain to a root.
 fn confirmed(
     account: &Account,
     claim: &Claim<'_>,
     webhook: &str,
     event: &[u8],
 ) -> Result<(), CallbackFailure> {
+    // PayPal can verify only JSON. Other bodies are accepted, because they result in no notice.
     if Json::parse(event).is_none() {
-        return Err(CallbackFailure::Malformed("the body is no JSON".into()));
+        return Ok(());
     }
-    // The event goes back byte for byte: PayPal sums it up again.
+    // The event is sent back byte for byte, because PayPal recomputes its checksum.
     let text = |text: &str| Json::from(text).to_string();
     let mut body = format!(
         r#"{{"auth_algo":"{ALGORITHM}","cert_url":{},"transmission_id":{},"transmission_sig":{},"transmission_time":{},"webhook_id":{},"webhook_event":"#,

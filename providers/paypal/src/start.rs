@@ -1,5 +1,5 @@
-//! Creating an order. What matters is what each refusal proves: the host tries another account only
-//! where PayPal surely did nothing.
+//! Creating an order. The meaning of each refusal matters: the host tries another account only if PayPal certainly
+//! did nothing.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Action, Attempt, Open, StartFailure, Started};
@@ -9,19 +9,18 @@ use crate::api::{self, Problem};
 use crate::wire::{self, Order};
 use crate::{money, signature};
 
-/// Longest description and brand name that PayPal takes, in characters.
+/// Maximum length of the description and the brand name, in UTF-16 code units.
 const LONGEST_TEXT: usize = 127;
 
-/// Setting: whether Venmo may be sent to PayPal's page.
+/// Setting: whether Venmo payers may be sent to PayPal's page.
 ///
-/// PayPal's pages on Venmo ("Pay with Venmo", section "Eligibility") demand that the shop is integrated with
-/// PayPal's JavaScript SDK, whose button opens the app or shows a QR code; Venmo's part of the Orders API has
-/// no address to return to. An approval by redirect works where PayPal has allowed it for an account, and is
-/// promised nowhere. So it is off unless the operator says that his account has it.
+/// PayPal's documentation ("Pay with Venmo", section "Eligibility") requires PayPal's JavaScript SDK, whose button
+/// opens the app or shows a QR code; the Venmo part of the Orders API has no return address. An approval by
+/// redirect works if PayPal has allowed it for the account, but is not documented. So it is off by default.
 pub(crate) const VENMO: &str = "venmo-by-redirect";
 
-/// Creates the order, or finds the one that an earlier call made: PayPal keeps the request id for six
-/// hours and answers a repeat with the order as it stands.
+/// Creates the order, or finds the order that an earlier call created: PayPal stores the request id for six hours
+/// and answers a repetition with the current order.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     signature::simulator(&account.settings).map_err(StartFailure::Unavailable)?;
     if attempt.method == "venmo" {
@@ -32,23 +31,34 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
             )));
         }
     }
-    let body = body(attempt).ok_or_else(|| {
-        let currency = &attempt.due.currency;
-        StartFailure::Unavailable(format!("PayPal takes {currency} without decimals"))
-    })?;
-    let answer = api::post(account, "/v2/checkout/orders", &attempt.id, &body)?;
+    let mut answer = create(account, attempt, true)?;
+    // Repeat without the descriptive texts if PayPal refuses them.
+    if matches!(answer.status, 400 | 422) && api::problem(&answer).is_about_words() {
+        answer = create(account, attempt, false)?;
+    }
     judged(&answer, attempt)
 }
 
-/// The order as PayPal wants it. Nothing in it is learnt later (the payer's address, answers), so that
-/// a repeat is the same request.
-fn body(attempt: &Attempt) -> Option<Json> {
+fn create(account: &Account, attempt: &Attempt, described: bool) -> Result<Answer, StartFailure> {
+    let body = body(attempt, described).ok_or_else(|| {
+        let currency = &attempt.due.currency;
+        StartFailure::Unavailable(format!("PayPal takes {currency} without decimals"))
+    })?;
+    let key = format!("{}{}", attempt.id, if described { "" } else { "-bare" });
+    Ok(api::post(account, "/v2/checkout/orders", &key, &body)?)
+}
+
+/// Body of the request. `None` if PayPal cannot represent the amount. It contains nothing that becomes known later
+/// (the payer's address, answers), so that a repetition is identical.
+fn body(attempt: &Attempt, described: bool) -> Option<Json> {
     let mut unit = vec![
         ("amount".to_owned(), money::written(&attempt.due)?),
         ("custom_id".to_owned(), attempt.id.as_str().into()),
-        // Unique for the merchant: an account that blocks repeated invoice ids never captures twice.
+        // Unique per merchant: an account that blocks repeated invoice ids never captures two orders of an
+        // attempt.
         ("invoice_id".to_owned(), attempt.id.as_str().into()),
     ];
+    let text = |words: &str| text(words).filter(|_| described);
     if let Some(order) = text(&attempt.merchant_order) {
         unit.push(("description".to_owned(), order));
     }
@@ -63,7 +73,7 @@ fn body(attempt: &Attempt) -> Option<Json> {
     ];
     let units = vec![Json::Object(unit)];
     Some(if attempt.method == "venmo" {
-        // Venmo's own context has no addresses; they stand in the order's.
+        // Venmo's own context has no addresses, so they are in the order's context.
         object([
             ("intent", "CAPTURE".into()),
             ("purchase_units", units.into()),
@@ -88,17 +98,31 @@ fn source(name: &str, context: Vec<(String, Json)>) -> Json {
     object([(name, wallet)])
 }
 
-/// Text for the payer, as long as PayPal takes it; none where nothing of it is left.
+/// Text for the payer, without control characters and cut to PayPal's maximum length. `None` if it is blank.
 fn text(text: &str) -> Option<Json> {
-    let plain = text.chars().filter(|c| !c.is_control());
-    let cut: String = plain.take(LONGEST_TEXT).collect();
+    let cut = cut(text, LONGEST_TEXT);
     (!cut.trim().is_empty()).then(|| cut.into())
 }
 
-/// What the answer to a creation proves.
+/// Removes control characters and cuts a text to `longest` UTF-16 code units, the unit of PayPal's limits.
+pub(crate) fn cut(text: &str, longest: usize) -> String {
+    let mut units = 0;
+    let plain = text.chars().filter(|c| !c.is_control());
+    let fits = plain.take_while(|c| {
+        units += c.len_utf16();
+        units <= longest
+    });
+    fits.collect()
+}
+
+/// Converts the answer to a creation.
 fn judged(answer: &Answer, attempt: &Attempt) -> Result<Started, StartFailure> {
     if matches!(answer.status, 200 | 201) {
-        let order = answer.json().as_ref().and_then(wire::order);
+        let currency = Some(attempt.due.currency.as_str());
+        let order = answer.json();
+        let order = order
+            .as_ref()
+            .and_then(|order| wire::order(order, currency));
         let order =
             order.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
         return opened(order, attempt);
@@ -106,17 +130,22 @@ fn judged(answer: &Answer, attempt: &Attempt) -> Result<Started, StartFailure> {
     Err(refused(&api::problem(answer)))
 }
 
-/// Goes on with an order, where it is ours and can still be approved.
+/// Continues with an order if it belongs to this attempt and can still be approved.
 fn opened(order: Order, attempt: &Attempt) -> Result<Started, StartFailure> {
     let id = &order.id;
-    if order.attempt != attempt.id || order.amount != attempt.due || !wire::is_id(id) {
+    // The answer may omit the values that this module sent.
+    let same = order
+        .amount
+        .as_ref()
+        .is_none_or(|amount| *amount == attempt.due);
+    if !order.is_of(&attempt.id) || !same {
         return Err(StartFailure::Uncertain("the order is another one".into()));
     }
     if order.is_over() {
         return Err(StartFailure::Declined(format!("order {id} is over")));
     }
     let Some(approve) = order.approve else {
-        // Approved or captured: the payer has nothing left to do, and the host asks what became of it.
+        // Approved or captured: the payer has nothing left to do, and the host queries the outcome.
         return Err(StartFailure::Uncertain(format!(
             "order {id} waits for no payer any more"
         )));
@@ -124,21 +153,28 @@ fn opened(order: Order, attempt: &Attempt) -> Result<Started, StartFailure> {
     Ok(Started::Open(Open {
         reference: order.id,
         action: Action::Redirect(approve),
-        // PayPal does not say how long an order lives; the host's own time is shorter.
+        // PayPal does not document an expiry of orders; the attempt's own expiry is earlier.
         until: None,
     }))
 }
 
-/// What a refusal proves.
+/// Maps a refusal to its meaning.
 ///
-/// A creation moves no money, and an order whose id was never learnt can be neither approved nor captured.
-/// So what PayPal says is believed, and only an answer that says nothing leaves a doubt.
+/// A creation moves no money, and an order whose id is unknown can be neither approved nor captured. So PayPal's
+/// statement is trusted, and only an answer without one is uncertain.
 fn refused(problem: &Problem) -> StartFailure {
     let why = problem.to_string();
     match (problem.status, problem.issue.as_str()) {
-        // This attempt was paid before, by an order that PayPal has forgotten the request of.
+        // This attempt has another order, whose request id PayPal no longer stores.
         (_, "DUPLICATE_INVOICE_ID" | "DUPLICATE_REQUEST_ID") => StartFailure::Uncertain(why),
-        // The payer's wallet, not the request.
+        (_, "CURRENCY_NOT_SUPPORTED" | "CURRENCY_NOT_SUPPORTED_FOR_COUNTRY") => {
+            StartFailure::NotActivated(why)
+        }
+        // A limit of the account at PayPal.
+        (_, "TRANSACTION_LIMIT_EXCEEDED" | "TRANSACTION_RECEIVING_LIMIT_EXCEEDED") => {
+            StartFailure::Unavailable(why)
+        }
+        // The payer's wallet is the cause, not the request.
         (422, issue) if crate::query::DECLINES.contains(&issue) => StartFailure::Declined(why),
         (400..=499 | 503, _) => StartFailure::Unavailable(why),
         _ => StartFailure::Uncertain(why),
@@ -177,7 +213,7 @@ mod tests {
     }
 
     fn written(attempt: &Attempt) -> Value {
-        serde_json::from_str(&body(attempt).unwrap().to_string()).unwrap()
+        serde_json::from_str(&body(attempt, true).unwrap().to_string()).unwrap()
     }
 
     #[test]
@@ -190,7 +226,9 @@ mod tests {
             unit["amount"],
             json!({ "currency_code": "EUR", "value": "49.90" })
         );
-        assert_eq!(unit["description"].as_str().unwrap().chars().count(), 127);
+        let description = unit["description"].as_str().unwrap();
+        // The next character has two units.
+        assert_eq!(description.encode_utf16().count(), 126);
         let context = &body["payment_source"]["paypal"]["experience_context"];
         assert_eq!(context["brand_name"], "Shop & Söhne");
         assert_eq!(context["return_url"], "https://pay.example/return/t");
@@ -222,7 +260,7 @@ mod tests {
                 callback_url: String::new(),
                 settings: settings.iter().map(own).collect(),
             };
-            // Without a host every request fails, and says so.
+            // Without a host every request fails with this message.
             match start(&account, &attempt("venmo", 4990, "USD")) {
                 Err(StartFailure::Unavailable(why)) => !why.contains("no access token"),
                 other => panic!("{other:?}"),
@@ -239,7 +277,7 @@ mod tests {
 
     #[test]
     fn forints_with_decimals_go_to_another_provider() {
-        assert!(body(&attempt("paypal", 499_050, "HUF")).is_none());
+        assert!(body(&attempt("paypal", 499_050, "HUF"), true).is_none());
         let whole = written(&attempt("paypal", 499_000, "HUF"));
         assert_eq!(whole["purchase_units"][0]["amount"]["value"], "4990");
     }
@@ -254,7 +292,7 @@ mod tests {
             language: Some("de".into()),
             country: Some("DE".into()),
         };
-        assert_eq!(body(&first), body(&later));
+        assert_eq!(body(&first, true), body(&later, true));
     }
 
     fn judge(status: u16, body: &Value) -> Result<Started, StartFailure> {

@@ -1,4 +1,5 @@
-//! Orders as PayPal tells them. Reading is strict: an answer that is not as documented is no answer.
+//! Parsing of orders. Parsing is lenient: an undocumented value, a missing or null field, or a malformed list
+//! entry does not hide the rest.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{
     Money, Particulars, Refund, RefundState, Report, Settlement, Status,
@@ -9,108 +10,168 @@ use crate::capture::{Capture, Taken, capture};
 use crate::money;
 use crate::query::CALLED_OFF;
 
-/// What stands behind the attempt's id in `custom_id` once the host wants the order no more.
+/// Suffix of the attempt id in `custom_id` after the host has closed the order.
 ///
-/// An order of the intent CAPTURE cannot be called off at PayPal: its payer may approve it as long as
-/// it lives. The mark makes every later reading of it say so, and this module never captures it.
+/// An order with the intent CAPTURE cannot be cancelled at PayPal: its payer can approve it as long as it exists.
+/// With the mark, every later reading of the order shows that it is closed, and this module never captures it.
 pub(crate) const CLOSED: &str = "-closed";
 
-/// How long an approval can be captured at least, in milliseconds after the order was made: PayPal's
-/// document gives three hours to send the payer there and three from then on to capture, which an account
-/// manager can make longer.
+/// Minimum time after the order's creation in which an approval can be captured, in milliseconds. PayPal documents
+/// three hours for opening the page and three more for the capture; an account manager can extend them.
 const CAPTURABLE: u64 = 3 * 3_600_000;
 
-/// Most refunds of a report (the contract's limit); the sum counts every one.
-const REFUNDS: usize = 64;
+/// Maximum number of sentences about unreadable parts in a report.
+const SENTENCES: usize = 8;
 
-/// Where an order stands at PayPal.
+/// Status of an order at PayPal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Waits for the payer: CREATED, SAVED, PAYER_ACTION_REQUIRED.
+    /// Waits for the payer, or for PayPal's decision: CREATED, SAVED, PAYER_ACTION_REQUIRED, PENDING_APPROVAL.
     Waiting,
-    /// The payer has approved; nothing is reserved and nothing is taken.
+    /// The payer has approved; nothing is reserved or captured.
     Approved,
-    /// Called off.
+    /// Cancelled.
     Voided,
-    /// Captured, or the capture was refused: the captures tell.
+    /// Captured, or the capture was refused; the captures show which.
     Completed,
+    /// An undocumented status.
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) id: String,
-    /// Our attempt, as the order's `custom_id` names it.
-    pub(crate) attempt: String,
-    /// Whether the order carries the mark.
+    /// Attempt id from the order's `custom_id`. `None` in a minimal answer.
+    pub(crate) attempt: Option<String>,
+    /// Whether the order has the mark [`CLOSED`].
     pub(crate) closed: bool,
     pub(crate) phase: Phase,
-    pub(crate) amount: Money,
+    /// Amount to be paid. `None` in a minimal answer.
+    pub(crate) amount: Option<Money>,
+    /// Currency of all amounts; in a minimal answer the currency of the request.
+    pub(crate) currency: String,
     pub(crate) captures: Vec<Capture>,
-    /// Its refunds, in the currency that was captured.
+    /// Refunds in the captured currency.
     pub(crate) refunds: Vec<Refund>,
-    /// Where the payer approves; there is none once he has.
+    /// A sentence about each unreadable part.
+    pub(crate) unreadable: Vec<String>,
+    /// Address where the payer approves. `None` after the approval.
     pub(crate) approve: Option<String>,
-    /// What is told of it beside.
+    /// Other details.
     pub(crate) beside: Beside,
 }
 
-/// What an order tells that decides nothing.
+/// Details of an order that decide nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Beside {
-    /// Status in PayPal's word.
+    /// Status in PayPal's terms.
     status: String,
-    /// With what the payer pays.
+    /// The payer's means of payment.
     instrument: Option<String>,
     made: Option<u64>,
     changed: Option<u64>,
 }
 
-/// Reads an order; none where anything in it that counts is not as documented.
-pub(crate) fn order(value: &Json) -> Option<Order> {
-    let [unit] = value.get("purchase_units")?.items() else {
-        return None;
+/// Reads an order. `None` without an id, with several purchase units, or if neither the order nor `currency`, the
+/// request's currency, determines a currency.
+pub(crate) fn order(value: &Json, currency: Option<&str>) -> Option<Order> {
+    let units = value.get("purchase_units").map_or(&[][..], Json::items);
+    // This module's orders have one unit; entries without amount, payments and `custom_id` are ignored.
+    let tells = |unit: &&Json| {
+        let mut fields = ["amount", "payments", "custom_id"].into_iter();
+        fields.any(|name| unit.get(name).is_some())
     };
-    let custom = unit.get("custom_id")?.text()?;
+    let mut units = units.iter().filter(tells);
+    let unit = units.next().unwrap_or(&Json::Null);
+    if units.next().is_some() {
+        return None;
+    }
+    let custom = unit.get("custom_id").and_then(Json::text);
+    let attempt = custom.map(|custom| custom.strip_suffix(CLOSED).unwrap_or(custom));
     let listed = |name| match unit.path(&["payments", name]) {
         Some(list) => list.items(),
         None => &[],
     };
-    let amount = money::read(unit.get("amount")?)?;
-    let captures: Vec<Capture> = listed("captures")
-        .iter()
-        .map(capture)
-        .collect::<Option<_>>()?;
-    // Given back in what was taken, which an odd capture makes another currency than the order's.
-    let captured = captures.first().map_or(&amount, |capture| &capture.amount);
-    let captured = captured.currency.as_str();
-    let attempt = custom.strip_suffix(CLOSED).unwrap_or(custom);
+    let amount = unit.get("amount").and_then(money::read);
+    let by_transfer = value.get("payment_source").is_some_and(is_bank_transfer);
+    let mut unreadable = Vec::new();
+    let mut captures = Vec::new();
+    for item in listed("captures") {
+        match capture(item, amount.as_ref()) {
+            Some(mut capture) => {
+                if !capture.known {
+                    unreadable.push(unknown_status("capture", item));
+                }
+                // A wallet's pending capture needs an operator; a bank transfer just takes some days.
+                if by_transfer && capture.taken == Taken::Held && capture.is_for_other_reason() {
+                    capture.taken = Taken::UnderWay;
+                }
+                captures.push(capture);
+            }
+            None => unreadable.push(format!("capture {} cannot be read", id_of(item))),
+        }
+    }
+    // Refunds use the captured currency, which may differ from the order's.
+    let taken = captures.first().map(|capture| &capture.amount);
+    let told = taken
+        .or(amount.as_ref())
+        .map(|money| money.currency.as_str());
+    let currency = told.or(currency)?.to_owned();
+    let mut refunds = Vec::new();
+    for item in listed("refunds") {
+        match refund(item, &currency, attempt.unwrap_or_default(), None) {
+            Some(refund) => refunds.push(refund),
+            None => unreadable.push(format!("refund {} cannot be read", id_of(item))),
+        }
+        if refund_state(item).is_none() {
+            unreadable.push(unknown_status("refund", item));
+        }
+    }
+    let phase = value.get("status").and_then(Json::text).and_then(phase);
     Some(Order {
-        id: value.get("id")?.text()?.to_owned(),
-        attempt: attempt.to_owned(),
-        closed: custom.ends_with(CLOSED),
-        phase: phase(value.get("status")?.text()?)?,
-        refunds: listed("refunds")
-            .iter()
-            .map(|value| refund(value, captured, attempt))
-            .collect::<Option<_>>()?,
+        id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
+        attempt: attempt.map(str::to_owned),
+        closed: custom.is_some_and(|custom| custom.ends_with(CLOSED)),
+        phase: phase.unwrap_or(Phase::Unknown),
+        refunds,
         approve: link(value, "payer-action").or_else(|| link(value, "approve")),
         beside: Beside {
-            status: value.get("status")?.text()?.to_owned(),
+            status: word(value.get("status")).unwrap_or_default(),
             instrument: value.get("payment_source").and_then(instrument),
             made: at(value, "create_time"),
             changed: at(value, "update_time"),
         },
         captures,
         amount,
+        currency,
+        unreadable,
     })
 }
 
-/// A time; none where it cannot be read, for it decides nothing.
+/// The id of an entry, for a sentence about it.
+fn id_of(value: &Json) -> String {
+    word(value.get("id")).unwrap_or_else(|| "without id".to_owned())
+}
+
+/// A sentence about an object with an undocumented status.
+fn unknown_status(what: &str, value: &Json) -> String {
+    let status = word(value.get("status")).unwrap_or_default();
+    format!("{what} {} has the unknown status {status}", id_of(value))
+}
+
+/// Whether the order is paid by a means other than a wallet or a card.
+fn is_bank_transfer(source: &Json) -> bool {
+    let at_once = ["paypal", "venmo", "card"];
+    matches!(source, Json::Object(fields) if !fields.is_empty())
+        && at_once.into_iter().all(|name| source.get(name).is_none())
+}
+
+/// Time in a field, in milliseconds since 1970. `None` if it cannot be parsed; times decide nothing.
 pub(crate) fn at(value: &Json, name: &str) -> Option<u64> {
     time::parse_rfc3339(value.get(name)?.text()?)
 }
 
-/// A word of PayPal's for people: an id, a code, a brand.
+/// A code for display: an id, a status, a brand. `None` unless it consists of 1 to 64 letters, digits, `_` or `-`.
 pub(crate) fn word(value: Option<&Json>) -> Option<String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let text = value?.text()?;
@@ -118,7 +179,7 @@ pub(crate) fn word(value: Option<&Json>) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-/// With what the payer pays: the wallet, or the card without it. Never who he is.
+/// The payer's means of payment: the wallet, or the card's brand and last four digits. Never the payer's identity.
 fn instrument(source: &Json) -> Option<String> {
     for wallet in ["paypal", "venmo"] {
         if source.get(wallet).is_some() {
@@ -133,7 +194,7 @@ fn instrument(source: &Json) -> Option<String> {
 
 fn phase(status: &str) -> Option<Phase> {
     Some(match status {
-        "CREATED" | "SAVED" | "PAYER_ACTION_REQUIRED" => Phase::Waiting,
+        "CREATED" | "SAVED" | "PAYER_ACTION_REQUIRED" | "PENDING_APPROVAL" => Phase::Waiting,
         "APPROVED" => Phase::Approved,
         "VOIDED" => Phase::Voided,
         "COMPLETED" => Phase::Completed,
@@ -141,26 +202,40 @@ fn phase(status: &str) -> Option<Phase> {
     })
 }
 
-/// A refund of this attempt's money in this currency. Another is no answer.
-pub(crate) fn refund(value: &Json, currency: &str, attempt: &str) -> Option<Refund> {
-    let given = money::read(value.get("amount")?)?;
-    (given.currency == currency).then_some(())?;
+/// Reads a refund in this currency; `amount` is used if it has no amount itself. `None` without an id, or in
+/// another currency. An undocumented status counts as pending.
+pub(crate) fn refund(
+    value: &Json,
+    currency: &str,
+    attempt: &str,
+    amount: Option<u64>,
+) -> Option<Refund> {
+    let given = match value.get("amount").and_then(money::read) {
+        Some(given) => (given.currency == currency).then_some(given.amount)?,
+        None => amount?,
+    };
     Some(Refund {
         id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
-        // One that was made in PayPal's dashboard may show the capture's own.
+        // A refund made in PayPal's dashboard may contain the capture's `invoice_id`.
         order_id: value
             .get("invoice_id")
             .and_then(Json::text)
             .filter(|id| *id != attempt)
             .map(str::to_owned),
-        amount: given.amount,
-        state: match value.get("status")?.text()? {
-            "COMPLETED" => RefundState::Succeeded,
-            "PENDING" => RefundState::Pending,
-            "FAILED" | "CANCELLED" => RefundState::Failed,
-            _ => return None,
-        },
+        amount: given,
+        paid_out: None,
+        at: at(value, "update_time").or_else(|| at(value, "create_time")),
+        state: refund_state(value).unwrap_or(RefundState::Pending),
     })
+}
+
+fn refund_state(value: &Json) -> Option<RefundState> {
+    match value.get("status")?.text()? {
+        "COMPLETED" => Some(RefundState::Succeeded),
+        "PENDING" => Some(RefundState::Pending),
+        "FAILED" | "CANCELLED" => Some(RefundState::Failed),
+        _ => None,
+    }
 }
 
 /// The address of a link.
@@ -171,20 +246,21 @@ fn link(value: &Json, rel: &str) -> Option<String> {
     Some(link.get("href")?.text()?.to_owned())
 }
 
-/// The id at the end of the link that leads up, where it leads below that path.
-pub(crate) fn linked(value: &Json, path: &str) -> Option<String> {
-    let href = link(value, "up")?;
+/// The id at the end of a link, if the link contains that path.
+pub(crate) fn linked(value: &Json, rel: &str, path: &str) -> Option<String> {
+    let href = link(value, rel)?;
     let (_, id) = href.split_once(path)?;
     is_id(id).then(|| id.to_owned())
 }
 
-/// PayPal's ids of orders and captures need no escaping in a path; anything else is not one.
+/// Whether a text has the form of PayPal's ids of orders and captures, which need no escaping in a path: 1 to 36
+/// letters or digits.
 pub(crate) fn is_id(text: &str) -> bool {
     (1..=36).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 impl Order {
-    /// The capture that counts: one that brought money before one that may, before one that did not.
+    /// The capture that determines the status: credited captures first, then pending ones, then refused ones.
     fn best(&self) -> Option<&Capture> {
         self.captures
             .iter()
@@ -198,27 +274,48 @@ impl Order {
             })
     }
 
-    /// The capture whose money can be given back.
+    /// Whether it belongs to this attempt. True for an answer that omits the attempt.
+    pub(crate) fn is_of(&self, attempt: &str) -> bool {
+        self.attempt.as_deref().is_none_or(|of| of == attempt)
+    }
+
+    /// Removes one succeeded refund of that amount that was not ordered here.
+    pub(crate) fn leave_out_refund_of(&mut self, amount: u64) {
+        let theirs = |refund: &Refund| {
+            let made = refund.state == RefundState::Succeeded;
+            made && refund.order_id.is_none() && refund.amount == amount
+        };
+        if let Some(at) = self.refunds.iter().position(theirs) {
+            self.refunds.remove(at);
+        }
+    }
+
+    /// Whether the answer is complete; a minimal answer has no purchase unit.
+    pub(crate) fn is_told_whole(&self) -> bool {
+        self.amount.is_some() || !self.captures.is_empty()
+    }
+
+    /// The capture that can be refunded.
     pub(crate) fn credited(&self) -> Option<&Capture> {
         self.best().filter(|capture| capture.taken.is_received())
     }
 
-    /// Whether money was taken, or may still arrive, by a capture.
+    /// Whether a capture brought money, or may still do so.
     pub(crate) fn is_captured(&self) -> bool {
         self.best()
             .is_some_and(|capture| capture.taken != Taken::Refused)
     }
 
-    /// Whether the payer cannot go on with it: it may not be started again.
+    /// Whether the payer cannot continue with it: the capture was refused, or the order is closed or voided.
     pub(crate) fn is_over(&self) -> bool {
         let refused = self.best().is_some() && !self.is_captured();
         refused || !self.is_captured() && (self.closed || self.phase == Phase::Voided)
     }
 
-    /// What this order says. None where it calls itself completed and shows no capture.
+    /// Report about this order. `None` if its status is completed but it contains no capture.
     pub(crate) fn report(&self) -> Option<Report> {
         if let Some(capture) = self.best() {
-            // Two captures in two currencies are no sum; then the first one alone is told.
+            // Captures in different currencies cannot be added; only those in the first one's currency count.
             let same = |each: &&Capture| each.amount.currency == capture.amount.currency;
             let sum = |counts: fn(&Capture) -> bool| {
                 let captures = self.captures.iter().filter(same);
@@ -228,10 +325,12 @@ impl Order {
             let received = sum(|each| each.taken.is_received());
             let mut report = capture.report(&self.id, received, self.given_back(sum));
             let particulars = &mut report.particulars;
+            particulars.captures = self.taken();
+            particulars.unreadable = self.unreadable.iter().take(SENTENCES).cloned().collect();
             particulars.references = self.captures.iter().map(|each| each.id.clone()).collect();
             particulars.fee = self.fee();
             particulars.instrument = self.beside.instrument.clone();
-            particulars.refunds = self.refunds.iter().take(REFUNDS).cloned().collect();
+            particulars.refunds = self.refunds.clone();
             return Some(report);
         }
         let (status, detail) = match self.phase {
@@ -239,6 +338,7 @@ impl Order {
             Phase::Waiting => (Status::Pending, "waits for the payer"),
             Phase::Approved => (Status::Processing, "approved by the payer"),
             Phase::Voided => (Status::Declined, "voided"),
+            Phase::Unknown => (Status::Pending, "of an unknown status"),
             Phase::Completed => return None,
         };
         Some(Report {
@@ -248,8 +348,17 @@ impl Order {
         })
     }
 
-    /// What was given back: the refunds that PayPal lists, reversals among them. Of a capture that calls
-    /// itself given back as a whole, or charged back, its own word, where the list does not bear it out.
+    /// The captures that brought money.
+    fn taken(&self) -> Vec<kassette_plugin::provider::Capture> {
+        let taken = self.captures.iter();
+        let taken =
+            taken.filter(|each| each.taken.is_received() && each.amount.currency == self.currency);
+        taken.map(Capture::taken_of).collect()
+    }
+
+    /// Refunded amount in minor units: the sum of the succeeded refunds, including reversals. If no refund is
+    /// pending, at least the amount of the captures that are marked as refunded in full or charged back. At most
+    /// the amount received.
     fn given_back(&self, sum: impl Fn(fn(&Capture) -> bool) -> u64) -> u64 {
         let given = |state| {
             let refunds = self
@@ -260,14 +369,15 @@ impl Order {
         };
         let back = given(RefundState::Succeeded);
         let whole = sum(|each| each.refunded || each.taken == Taken::ChargedBack);
-        if given(RefundState::Pending) > 0 {
+        let back = if given(RefundState::Pending) > 0 {
             back
         } else {
             back.max(whole)
-        }
+        };
+        back.min(sum(|each| each.taken.is_received()))
     }
 
-    /// What PayPal keeps; none unless it tells it for all that was credited, in one currency.
+    /// PayPal's fee. `None` unless all credited captures have one in the same currency.
     fn fee(&self) -> Option<Money> {
         let credited = self.captures.iter().filter(|each| each.taken.is_received());
         credited
@@ -283,7 +393,7 @@ impl Order {
             .flatten()
     }
 
-    /// A report of which nothing was taken.
+    /// Report of a pending order without money.
     pub(crate) fn quiet(&self) -> Report {
         let approved = self.phase == Phase::Approved && !self.closed;
         let beside = self.beside.clone();
@@ -293,7 +403,7 @@ impl Order {
             settlement: Settlement::Pending,
             received: Money {
                 amount: 0,
-                currency: self.amount.currency.clone(),
+                currency: self.currency.clone(),
             },
             given_back: 0,
             detail: String::new(),

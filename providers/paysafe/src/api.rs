@@ -1,13 +1,17 @@
-//! Requests to Paysafe: address, credentials, and what a refusal says.
+//! Requests to Paysafe: address, credentials, and parsing of refusals.
 use std::fmt;
 
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
+use kassette_plugin::provider::read;
 use kassette_plugin::provider::{Account, Verb};
 
-/// Secrets: the private API key, in its two parts.
+/// Secrets: the two parts of the private API key.
 pub(crate) const USER: &str = "api-user";
 pub(crate) const PASSWORD: &str = "api-password";
+
+/// Error code for an object that does not exist.
+pub(crate) const NOT_FOUND: &str = "5269";
 
 const LIVE: &str = "https://api.paysafe.com";
 const TEST: &str = "https://api.test.paysafe.com";
@@ -16,7 +20,7 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
 
-/// A change. Paysafe has no idempotency header: the body's `merchantRefNum` and `dupCheck` are it.
+/// Sends a change. Instead of an idempotency header, Paysafe uses the body's `merchantRefNum` and `dupCheck`.
 pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     call(account, Verb::Post, path).json(body).send()
 }
@@ -32,12 +36,20 @@ fn call(account: &Account, verb: Verb, path: &str) -> Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
-    /// Paysafe's number of the error; empty where there is none.
+    /// Paysafe's error code; empty if missing.
     pub(crate) code: String,
+    /// Names of the fields that it is about.
+    pub(crate) fields: Vec<String>,
 }
 
 impl Problem {
-    /// Whether a request with this `merchantRefNum` was taken before.
+    /// Whether it is about one of these fields of the request.
+    pub(crate) fn names(&self, fields: &[&str]) -> bool {
+        let about = |named: &String| fields.iter().any(|field| named.contains(field));
+        self.fields.iter().any(about)
+    }
+
+    /// Whether Paysafe has already accepted a request with this `merchantRefNum`.
     pub(crate) fn is_repeat(&self) -> bool {
         self.status == 409 || matches!(self.code.as_str(), "5031" | "3044")
     }
@@ -50,11 +62,16 @@ impl fmt::Display for Problem {
 }
 
 pub(crate) fn problem(answer: &Answer) -> Problem {
-    let body = answer.json();
-    let code = body.as_ref().and_then(|body| body.path(&["error", "code"]));
-    let code = code.and_then(Json::text).unwrap_or_default();
-    // It goes into logs: a number, no prose.
+    let body = answer.json().unwrap_or(Json::Null);
+    let error = body.get("error").unwrap_or(&Json::Null);
+    let code = read::field(error, "code").unwrap_or_default();
+    // It is logged, so only a code is kept, no sentence.
     let plain = code.len() <= 40 && code.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let named = read::items(error, &["fieldErrors"]).iter();
+    let named = named.filter_map(|each| read::field(each, "field"));
+    let details = read::items(error, &["details"])
+        .iter()
+        .filter_map(Json::text);
     Problem {
         status: answer.status,
         code: if plain {
@@ -62,6 +79,7 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
         } else {
             String::new()
         },
+        fields: named.chain(details).map(str::to_owned).collect(),
     }
 }
 
@@ -77,7 +95,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A refusal as Paysafe words it.
+    /// A refusal in Paysafe's format.
     pub(crate) fn refusal(status: u16, code: &str) -> Answer {
         answer(
             status,

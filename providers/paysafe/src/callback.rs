@@ -1,28 +1,25 @@
-//! Webhooks: proved by their signature before a byte of the body is believed.
+//! Webhooks. The signature is verified before the body is parsed.
 use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, Verb,
+    CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, read,
 };
 
-use crate::wire::{self, Given, Paid};
+use crate::wire::{self, Belongings, Paid};
 
-/// The secret that signs webhooks.
+/// Secret that signs webhooks.
 pub(crate) const KEY: &str = "webhook-key";
 
-/// Length of an attempt's id, in characters.
+/// Length of an attempt id, in characters.
 const ATTEMPT: usize = 32;
 
-/// Verifies and reads one webhook.
+/// Verifies and parses one webhook.
 ///
-/// The signature covers the body and no time, so a webhook can be replayed for ever. That is harmless:
-/// only a completed payment is reported, which it stays; everything else makes the host ask.
+/// The signature covers the body but no time, so a webhook can be replayed at any time. This is harmless: only a
+/// completed payment is reported, which is final; other webhooks make the host query.
 pub(crate) fn read(incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
-    if !matches!(incoming.verb, Verb::Post) {
-        return Err(CallbackFailure::Malformed("not a POST".into()));
-    }
     let code = header(&incoming.headers, "signature").and_then(encode::unbase64);
     let code = code.ok_or_else(|| CallbackFailure::Forged("there is no signature".into()))?;
     if !secrets::ready(KEY) {
@@ -31,56 +28,73 @@ pub(crate) fn read(incoming: &CallbackRequest) -> Result<CallbackReply, Callback
     if !secrets::verify(KEY, Algorithm::HmacSha256, &incoming.body, &code) {
         return Err(CallbackFailure::Forged("the signature is wrong".into()));
     }
+    // A malformed body is acknowledged, because Paysafe would only repeat it.
     let event = Json::parse(&incoming.body);
-    let event = event.ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
-    // Paysafe's pages have the one, what it sends the other, some both.
-    let named = |field| event.get(field).and_then(Json::text);
-    let name = named("eventName").or_else(|| named("eventType"));
     Ok(CallbackReply {
-        notices: name
-            .and_then(|name| notice(name, &event))
-            .into_iter()
-            .collect(),
+        notices: event.as_ref().and_then(notice).into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
         body: String::new(),
     })
 }
 
-/// The news of an event; none where it is not about a payment of ours.
-fn notice(name: &str, event: &Json) -> Option<Notice> {
-    let about = |kind: &str| name.strip_prefix(kind).is_some_and(|rest| !rest.is_empty());
-    if !["PAYMENT_", "SETTLEMENT_", "REFUND_"]
+/// Notice from an event. `None` if it is not about a payment of this gateway.
+fn notice(event: &Json) -> Option<Notice> {
+    // Paysafe's documentation uses one name, its webhooks the other, some both.
+    let named = |field| event.get(field).and_then(Json::text);
+    let name = named("eventName").or_else(|| named("eventType"));
+    let name = name.or_else(|| named("type")).unwrap_or_default();
+    let payload = ["payload", "variables"]
         .into_iter()
-        .any(about)
-    {
-        return None;
-    }
-    let payload = event.get("payload")?;
+        .find_map(|at| event.get(at))?;
+    let payload = payload.get("payload").unwrap_or(payload);
     let about = subject(name, payload)?;
+    // For a bank debit, COMPLETED only means accepted, and for a returned one that the money was returned. So only
+    // Interac payments are reported.
+    let interac = read::field(payload, "paymentType") == Some(wire::PAYMENT_TYPE);
+    let whole = payload
+        .get("currencyCode")
+        .and_then(read::currency)
+        .is_some();
     let completed = wire::payment(payload)
-        .filter(|(_, payment)| name == "PAYMENT_COMPLETED" && payment.stands == Paid::Completed)
-        .filter(|_| matches!(about, Subject::Attempt(_)));
+        .filter(|payment| name == "PAYMENT_COMPLETED" && payment.stands == Paid::Completed)
+        .filter(|_| interac && whole && matches!(about, Subject::Attempt(_)));
     Some(Notice {
         about,
         reference: None,
-        report: completed.map(|(_, payment)| payment.report(&Given::default())),
+        report: completed.and_then(|payment| payment.report(None, Belongings::default())),
     })
 }
 
-/// Which payment a payload is about: ours by its own reference, or what was given back of one that it
-/// names, under whatever reference that was made: ours has the form of an attempt's id too, and is none.
+/// Subject of a payload: the attempt in the merchant reference, which is also the prefix of a refund's reference,
+/// or else the payment that it names.
 fn subject(event: &str, payload: &Json) -> Option<Subject> {
-    let text = |name| payload.get(name).and_then(Json::text);
-    let own = !event.starts_with("REFUND_");
-    let reference = text("merchantRefNum").filter(|reference| own && is_attempt(reference));
-    let made_for = || text("paymentId").or_else(|| text("settlementId"));
-    reference
-        .map(|attempt| Subject::Attempt(attempt.to_owned()))
-        .or_else(|| Some(Subject::Reference(made_for()?.to_owned())))
+    let reference = wire::reference(payload).unwrap_or_default();
+    let attempt = reference.split('-').next().filter(|id| is_attempt(id));
+    let whole = attempt.filter(|attempt| {
+        *attempt == reference || reference.strip_prefix(*attempt).is_some_and(is_order)
+    });
+    let named = || {
+        let of_ours = ["PAYMENT_", "SETTLEMENT_", "REFUND_"];
+        let names = ["paymentId", "settlementId"].into_iter();
+        let mut names = names.filter_map(|name| read::field(payload, name));
+        of_ours
+            .iter()
+            .any(|kind| event.starts_with(kind))
+            .then(|| names.next())?
+    };
+    match whole {
+        Some(attempt) => Some(Subject::Attempt(attempt.to_owned())),
+        None => Some(Subject::Reference(named()?.to_owned())),
+    }
 }
 
-/// Whether a merchant's reference has the form of our attempts' ids.
+/// Whether this is the suffix of a refund's reference: `-` and the refund order's id.
+fn is_order(end: &str) -> bool {
+    end.strip_prefix('-').is_some_and(is_attempt)
+}
+
+/// Whether a merchant reference has the form of an attempt id.
 fn is_attempt(reference: &str) -> bool {
     let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     reference.len() == ATTEMPT && reference.bytes().all(digit)
@@ -90,13 +104,13 @@ fn is_attempt(reference: &str) -> bool {
 mod tests {
     use super::*;
     use crate::wire::tests::payment_told;
-    use kassette_plugin::provider::Status;
+    use kassette_plugin::provider::{Status, Verb};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
     const ID: &str = "0123456789abcdef0123456789abcdef";
 
-    /// A host whose code for every message is 32 times the message's length.
+    /// A host that accepts 32 bytes with the value of the message's length as its code.
     struct Keyed;
     impl Host for Keyed {
         fn ready(&mut self, name: &str) -> bool {
@@ -166,8 +180,11 @@ mod tests {
     #[test]
     fn what_is_none_of_ours_is_acknowledged() {
         for odd in [
-            event("SA_CREDIT_COMPLETED", "COMPLETED", ID),
-            event("PAYMENT_", "COMPLETED", ID),
+            event(
+                "SA_CREDIT_COMPLETED",
+                "COMPLETED",
+                "another shop's reference",
+            ),
             event("PAYMENT_COMPLETED", "COMPLETED", "another shop's reference"),
             json!({ "eventType": "PAYMENT_COMPLETED" }),
             json!({ "eventType": 1 }),
@@ -189,18 +206,45 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_under_a_reference_of_its_own_leads_to_its_payment() {
+    fn a_refund_leads_to_its_payment_by_what_it_names() {
+        let told = |refund: &Value| {
+            let told = notices(refund);
+            let [notice] = told.as_slice() else {
+                panic!("one notice: {told:?}")
+            };
+            assert_eq!(notice.report, None);
+            notice.about.clone()
+        };
         for name in ["paymentId", "settlementId"] {
-            for made_under in ["refund of the portal", ID] {
-                let mut refund = event("REFUND_COMPLETED", "COMPLETED", made_under);
-                refund["payload"][name] = "3aeb9c63".into();
-                let told = notices(&refund);
-                let [notice] = told.as_slice() else {
-                    panic!("one notice")
-                };
-                assert_eq!(notice.about, Subject::Reference("3aeb9c63".into()));
-                assert_eq!(notice.report, None);
-            }
+            let mut refund = event("REFUND_COMPLETED", "COMPLETED", "refund of the portal");
+            refund["payload"][name] = "3aeb9c63".into();
+            assert_eq!(told(&refund), Subject::Reference("3aeb9c63".into()));
+        }
+        for reference in [ID.to_owned(), format!("{ID}-{}", "0".repeat(32))] {
+            let refund = event("REFUND_FAILED", "FAILED", &reference);
+            assert_eq!(told(&refund), Subject::Attempt(ID.into()));
+        }
+        let others = event("REFUND_FAILED", "FAILED", &format!("{ID}-2"));
+        assert!(notices(&others).is_empty());
+    }
+
+    #[test]
+    fn what_looks_like_money_and_is_none_makes_the_host_ask() {
+        let paid = || event("PAYMENT_COMPLETED", "COMPLETED", ID);
+        let mut debit = paid();
+        debit["payload"]["paymentType"] = "EFT".into();
+        let mut unpriced = paid();
+        unpriced["payload"]["amount"] = Value::Null;
+        let mut uncounted = paid();
+        uncounted["payload"]["currencyCode"] = Value::Null;
+        let returned = event("PAYMENT_RETURN_COMPLETED", "COMPLETED", ID);
+        let wrapped =
+            json!({ "type": "PAYMENT_RETURN", "variables": { "payload": returned["payload"] } });
+        let unknown = event("PAYMENT_REIMAGINED", "COMPLETED", ID);
+        for odd in [debit, unpriced, uncounted, returned, wrapped, unknown] {
+            let told = notices(&odd);
+            assert_eq!(told.len(), 1, "{odd}");
+            assert_eq!(told[0].report, None, "{odd}");
         }
     }
 
@@ -225,21 +269,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_but_no_json_is_malformed() {
-        for body in ["", "{"] {
-            let answer = read_keyed(incoming(body));
-            assert!(
-                matches!(answer, Err(CallbackFailure::Malformed(_))),
-                "{body}"
-            );
+    fn what_is_signed_and_cannot_be_read_is_acknowledged() {
+        for body in ["", "{", "[]", "7", r#"{"payload":[]}"#] {
+            let answer = read_keyed(incoming(body)).unwrap();
+            assert_eq!((answer.status, answer.notices.len()), (200, 0), "{body}");
         }
         let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming("{}")
         };
-        assert!(matches!(
-            read_keyed(get),
-            Err(CallbackFailure::Malformed(_))
-        ));
+        assert_eq!(read_keyed(get).unwrap().status, 200);
     }
 }

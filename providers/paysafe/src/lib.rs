@@ -1,22 +1,22 @@
 //! Paysafe: the Payments API (Payment Hub), paid by Interac e-Transfer in Canadian dollars.
 //!
-//! Written after Paysafe's documents "Payments API", "Interac e-Transfer", "Processing Refunds",
-//! "Configure Webhooks" and "Get available payment methods".
+//! Based on Paysafe's documents "Payments API", "Interac e-Transfer", "Processing Refunds", "Configure Webhooks"
+//! and "Get available payment methods".
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating a payment handle; what each refusal proves |
-//! | `query.rs` | asking for the money, and reading where it is |
-//! | `refund.rs` | giving money back |
-//! | `callback.rs` | the signature of a webhook and its news |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating a payment handle; the meaning of each refusal |
+//! | `query.rs` | requesting and reading a payment |
+//! | `refund.rs` | refunds |
+//! | `callback.rs` | a webhook's signature and content |
 //! | `api.rs` | requests: address, credentials, refusals |
-//! | `wire.rs` | handles, payments, settlements and refunds, read strictly |
-//! | `report.rs` | what they say |
+//! | `wire.rs` | parsing of handles, payments, settlements and refunds |
+//! | `report.rs` | the reports about handles and payments |
 //!
-//! A payment has two halves. The handle leads the payer to Interac and moves no money; once the payer is
-//! there it is payable, and the payment made with it asks for the money. That second step is the capture
-//! that the host asks for with the purpose `capture`.
+//! A payment has two steps. The handle leads the payer to Interac and moves no money. Once the payer is there the
+//! handle is payable, and a payment made with it requests the money. This second step is the capture that the host
+//! requests with the purpose `capture`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -29,7 +29,7 @@ mod wire;
 
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{
-    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Encoding,
     MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
@@ -46,7 +46,7 @@ impl Provider for Paysafe {
                 SettingSpec::optional(
                     "base-url",
                     "Another address of the API than Paysafe's own. Leave it out for a real account.",
-                ).of(SettingForm::Address),
+                ).form(SettingForm::Address),
                 SettingSpec::optional(
                     start::ACCOUNT_ID,
                     "Number of the merchant account for Interac in CAD. Needed only where there are \
@@ -62,9 +62,10 @@ impl Provider for Paysafe {
                     api::PASSWORD,
                     "Password of the private API key: beside its user name in the Business Portal",
                 ),
-                SecretSpec::text(
+                SecretSpec::encoded(
                     callback::KEY,
-                    "HMAC key of the webhook: Business Portal, Developer, Webhooks",
+                    Encoding::Base64,
+                    "HMAC key of the webhook, base64 as it is shown: Business Portal, Developer, Webhooks",
                 ),
             ],
             tokens: Vec::new(),
@@ -88,7 +89,7 @@ impl Provider for Paysafe {
     }
 }
 
-/// The account must be able to take Interac e-Transfers.
+/// `Operational` if the account supports Interac e-Transfers.
 fn condition(body: Option<&Json>) -> Condition {
     let Some(Json::List(methods)) = body.and_then(|body| body.get("paymentMethods")) else {
         return Condition::Down("the answer cannot be read".into());

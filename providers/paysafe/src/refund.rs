@@ -1,25 +1,26 @@
-//! Giving money back, after the document "Processing Refunds": a refund of the payment's settlement.
+//! Refunds of a payment's settlement, according to the document "Processing Refunds".
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
-    Account, Given, Order, Paid, QueryFailure, RefundFailure, Refundable,
+    Account, Given, Order, Paid, QueryFailure, RefundFailure, RefundState, Refundable,
 };
 use kassette_plugin::time;
 
 use crate::api::{self, Problem};
+use crate::query::{self, unavailable};
 use crate::wire::{self, Refund};
 
 const DAY_MS: u64 = 86_400_000;
 
-/// How long `dupCheck` knows a `merchantRefNum`, less a day for what is under way.
+/// Time for which `dupCheck` knows a `merchantRefNum`, minus a day for requests in flight, in milliseconds.
 const KEY_LIVES_MS: u64 = 89 * DAY_MS;
 
-/// The whole payment, or parts of it; no document limits their number or time.
+/// Refund terms: in full or in parts; no document limits the number of refunds or the time.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     vec![Refundable::in_parts("interac")]
 }
 
-/// Makes the refund, or finds the one that an earlier call made under the order's id.
+/// Makes the refund, or finds the refund that an earlier call made with the order's id.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -30,7 +31,7 @@ pub(crate) fn refund(
         return Err(RefundFailure::Refused(why));
     }
     if account.now.saturating_sub(order.asked_at) >= KEY_LIVES_MS {
-        let found = find(account, order).map_err(|failure| match failure {
+        let found = find(account, paid, order).map_err(|failure| match failure {
             QueryFailure::Unavailable(why) => RefundFailure::Unavailable(why),
             QueryFailure::Absent => RefundFailure::Unavailable("no refunds are shown".into()),
         })?;
@@ -39,79 +40,82 @@ pub(crate) fn refund(
         }
     }
     let body = object([
-        ("merchantRefNum", order.id.as_str().into()),
+        ("merchantRefNum", reference(paid, order).into()),
         ("amount", order.amount.amount.into()),
         ("dupCheck", true.into()),
     ]);
-    // Money that is taken in one step has its settlement under the payment's own id.
+    // A payment with immediate settlement has a settlement with the payment's own id.
     let path = format!("/settlements/{}/refunds", paid.reference);
     let answer = api::post(account, &path, &body)?;
     if answer.is_success() {
-        return made(&answer, order);
+        return made(&answer);
     }
     let problem = api::problem(&answer);
     if problem.is_repeat() {
-        // An earlier call has made it, and is answered by this one without it.
-        let found = find(account, order).ok().flatten();
+        // An earlier call has made the refund, but this answer does not contain it.
+        let found = find(account, paid, order).ok().flatten();
         let found = found.ok_or_else(|| RefundFailure::Uncertain(problem.to_string()))?;
         return Ok(found.given());
     }
     Err(refused(&problem))
 }
 
-/// Asks for the refund by its id, or looks it up by the order's.
-pub(crate) fn query(account: &Account, _: &Paid, order: &Order) -> Result<Given, QueryFailure> {
+/// Queries the refund by its id, or searches for it by the order's id.
+pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     let known = order.reference.as_deref().filter(|id| wire::is_word(id));
     let Some(id) = known else {
-        let found = find(account, order)?;
+        let found = find(account, paid, order)?;
         return found.map(|it| it.given()).ok_or(QueryFailure::Absent);
     };
     let answer = api::get(account, &format!("/refunds/{id}"))?;
-    if answer.status != 200 {
-        return Err(unavailable(&api::problem(&answer).to_string()));
-    }
-    let read = answer.json().as_ref().and_then(wire::refund);
-    match read {
-        Some((_, refund)) if refund.id == id => Ok(refund.given()),
-        _ => Err(unavailable("the refund cannot be read")),
-    }
-}
-
-fn made(answer: &Answer, order: &Order) -> Result<Given, RefundFailure> {
-    let made = answer.json().as_ref().and_then(wire::refund);
-    match made {
-        Some((named, refund)) if named == order.id && refund.amount == order.amount.amount => {
-            Ok(refund.given())
+    match answer.status {
+        200 => {
+            let read = answer.json().as_ref().and_then(wire::refund);
+            read.map(Refund::given)
+                .ok_or_else(|| unavailable("the refund cannot be read"))
         }
-        _ => Err(RefundFailure::Uncertain(
-            "the answer is about no refund of this order".into(),
-        )),
+        // Paysafe issued this id, so that a 404 proves nothing.
+        404 => match find(account, paid, order)? {
+            Some(found) => Ok(found.given()),
+            None => Err(unavailable("the refund is unknown")),
+        },
+        _ => Err(unavailable(&api::problem(&answer).to_string())),
     }
 }
 
-/// Looks among the refunds since it was asked for: without a beginning Paysafe looks at 30 days.
-fn find(account: &Account, order: &Order) -> Result<Option<Refund>, QueryFailure> {
+/// Merchant reference of the refund. It starts with the attempt's id, so that a webhook that only contains the
+/// refund leads to the payment.
+fn reference(paid: &Paid, order: &Order) -> String {
+    format!("{}-{}", paid.attempt, order.id)
+}
+
+/// The refund in the answer to the order's own request, which may omit its data.
+fn made(answer: &Answer) -> Result<Given, RefundFailure> {
+    let made = answer.json().as_ref().and_then(wire::refund);
+    let made = made.ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()))?;
+    Ok(made.given())
+}
+
+/// Searches for the refund since a day before its order. Paysafe's default is the last 30 days.
+fn find(account: &Account, paid: &Paid, order: &Order) -> Result<Option<Refund>, QueryFailure> {
     let since = time::rfc3339(order.asked_at.saturating_sub(DAY_MS));
-    let path = format!("/refunds?merchantRefNum={}&startDate={since}", order.id);
-    let answer = api::get(account, &path)?;
-    // Either way Paysafe says that there is none.
-    if answer.status == 404 && api::problem(&answer).code == "5269" {
-        return Ok(None);
-    }
-    if answer.status != 200 {
-        return Err(unavailable(&api::problem(&answer).to_string()));
-    }
-    let found = answer
-        .json()
-        .and_then(|body| wire::found(&body, "refunds", &order.id, wire::refund));
+    let ours = reference(paid, order);
+    let answer = query::look_up(account, &ours, "refunds", &format!("&startDate={since}"))?;
+    let found = answer.list("refunds", &ours);
     let found = found.ok_or_else(|| unavailable("the refunds cannot be read"))?;
-    Ok(found.into_iter().next())
+    let refunds = found.into_iter().filter_map(wire::refund);
+    // If two refunds have this reference, the one with the most progress counts.
+    Ok(refunds.min_by_key(|refund| match refund.state {
+        Some(RefundState::Succeeded) => 0,
+        Some(RefundState::Pending) | None => 1,
+        Some(RefundState::Failed) => 2,
+    }))
 }
 
-/// Paysafe has not batched the settlement yet: it takes the refund once it has.
+/// Error code: Paysafe has not batched the settlement yet, and accepts the refund once it has.
 const NOT_BATCHED: &str = "3406";
 
-/// What a refusal proves, as of a start.
+/// Maps a refusal to its meaning, like that of a start.
 fn refused(problem: &Problem) -> RefundFailure {
     let why = problem.to_string();
     match problem.status {
@@ -130,15 +134,13 @@ impl Refund {
         };
         Given {
             reference: self.id,
-            state: self.state,
+            // An undocumented status counts as pending.
+            state: self.state.unwrap_or(RefundState::Pending),
             claim_url: None,
             detail,
+            paid_out: None,
         }
     }
-}
-
-fn unavailable(why: &str) -> QueryFailure {
-    QueryFailure::Unavailable(why.into())
 }
 
 #[cfg(test)]
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
     use crate::api::tests::{answer, refusal};
     use kassette_plugin::provider::http::{Request, Response, SendFailure};
-    use kassette_plugin::provider::{Environment, Money, RefundState, Verb};
+    use kassette_plugin::provider::{Environment, Money, Verb};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
@@ -184,13 +186,12 @@ mod tests {
 
     fn told(status: &str) -> Value {
         json!({
-            "id": "6cf00c1c-fb83", "merchantRefNum": ORDER, "amount": 990, "currencyCode": "CAD",
+            "id": "6cf00c1c-fb83", "merchantRefNum": format!("{}-{ORDER}", "0".repeat(32)), "amount": 990, "currencyCode": "CAD",
             "status": status, "txnTime": "2026-01-21T19:22:04Z",
         })
     }
 
-    /// A Paysafe that answers a creation with one answer and every question with another, and what it
-    /// was sent.
+    /// A Paysafe that answers creations with one answer and queries with another, and records the requests.
     struct Paysafe {
         made: (u16, String),
         asked: (u16, String),
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// What comes of a refund after so many days, and what Paysafe was sent.
+    /// The result of a refund after that many days, and the requests to Paysafe.
     fn refunded(
         made: (u16, &Value),
         asked: (u16, &Value),
@@ -238,7 +239,7 @@ mod tests {
         (result, sent)
     }
 
-    const LOOK: &str = "GET /refunds?merchantRefNum=0000000000000000000000000000000a&startDate=2027-01-14T08:00:00Z";
+    const LOOK: &str = "GET /refunds?merchantRefNum=00000000000000000000000000000000-0000000000000000000000000000000a&startDate=2027-01-14T08:00:00Z";
     const MAKE: &str = "POST /settlements/settlement-1/refunds";
 
     #[test]
@@ -270,15 +271,46 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_another_refund_proves_nothing() {
-        let mut other = told("COMPLETED");
-        other["merchantRefNum"] = "another".into();
-        let mut less = told("COMPLETED");
-        less["amount"] = 989.into();
-        for odd in [other, less, told("ODD"), json!({})] {
-            let made = made(&answer(201, &odd.to_string()), &order(None));
-            assert!(matches!(made, Err(RefundFailure::Uncertain(_))), "{odd}");
+    fn the_answer_to_our_order_is_about_our_order() {
+        let bare = json!({ "id": "r1", "status": "PENDING" });
+        let made = |told: &Value| made(&answer(201, &told.to_string()));
+        assert_eq!(made(&bare).unwrap().state, RefundState::Pending);
+        assert_eq!(made(&told("ODD")).unwrap().state, RefundState::Pending);
+        let refused = json!({ "id": "r1", "error": { "code": "3407" } });
+        assert_eq!(made(&refused).unwrap().state, RefundState::Failed);
+        for odd in [json!({}), json!([]), json!({ "id": "r1" })] {
+            assert!(
+                matches!(made(&odd), Err(RefundFailure::Uncertain(_))),
+                "{odd}"
+            );
         }
+    }
+
+    #[test]
+    fn a_refund_that_paysafe_no_longer_knows_is_looked_up_by_its_reference() {
+        let none = json!({ "error": { "code": "5269" } });
+        let sent = std::rc::Rc::default();
+        let host = Paysafe {
+            made: (500, String::new()),
+            asked: (404, none.to_string()),
+            sent: std::rc::Rc::clone(&sent),
+        };
+        let account = Account {
+            id: "paysafe-test".into(),
+            environment: Environment::Test,
+            now: ASKED_AT,
+            callback_url: String::new(),
+            settings: Vec::new(),
+        };
+        let asked = with_host(host, || {
+            query(
+                &account,
+                &paid("settlement-1"),
+                &order(Some("6cf00c1c-fb83")),
+            )
+        });
+        assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
+        assert_eq!(*sent.borrow(), ["GET /refunds/6cf00c1c-fb83", LOOK]);
     }
 
     #[test]

@@ -1,18 +1,22 @@
-//! What handles and payments say.
-use kassette_plugin::provider::{Money, Particulars, Report, Settlement, Status};
+//! Reports about handles and payments.
+use kassette_plugin::provider::read::Unreadable;
+use kassette_plugin::provider::{
+    Capture, Money, Particulars, RefundState, Report, Settlement, Status,
+};
 
-use crate::wire::{Given, Handle, Handled, Paid, Payment};
+use crate::wire::{Belongings, CURRENCY, Handle, Handled, Paid, Payment, is_word};
 
 impl Handle {
-    /// What the handle says by itself at a time; none where a payment was made with it.
+    /// Report about the handle at a time. `None` if a payment has used it.
     ///
-    /// A handle cannot be called off, and where a payer has paid at Interac and no payment was made
-    /// with it, Paysafe makes one itself when its time is over: until then nothing is certain.
+    /// A handle cannot be cancelled. If a payer has paid at Interac and no payment has used the handle,
+    /// Paysafe makes one automatically at the end of its lifetime: until then the status is not final.
     pub(crate) fn report(&self, now: u64) -> Option<Report> {
         let (status, detail) = match self.stands {
-            Handled::Waiting => (Status::Pending, "handle waits for the payer"),
+            Handled::Waiting | Handled::Unknown => (Status::Pending, "handle waits for the payer"),
             Handled::Payable => (Status::Processing, "handle PAYABLE"),
             Handled::Failed => (Status::Declined, "handle FAILED"),
+            Handled::Cancelled => (Status::Cancelled, "handle CANCELLED"),
             Handled::Expired => (Status::Expired, "handle EXPIRED"),
             Handled::Used => return None,
         };
@@ -21,79 +25,120 @@ impl Handle {
             let lives = self.lives.map(|seconds| seconds.saturating_mul(1_000));
             report.particulars.capture_before = lives.map(|ms| now.saturating_add(ms));
         }
+        if self.stands == Handled::Unknown {
+            let mut unreadable = Unreadable::default();
+            unreadable.unknown_status("handle", &self.id, &self.status);
+            report.particulars.unreadable = unreadable.into_sentences();
+        }
         Some(report)
     }
 
-    /// A report of which nothing was taken.
+    /// A report without received money.
     pub(crate) fn says(&self, status: Status, detail: &str) -> Report {
+        let due = self.due.as_ref();
         Report {
             reference: self.id.clone(),
             status,
             settlement: Settlement::Pending,
             received: Money {
                 amount: 0,
-                currency: self.due.currency.clone(),
+                currency: due.map_or(CURRENCY, |due| &due.currency).to_owned(),
             },
             given_back: 0,
             detail: detail.into(),
             particulars: Particulars {
-                provider_status: Some(self.status.clone()),
+                provider_status: provider_status(&self.status),
                 ..Particulars::default()
             },
         }
     }
 }
 
+/// Paysafe's status, if it has the form of one.
+fn provider_status(status: &str) -> Option<String> {
+    is_word(status).then(|| status.to_owned())
+}
+
 impl Payment {
-    /// Whether it is over without money.
+    /// Whether it has ended without money.
     pub(crate) const fn is_over(&self) -> bool {
-        matches!(self.stands, Paid::Expired | Paid::Failed)
+        matches!(self.stands, Paid::Expired | Paid::Failed | Paid::Cancelled)
     }
 
-    /// What the payment says, after what its settlements gave back. It has its own id, which refunds
-    /// name; the host knows the handle's from the start.
-    pub(crate) fn report(&self, given: &Given) -> Report {
+    /// Report about the payment. `None` if it is completed and its amount is unknown, or if both ids are missing. The
+    /// reference is the payment's own id, which refunds require; otherwise the handle's id.
+    pub(crate) fn report(&self, handle: Option<&str>, belongings: Belongings) -> Option<Report> {
         let (status, settlement) = match self.stands {
             Paid::Completed => (Status::Completed, Settlement::Confirmed),
             Paid::Held => (Status::Review, Settlement::Pending),
-            Paid::UnderWay => (Status::Processing, Settlement::Pending),
+            Paid::UnderWay | Paid::Unknown => (Status::Processing, Settlement::Pending),
             Paid::Expired => (Status::Expired, Settlement::Pending),
+            Paid::Cancelled => (Status::Cancelled, Settlement::Pending),
             Paid::Failed => (Status::Declined, Settlement::Pending),
         };
+        let reference = self.id.as_deref().or(handle)?.to_owned();
         let taken = self.stands == Paid::Completed;
-        let received = if taken { self.amount.amount } else { 0 };
+        let settled = Some(belongings.settled).filter(|sum| *sum > 0);
+        let received = match taken {
+            true => self.amount.or(settled)?,
+            false => 0,
+        };
         let mut references = Vec::new();
-        for id in self.reconciliation.iter().chain(&given.settlements) {
-            if *id != self.id && !references.contains(id) {
+        for id in self.reconciliation.iter().chain(&belongings.settlements) {
+            if *id != reference && !references.contains(id) {
                 references.push(id.clone());
             }
         }
         references.truncate(REFERENCES);
-        Report {
-            reference: self.id.clone(),
+        let mut unreadable = belongings.unreadable;
+        if self.stands == Paid::Unknown {
+            unreadable.unknown_status("payment", &reference, &self.status);
+        }
+        let refunds = belongings.refunds.iter();
+        let refunds: Vec<_> = refunds
+            .filter_map(|refund| refund.reported(&mut unreadable))
+            .collect();
+        let gone = refunds
+            .iter()
+            .filter(|refund| refund.state == RefundState::Succeeded);
+        let captured_at = self.since.filter(|_| taken);
+        let capture = Capture {
+            id: reference.clone(),
+            amount: received,
+            at: captured_at,
+            reversed: false,
+        };
+        Some(Report {
+            reference,
             status,
             settlement,
             received: Money {
                 amount: received,
-                currency: self.amount.currency.clone(),
+                currency: self.currency.as_deref().unwrap_or(CURRENCY).to_owned(),
             },
-            given_back: given.back,
+            given_back: gone.fold(0, |sum, refund| sum.saturating_add(refund.amount)),
             detail: match &self.error {
                 Some(code) => format!("payment {}, error {code}", self.status),
                 None => format!("payment {}", self.status),
             },
             particulars: Particulars {
-                provider_status: Some(self.status.clone()),
+                provider_status: provider_status(&self.status),
                 reason: self.error.clone(),
                 references,
-                captured_at: self.since.filter(|_| taken),
+                captured_at,
+                captures: Some(capture)
+                    .filter(|taken| taken.amount > 0)
+                    .into_iter()
+                    .collect(),
+                refunds,
+                unreadable: unreadable.into_sentences(),
                 ..Particulars::default()
             },
-        }
+        })
     }
 }
 
-/// Ids that a report may tell.
+/// Maximum number of ids in a report.
 const REFERENCES: usize = 8;
 
 #[cfg(test)]
@@ -110,12 +155,12 @@ mod tests {
             ("PROCESSING", Some(Status::Pending)),
             ("PAYABLE", Some(Status::Processing)),
             ("FAILED", Some(Status::Declined)),
-            ("CANCELLED", Some(Status::Declined)),
+            ("CANCELLED", Some(Status::Cancelled)),
+            ("ODD", Some(Status::Pending)),
             ("EXPIRED", Some(Status::Expired)),
             ("COMPLETED", None),
         ] {
-            let (attempt, handle) = handle(&read(&handle_told(told))).unwrap();
-            assert_eq!(attempt, "attempt-1");
+            let handle = handle(&read(&handle_told(told))).unwrap();
             let report = handle.report(1_000);
             assert!(report.iter().all(|report| report.received.amount == 0));
             let words = |report: &Report| report.particulars.provider_status.clone();
@@ -130,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_payable_handle_tells_until_when_the_money_can_be_asked_for() {
-        let (_, handle) = handle(&read(&handle_told("PAYABLE"))).unwrap();
+        let handle = handle(&read(&handle_told("PAYABLE"))).unwrap();
         let report = handle.report(1_000).unwrap();
         assert_eq!(report.particulars.capture_before, Some(900_000));
     }
@@ -147,10 +192,11 @@ mod tests {
             ("PROCESSING", Status::Processing, Pending, 0),
             ("EXPIRED", Status::Expired, Pending, 0),
             ("FAILED", Status::Declined, Pending, 0),
-            ("CANCELLED", Status::Declined, Pending, 0),
+            ("CANCELLED", Status::Cancelled, Pending, 0),
+            ("ODD", Status::Processing, Pending, 0),
         ] {
-            let (_, payment) = payment(&read(&payment_told(told))).unwrap();
-            let report = payment.report(&Given::default());
+            let payment = payment(&read(&payment_told(told))).unwrap();
+            let report = payment.report(None, Belongings::default()).unwrap();
             assert_eq!(
                 (report.status, report.settlement, report.received.amount),
                 (status, settlement, received),
@@ -163,8 +209,8 @@ mod tests {
     fn a_decline_that_tells_its_error_alone_is_a_decline() {
         let bare =
             json!({ "id": "3aeb9c63", "merchantRefNum": "attempt-1", "error": { "code": "3022" } });
-        let (_, payment) = payment(&read(&bare)).unwrap();
-        let report = payment.report(&Given::default());
+        let payment = payment(&read(&bare)).unwrap();
+        let report = payment.report(None, Belongings::default()).unwrap();
         assert_eq!(report.status, Status::Declined);
         assert_eq!(report.detail, "payment FAILED, error 3022");
         assert_eq!(report.particulars.reason.as_deref(), Some("3022"));
@@ -175,18 +221,51 @@ mod tests {
         let mut told = payment_told("COMPLETED");
         told["gatewayReconciliationId"] = json!("8e13f7fe");
         told["statusTime"] = json!("2027-01-15T08:00:00Z");
-        let (_, payment) = payment(&read(&told)).unwrap();
-        let given = Given {
-            back: 990,
-            settlements: vec![payment.id.clone(), "s1".into()],
+        let payment = payment(&read(&told)).unwrap();
+        let id = payment.id.clone().unwrap();
+        let belongings = Belongings {
+            settlements: vec![id.clone(), "s1".into()],
+            ..Belongings::default()
         };
-        let report = payment.report(&given);
-        assert_eq!(
-            (report.reference.as_str(), report.given_back),
-            (payment.id.as_str(), 990)
-        );
+        let report = payment.report(None, belongings).unwrap();
+        assert_eq!(report.reference, id);
         let particulars = report.particulars;
         assert_eq!(particulars.references, ["8e13f7fe", "s1"]);
         assert_eq!(particulars.captured_at, Some(1_800_000_000_000));
+    }
+
+    #[test]
+    fn refunds_of_the_business_portal_are_reported_by_their_ids() {
+        let payment = payment(&read(&payment_told("COMPLETED"))).unwrap();
+        let refunds = [
+            json!({ "id": "r1", "status": "COMPLETED", "amount": 990 }),
+            json!({ "id": "r2", "status": "PENDING", "amount": 10 }),
+        ];
+        let refunds: Vec<_> = refunds.iter().map(read).collect();
+        let mut belongings = Belongings::default();
+        belongings.refund(&refunds.iter().collect::<Vec<_>>());
+        let report = payment.report(None, belongings).unwrap();
+        let ids: Vec<_> = report
+            .particulars
+            .refunds
+            .iter()
+            .map(|each| each.id.as_str())
+            .collect();
+        assert_eq!((ids, report.given_back), (vec!["r1", "r2"], 990));
+        assert_eq!(report.particulars.captures[0].amount, 4990);
+    }
+
+    #[test]
+    fn a_payment_without_an_amount_received_what_its_settlements_amount_to() {
+        let mut told = payment_told("COMPLETED");
+        told["amount"] = json!(null);
+        let payment = payment(&read(&told)).unwrap();
+        assert!(payment.report(None, Belongings::default()).is_none());
+        let belongings = Belongings {
+            settled: 4990,
+            ..Belongings::default()
+        };
+        let report = payment.report(None, belongings).unwrap();
+        assert_eq!(report.received.amount, 4990);
     }
 }

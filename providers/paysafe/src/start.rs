@@ -1,6 +1,7 @@
-//! Creating a payment handle. What matters is what each refusal proves: the host tries another account
-//! only where Paysafe surely did nothing.
+//! Creating a payment handle. The meaning of each refusal matters: the host tries another account only if Paysafe
+//! certainly did nothing.
 use kassette_plugin::json::{Json, object};
+use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
     Account, Action, Attempt, Open, Question, QuestionKind, StartFailure, Started,
 };
@@ -10,36 +11,38 @@ use crate::api::{self, Problem};
 use crate::query;
 use crate::wire::{self, Handle, Handled};
 
-/// Setting: which of several merchant accounts.
+/// Setting: number of the merchant account, if there are several.
 pub(crate) const ACCOUNT_ID: &str = "account-id";
 
-/// The answer that holds the payer's e-mail address.
+/// Name of the question for the payer's e-mail address.
 const EMAIL: &str = "email";
 
-/// Creates the handle, or finds the one that an earlier call made: Paysafe refuses a second one under
-/// the same `merchantRefNum`.
+/// Creates the handle, or finds the handle that an earlier call created: Paysafe refuses a second one with the
+/// same `merchantRefNum`.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let Some(email) = email(attempt) else {
-        return Ok(Started::Ask(vec![Question {
-            name: EMAIL.into(),
-            label: "E-mail address".into(),
-            kind: QuestionKind::Email,
-            required: true,
-            choices: Vec::new(),
-        }]));
+        return Ok(ask());
     };
     let account_id = settings::text(&account.settings, ACCOUNT_ID);
-    let answer = api::post(
-        account,
-        "/paymenthandles",
-        &body(attempt, email, account_id),
-    )?;
+    let post = |ip| {
+        let body = body(attempt, email, account_id, ip);
+        api::post(account, "/paymenthandles", &body)
+    };
+    let ip = attempt.payer.ip.as_deref();
+    let mut answer = post(ip)?;
+    // The payer's IP address is only used in Paysafe's statistics.
+    if ip.is_some() && refuses(&answer, &["customerIp"]) {
+        answer = post(None)?;
+    }
     if matches!(answer.status, 200 | 201) {
+        // The answer is about this handle, even if it omits its data.
         let told = answer.json();
-        let told = told.as_ref().and_then(wire::handle);
-        let ours = told.filter(|(named, _)| *named == attempt.id);
-        let (_, handle) = ours.ok_or_else(|| unclear("the answer cannot be read"))?;
+        let handle = told.as_ref().and_then(wire::handle);
+        let handle = handle.ok_or_else(|| unclear("the answer cannot be read"))?;
         return opened(handle, account, attempt);
+    }
+    if refuses(&answer, &["consumerId", "email"]) {
+        return Ok(ask());
     }
     let problem = api::problem(&answer);
     if problem.is_repeat() {
@@ -51,7 +54,22 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     Err(refused(&problem))
 }
 
-/// Interac sends its request to the payer's address: the answer to our question first.
+fn ask() -> Started {
+    Started::Ask(vec![Question {
+        name: EMAIL.into(),
+        label: "E-mail address".into(),
+        kind: QuestionKind::Email,
+        required: true,
+        choices: Vec::new(),
+    }])
+}
+
+/// Whether Paysafe refuses one of these fields.
+fn refuses(answer: &Answer, fields: &[&str]) -> bool {
+    answer.status == 400 && api::problem(answer).names(fields)
+}
+
+/// The payer's address, to which Interac sends its request. The payer's answer takes precedence.
 fn email(attempt: &Attempt) -> Option<&str> {
     let answer = attempt.answers.iter().find(|(name, _)| name == EMAIL);
     let known = answer
@@ -62,7 +80,7 @@ fn email(attempt: &Attempt) -> Option<&str> {
         .filter(|email| !email.is_empty())
 }
 
-fn body(attempt: &Attempt, email: &str, account_id: Option<&str>) -> Json {
+fn body(attempt: &Attempt, email: &str, account_id: Option<&str>, ip: Option<&str>) -> Json {
     let link = |rel: &str, href: &str| {
         object([
             ("rel", rel.into()),
@@ -96,27 +114,27 @@ fn body(attempt: &Attempt, email: &str, account_id: Option<&str>) -> Json {
     if let Some(id) = account_id {
         fields.push(("accountId", id.into()));
     }
-    if let Some(ip) = &attempt.payer.ip {
-        fields.push(("customerIp", ip.as_str().into()));
+    if let Some(ip) = ip {
+        fields.push(("customerIp", ip.into()));
     }
     let named = |(name, value): (&str, Json)| (name.to_owned(), value);
     Json::Object(fields.into_iter().map(named).collect())
 }
 
-/// Goes on with a handle, where it is over the same money and can still be used.
+/// Continues with a handle if its amount equals the amount due and it can still be used.
 fn opened(handle: Handle, account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
-    if handle.due != attempt.due {
+    if handle.due.as_ref().is_some_and(|due| *due != attempt.due) {
         return Err(unclear("the handle is over something else"));
     }
     match handle.stands {
-        Handled::Waiting | Handled::Payable => {}
-        Handled::Failed | Handled::Expired => {
+        Handled::Waiting | Handled::Payable | Handled::Unknown => {}
+        Handled::Failed | Handled::Cancelled | Handled::Expired => {
             return Err(StartFailure::Declined(format!(
                 "handle {} is over",
                 handle.id
             )));
         }
-        // The host asks what became of the payment.
+        // The host queries the payment's outcome.
         Handled::Used => return Err(unclear("a payment was made with the handle")),
     }
     let redirect = handle.redirect;
@@ -129,11 +147,16 @@ fn opened(handle: Handle, account: &Account, attempt: &Attempt) -> Result<Starte
     }))
 }
 
-/// What a refusal proves. A handle moves no money, so what Paysafe says is believed, and only an answer
-/// that says nothing leaves a doubt.
+/// Error codes: invalid currency for the account, unknown account, account disabled, account not configured.
+const NOT_SET_UP: [&str; 4] = ["5001", "5016", "5017", "5050"];
+
+/// Maps a refusal to its meaning. A handle moves no money, so Paysafe's statement is trusted, and only an answer
+/// without one is uncertain.
 fn refused(problem: &Problem) -> StartFailure {
     let why = problem.to_string();
     match problem.status {
+        // The account is not configured for the currency or the method, or does not exist.
+        400..=499 if NOT_SET_UP.contains(&problem.code.as_str()) => StartFailure::NotActivated(why),
         402 => StartFailure::Declined(why),
         400..=499 | 503 => StartFailure::Unavailable(why),
         _ => StartFailure::Uncertain(why),
@@ -187,7 +210,13 @@ mod tests {
 
     #[test]
     fn the_attempt_is_paysafes_reference_and_a_second_handle_is_forbidden() {
-        let body = body(&attempt(), "a@shop.example", Some("1002786770")).to_string();
+        let body = body(
+            &attempt(),
+            "a@shop.example",
+            Some("1002786770"),
+            Some("192.0.2.1"),
+        );
+        let body = body.to_string();
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["merchantRefNum"], "attempt-1");
         assert_eq!(body["dupCheck"], true);
@@ -234,7 +263,7 @@ mod tests {
     }
 
     fn open(told: &Value) -> Result<Started, StartFailure> {
-        let (_, handle) = wire::handle(&read(told)).unwrap();
+        let handle = wire::handle(&read(told)).unwrap();
         opened(handle, &account(), &attempt())
     }
 
@@ -278,5 +307,15 @@ mod tests {
         }
         let declined = refused(&api::problem(&refusal(402, "3022")));
         assert!(matches!(declined, StartFailure::Declined(_)));
+    }
+
+    #[test]
+    fn a_refused_address_is_asked_for_again_and_an_account_that_is_not_set_up_is_named() {
+        let named = r#"{"error":{"code":"5068","fieldErrors":[{"field":"interacEtransfer.consumerId","error":"invalid"}]}}"#;
+        let answer = api::tests::answer(400, named);
+        assert!(refuses(&answer, &["consumerId", "email"]));
+        assert!(!refuses(&answer, &["customerIp"]));
+        let failure = refused(&api::problem(&refusal(400, "5001")));
+        assert!(matches!(failure, StartFailure::NotActivated(_)));
     }
 }

@@ -1,233 +1,287 @@
-//! Paysafe's JSON. Reading is strict: an answer that is not as documented is no answer.
+//! Parsing of Paysafe's JSON. Parsing is lenient: an unknown, null or missing status, field or entry does not hide
+//! the rest.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{Money, RefundState};
-use kassette_plugin::time;
+use kassette_plugin::provider::read::{self, Unreadable};
+use kassette_plugin::provider::{self, Money, RefundState};
 
 /// The only currency of Interac e-Transfer.
 pub(crate) const CURRENCY: &str = "CAD";
 
-/// What Paysafe calls it.
+/// Paysafe's name of Interac e-Transfer.
 pub(crate) const PAYMENT_TYPE: &str = "INTERAC_ETRANSFER";
 
-/// Where a handle stands.
+/// Status of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handled {
     /// INITIATED, PROCESSING: waits for the payer.
     Waiting,
-    /// PAYABLE: the payer is at Interac, and the money can be asked for.
+    /// PAYABLE: the payer is at Interac, and the payment can be requested.
     Payable,
-    /// COMPLETED: a payment was made with it; that one tells.
+    /// COMPLETED: used by a payment, which has the further status.
     Used,
-    /// FAILED, CANCELLED.
+    /// FAILED.
     Failed,
+    /// CANCELLED by the payer.
+    Cancelled,
     /// EXPIRED.
     Expired,
+    /// An undocumented status.
+    Unknown,
 }
 
 /// A payment handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) id: String,
-    pub(crate) token: String,
-    /// In Paysafe's words.
+    /// Token for the payment; missing in some answers.
+    pub(crate) token: Option<String>,
+    /// Status in Paysafe's terms.
     pub(crate) status: String,
     pub(crate) stands: Handled,
-    pub(crate) due: Money,
-    /// Where the payer goes.
+    pub(crate) due: Option<Money>,
+    /// Address for the payer.
     pub(crate) redirect: Option<String>,
-    /// How long it lives from now, in seconds.
+    /// Remaining lifetime in seconds.
     pub(crate) lives: Option<u64>,
 }
 
-/// Where a payment stands.
+/// Status of a payment, ordered by progress: of several payments the least one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Paid {
-    /// COMPLETED: the money has arrived.
+    /// COMPLETED: the money was received.
     Completed,
-    /// HELD, ERROR: a person has to look.
+    /// HELD, ERROR: an operator has to check.
     Held,
-    /// RECEIVED, PENDING, PROCESSING: the payer or the bank is at it.
+    /// RECEIVED, PENDING, PROCESSING, INITIATED: waits for the payer or the bank.
     UnderWay,
+    /// An undocumented status.
+    Unknown,
     /// EXPIRED.
     Expired,
-    /// FAILED, CANCELLED.
+    /// CANCELLED by the payer.
+    Cancelled,
+    /// FAILED.
     Failed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
-    pub(crate) id: String,
-    /// In Paysafe's words.
+    pub(crate) id: Option<String>,
+    /// Status in Paysafe's terms.
     pub(crate) status: String,
     pub(crate) stands: Paid,
-    pub(crate) amount: Money,
-    /// Paysafe's number of the error.
+    /// In minor units.
+    pub(crate) amount: Option<u64>,
+    /// Missing in some answers.
+    pub(crate) currency: Option<String>,
+    /// Paysafe's error code.
     pub(crate) error: Option<String>,
-    /// Under which id the money is found at Interac.
+    /// Id of the transfer at Interac.
     pub(crate) reconciliation: Option<String>,
-    /// Since when it stands so, in milliseconds.
+    /// Time of the last status change, in milliseconds since 1970.
     pub(crate) since: Option<u64>,
 }
 
-/// What a payment's settlements tell.
+/// Settlements and refunds of a completed payment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
-    /// What was given back, in minor units.
-    pub(crate) back: u64,
-    /// Their ids.
+pub(crate) struct Belongings {
+    /// Ids of its settlements.
     pub(crate) settlements: Vec<String>,
+    /// Sum of the settlements, in minor units.
+    pub(crate) settled: u64,
+    /// Refunds with the payment's own reference, which were made in the Business Portal.
+    pub(crate) refunds: Vec<Refund>,
+    pub(crate) unreadable: Unreadable,
 }
 
-/// One sum that was given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refund {
     pub(crate) id: String,
-    /// In Paysafe's words.
+    /// Status in Paysafe's terms; empty if the answer only contains an error.
     pub(crate) status: String,
-    pub(crate) state: RefundState,
+    /// `None` for an undocumented status.
+    pub(crate) state: Option<RefundState>,
     /// In minor units.
-    pub(crate) amount: u64,
-    /// Paysafe's number of the error.
+    pub(crate) amount: Option<u64>,
+    /// Time of the last status change, in milliseconds since 1970.
+    pub(crate) since: Option<u64>,
+    /// Paysafe's error code.
     pub(crate) error: Option<String>,
 }
 
-/// Reads a handle and the attempt that it names.
-pub(crate) fn handle(value: &Json) -> Option<(String, Handle)> {
-    let links = value.get("links").map_or(&[][..], Json::items);
-    let redirect = links
-        .iter()
-        .find(|link| link.get("rel").and_then(Json::text) == Some("redirect_payment"));
-    let redirect = redirect.and_then(|link| link.get("href")?.text());
-    let status = text(value, "status")?;
-    let handle = Handle {
+/// The merchant reference of a handle, payment, settlement or refund.
+pub(crate) fn reference(value: &Json) -> Option<&str> {
+    read::field(value, "merchantRefNum")
+}
+
+/// Reads a handle. `None` without an id.
+pub(crate) fn handle(value: &Json) -> Option<Handle> {
+    let links = read::items(value, &["links"]).iter();
+    let mut redirects = links.filter(|link| read::field(link, "rel") == Some("redirect_payment"));
+    let status = read::field(value, "status").unwrap_or_default();
+    Some(Handle {
         id: id(value)?,
-        token: text(value, "paymentHandleToken")?,
-        stands: match status.as_str() {
+        token: read::field(value, "paymentHandleToken").map(str::to_owned),
+        stands: match status {
             "INITIATED" | "PROCESSING" => Handled::Waiting,
             "PAYABLE" => Handled::Payable,
             "COMPLETED" => Handled::Used,
-            "FAILED" | "CANCELLED" => Handled::Failed,
+            "FAILED" => Handled::Failed,
+            "CANCELLED" => Handled::Cancelled,
             "EXPIRED" => Handled::Expired,
-            _ => return None,
+            _ => Handled::Unknown,
         },
-        status,
-        due: money(value)?,
-        redirect: redirect.map(str::to_owned),
-        lives: value.get("timeToLiveSeconds").and_then(Json::whole),
-    };
-    Some((text(value, "merchantRefNum")?, handle))
+        status: status.to_owned(),
+        due: amount(value).map(|amount| Money {
+            amount,
+            currency: currency(value).unwrap_or_else(|| CURRENCY.into()),
+        }),
+        redirect: redirects
+            .find_map(|link| read::field(link, "href"))
+            .map(str::to_owned),
+        lives: value.get("timeToLiveSeconds").and_then(read::minor),
+    })
 }
 
-/// Reads a payment and the attempt that it names. A declined one may tell its error alone.
-pub(crate) fn payment(value: &Json) -> Option<(String, Payment)> {
-    let error = value.path(&["error", "code"]).and_then(Json::text);
-    let status = match (value.get("status").and_then(Json::text), error) {
+/// Reads a payment. `None` if it has neither a status nor an error; a declined payment may only have an error.
+pub(crate) fn payment(value: &Json) -> Option<Payment> {
+    let error = error(value);
+    let status = match (read::field(value, "status"), &error) {
         (Some(status), _) => status,
         (None, Some(_)) => "FAILED",
         (None, None) => return None,
     };
-    let stands = match status {
-        "COMPLETED" => Paid::Completed,
-        "HELD" | "ERROR" => Paid::Held,
-        "RECEIVED" | "PENDING" | "PROCESSING" => Paid::UnderWay,
-        "EXPIRED" => Paid::Expired,
-        "FAILED" | "CANCELLED" => Paid::Failed,
-        _ => return None,
-    };
-    let nothing = Money {
-        amount: 0,
-        currency: CURRENCY.into(),
-    };
-    let amount = money(value).or_else(|| (stands == Paid::Failed).then_some(nothing))?;
-    let since = value.get("statusTime").and_then(Json::text);
-    let payment = Payment {
-        id: id(value)?,
-        status: status.to_owned(),
-        stands,
-        amount,
-        error: error.filter(|code| is_word(code)).map(str::to_owned),
-        reconciliation: text(value, "gatewayReconciliationId").filter(|id| is_word(id)),
-        since: since.and_then(time::parse_rfc3339),
-    };
-    Some((text(value, "merchantRefNum")?, payment))
-}
-
-/// Reads a refund and the order that it names.
-pub(crate) fn refund(value: &Json) -> Option<(String, Refund)> {
-    let status = text(value, "status")?;
-    let error = value.path(&["error", "code"]).and_then(Json::text);
-    let refund = Refund {
-        id: id(value)?,
-        state: match status.as_str() {
-            "COMPLETED" => RefundState::Succeeded,
-            "FAILED" | "CANCELLED" | "EXPIRED" => RefundState::Failed,
-            // Of one that is held or in error Paysafe has not said that it went back.
-            "RECEIVED" | "INITIATED" | "PENDING" | "PROCESSING" | "HELD" | "ERROR" => {
-                RefundState::Pending
-            }
-            _ => return None,
+    Some(Payment {
+        id: id(value),
+        stands: match status {
+            "COMPLETED" => Paid::Completed,
+            "HELD" | "ERROR" => Paid::Held,
+            "RECEIVED" | "PENDING" | "PROCESSING" | "INITIATED" => Paid::UnderWay,
+            "EXPIRED" => Paid::Expired,
+            "CANCELLED" => Paid::Cancelled,
+            "FAILED" => Paid::Failed,
+            _ => Paid::Unknown,
         },
-        status,
-        amount: value.get("amount")?.whole()?,
-        error: error.filter(|code| is_word(code)).map(str::to_owned),
-    };
-    Some((text(value, "merchantRefNum")?, refund))
-}
-
-/// Reads the answer to a look-up by `merchantRefNum`: what belongs to the attempt or order.
-/// None where the answer cannot be read.
-pub(crate) fn found<T>(
-    answer: &Json,
-    list: &str,
-    ours: &str,
-    read: fn(&Json) -> Option<(String, T)>,
-) -> Option<Vec<T>> {
-    let Json::List(items) = answer.get(list)? else {
-        return None;
-    };
-    let items: Vec<(String, T)> = items.iter().map(read).collect::<Option<_>>()?;
-    let items = items.into_iter().filter(|(named, _)| named == ours);
-    Some(items.map(|(_, item)| item).collect())
-}
-
-/// What the payment's settlements tell; none where the answer cannot be read.
-pub(crate) fn given(answer: &Json) -> Option<Given> {
-    let Json::List(settlements) = answer.get("settlements")? else {
-        return None;
-    };
-    let mut given = Given::default();
-    for settlement in settlements {
-        let refunded = match settlement.get("refundedAmount") {
-            Some(amount) => amount.whole()?,
-            None => 0,
-        };
-        given.back = given.back.checked_add(refunded)?;
-        given.settlements.extend(id(settlement));
-    }
-    Some(given)
-}
-
-/// Minor units and currency, which stand beside one another.
-fn money(value: &Json) -> Option<Money> {
-    Some(Money {
-        amount: value.get("amount")?.whole()?,
-        currency: text(value, "currencyCode")?,
+        status: status.to_owned(),
+        amount: amount(value),
+        currency: currency(value),
+        error,
+        reconciliation: word(value, "gatewayReconciliationId"),
+        since: since(value),
     })
 }
 
-/// An id of Paysafe's.
-fn id(value: &Json) -> Option<String> {
-    text(value, "id").filter(|id| is_word(id))
+/// Reads a refund. `None` without an id, or if it has neither a status nor an error; a refused refund may only
+/// have an error.
+pub(crate) fn refund(value: &Json) -> Option<Refund> {
+    let error = error(value);
+    let status = read::field(value, "status").unwrap_or_default();
+    Some(Refund {
+        id: id(value)?,
+        state: match status {
+            "" => Some(error.as_ref().map(|_| RefundState::Failed)?),
+            "COMPLETED" => Some(RefundState::Succeeded),
+            "FAILED" | "CANCELLED" | "EXPIRED" => Some(RefundState::Failed),
+            // HELD and ERROR do not prove that the refund was returned.
+            "RECEIVED" | "INITIATED" | "PENDING" | "PROCESSING" | "HELD" | "ERROR" => {
+                Some(RefundState::Pending)
+            }
+            _ => None,
+        },
+        status: status.to_owned(),
+        amount: amount(value),
+        since: since(value),
+        error,
+    })
 }
 
-/// Whether this has the form of an id or a code: it goes to the operator.
+/// The entries of a list with one of these references or without a reference: a search by reference returns
+/// matching entries, but some omit the reference. `None` if there is no list.
+pub(crate) fn listed<'a>(answer: &'a Json, list: &str, ours: &[&str]) -> Option<Vec<&'a Json>> {
+    let Json::List(items) = answer.get(list)? else {
+        return None;
+    };
+    let is_ours = |item: &&Json| reference(item).is_none_or(|named| ours.contains(&named));
+    Some(items.iter().filter(is_ours).collect())
+}
+
+impl Belongings {
+    /// Adds the payment's settlements. Their refundable amount is not used, because it is 0 until they are
+    /// batched.
+    pub(crate) fn settle(&mut self, settlements: &[&Json]) {
+        self.settlements = settlements.iter().filter_map(|each| id(each)).collect();
+        let amounts = settlements.iter().filter_map(|each| amount(each));
+        self.settled = amounts.fold(0, u64::saturating_add);
+    }
+
+    /// Adds refunds. Malformed ones are noted.
+    pub(crate) fn refund(&mut self, refunds: &[&Json]) {
+        for value in refunds {
+            match refund(value) {
+                Some(refund) => self.refunds.push(refund),
+                None => self.unreadable.note("a refund has no id or no status"),
+            }
+        }
+    }
+}
+
+impl Refund {
+    /// The refund for a report. `None` if it has no amount.
+    pub(crate) fn reported(&self, unreadable: &mut Unreadable) -> Option<provider::Refund> {
+        if self.state.is_none() {
+            unreadable.unknown_status("refund", &self.id, &self.status);
+        }
+        let state = self.state.unwrap_or(RefundState::Pending);
+        if self.amount.is_none() && state != RefundState::Failed {
+            unreadable.note(&format!("refund {} has no amount", self.id));
+        }
+        Some(provider::Refund {
+            id: self.id.clone(),
+            order_id: None,
+            amount: self.amount.filter(|amount| *amount > 0)?,
+            paid_out: None,
+            at: self.since,
+            state,
+        })
+    }
+}
+
+fn amount(value: &Json) -> Option<u64> {
+    value.get("amount").and_then(read::minor)
+}
+
+fn currency(value: &Json) -> Option<String> {
+    value.get("currencyCode").and_then(read::currency)
+}
+
+/// Paysafe's error code.
+fn error(value: &Json) -> Option<String> {
+    word(value.get("error")?, "code")
+}
+
+fn since(value: &Json) -> Option<u64> {
+    let times = ["statusTime", "updatedTime", "txnTime"].into_iter();
+    times
+        .filter_map(|name| value.get(name))
+        .find_map(read::time)
+}
+
+/// An id of Paysafe.
+fn id(value: &Json) -> Option<String> {
+    word(value, "id")
+}
+
+/// The value of a field, if it has the form of an id or a code.
+fn word(value: &Json, name: &str) -> Option<String> {
+    read::field(value, name)
+        .filter(|word| is_word(word))
+        .map(str::to_owned)
+}
+
+/// Whether this has the form of an id or a code, and can be displayed to operators and used in paths.
 pub(crate) fn is_word(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=64).contains(&word.len()) && word.bytes().all(plain)
-}
-
-fn text(value: &Json, name: &str) -> Option<String> {
-    value.get(name)?.text().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -235,12 +289,12 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// The same for the module.
+    /// Converts a value to the module's JSON type.
     pub(crate) fn read(value: &Value) -> Json {
         Json::parse(value.to_string().as_bytes()).unwrap()
     }
 
-    /// A handle as Paysafe tells it.
+    /// A handle as Paysafe would return it.
     pub(crate) fn handle_told(status: &str) -> Value {
         json!({
             "id": "1b30a38d-63e3-4dca-bfa3-8e4d0f2b7194", "paymentHandleToken": "PHzbqsNkWR1ASPP1",
@@ -250,7 +304,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A payment as Paysafe tells it.
+    /// A payment as Paysafe would return it.
     pub(crate) fn payment_told(status: &str) -> Value {
         json!({
             "id": "3aeb9c63-6386-46a3-9f8e-f452e722228a", "merchantRefNum": "attempt-1",
@@ -259,43 +313,51 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_status_that_is_not_documented_is_no_answer() {
-        assert_eq!(handle(&read(&handle_told("ODD"))), None);
-        assert_eq!(payment(&read(&payment_told("ODD"))), None);
+    fn a_status_that_is_not_documented_is_unknown() {
+        assert_eq!(
+            handle(&read(&handle_told("ODD"))).unwrap().stands,
+            Handled::Unknown
+        );
+        assert_eq!(
+            payment(&read(&payment_told("ODD"))).unwrap().stands,
+            Paid::Unknown
+        );
     }
 
     #[test]
-    fn an_answer_that_lacks_anything_is_no_answer() {
+    fn fields_may_be_missing_null_or_written_as_text() {
         for field in [
-            "id",
             "paymentHandleToken",
             "merchantRefNum",
-            "status",
             "amount",
             "currencyCode",
+            "links",
         ] {
             let mut told = handle_told("INITIATED");
-            told.as_object_mut().unwrap().remove(field);
-            assert_eq!(handle(&read(&told)), None, "{field}");
+            told[field] = Value::Null;
+            let handle = handle(&read(&told)).unwrap();
+            assert_eq!(handle.stands, Handled::Waiting, "{field}");
         }
-        for field in ["id", "merchantRefNum", "status", "amount"] {
-            let mut told = payment_told("COMPLETED");
-            told.as_object_mut().unwrap().remove(field);
-            assert_eq!(payment(&read(&told)), None, "{field}");
-        }
+        let mut told = payment_told("COMPLETED");
+        told["amount"] = json!("4990");
+        told["currencyCode"] = json!("cad");
+        told["error"] = Value::Null;
+        let read = payment(&read(&told)).unwrap();
+        assert_eq!(
+            (read.amount, read.currency.as_deref()),
+            (Some(4990), Some("CAD"))
+        );
     }
 
     #[test]
-    fn only_what_names_the_attempt_is_found() {
+    fn only_what_names_another_reference_is_left_out() {
         let mut other = payment_told("COMPLETED");
         other["merchantRefNum"] = "attempt-2".into();
-        let list = json!({ "payments": [other, payment_told("FAILED")] });
-        let ours = found(&read(&list), "payments", "attempt-1", payment).unwrap();
-        assert_eq!(ours.len(), 1);
-        assert_eq!(
-            found(&read(&json!({})), "payments", "attempt-1", payment),
-            None
-        );
+        let mut silent = payment_told("PENDING");
+        silent.as_object_mut().unwrap().remove("merchantRefNum");
+        let list = read(&json!({ "payments": [other, payment_told("FAILED"), silent] }));
+        assert_eq!(listed(&list, "payments", &["attempt-1"]).unwrap().len(), 2);
+        assert_eq!(listed(&read(&json!({})), "payments", &["attempt-1"]), None);
     }
 
     #[test]
@@ -303,7 +365,7 @@ pub(crate) mod tests {
         let state = |status: &str| {
             let told =
                 json!({ "id": "r1", "merchantRefNum": "order-1", "amount": 1, "status": status });
-            refund(&read(&told)).map(|(_, refund)| refund.state)
+            refund(&read(&told)).unwrap().state
         };
         for (status, expected) in [
             ("RECEIVED", Some(RefundState::Pending)),
@@ -318,17 +380,56 @@ pub(crate) mod tests {
         ] {
             assert_eq!(state(status), expected, "{status}");
         }
+        let refused = json!({ "id": "r1", "error": { "code": "3407" }, "status": null });
+        assert_eq!(
+            refund(&read(&refused)).unwrap().state,
+            Some(RefundState::Failed)
+        );
+        assert_eq!(refund(&read(&json!({ "id": "r1" }))), None);
     }
 
     #[test]
-    fn refunds_of_all_settlements_add_up() {
-        let list = json!({ "settlements": [
-            { "id": "s1", "refundedAmount": 990 }, {}, { "id": "s2", "refundedAmount": 10 },
+    fn one_unreadable_refund_hides_no_other() {
+        let list = json!({ "refunds": [
+            null, { "id": "r1" }, { "id": "r2", "status": "COMPLETED", "amount": "990" },
+            { "id": "r3", "status": "FROZEN", "amount": 10 }, { "id": "r4", "status": "COMPLETED" },
+            { "id": "r5", "error": { "code": "3407" } },
         ] });
-        let told = given(&read(&list)).unwrap();
-        assert_eq!(told.back, 1000);
+        let list = read(&list);
+        let mut belongings = Belongings::default();
+        belongings.refund(&listed(&list, "refunds", &["attempt-1"]).unwrap());
+        let mut unreadable = belongings.unreadable;
+        let reported = |refund: &Refund| refund.reported(&mut unreadable);
+        let told: Vec<_> = belongings.refunds.iter().filter_map(reported).collect();
+        let told: Vec<_> = told
+            .iter()
+            .map(|each| (each.id.as_str(), each.amount, each.state))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("r2", 990, RefundState::Succeeded),
+                ("r3", 10, RefundState::Pending)
+            ]
+        );
+        assert_eq!(
+            unreadable.into_sentences(),
+            [
+                "a refund has no id or no status",
+                "refund r3 has the unknown status FROZEN",
+                "refund r4 has no amount",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_can_be_refunded_of_a_settlement_says_nothing() {
+        let list = read(&json!({ "settlements": [
+            { "id": "s1", "amount": 4000, "availableToRefund": 0 }, {}, { "id": "s2", "amount": 990 },
+        ] }));
+        let mut told = Belongings::default();
+        told.settle(&listed(&list, "settlements", &["attempt-1"]).unwrap());
+        assert_eq!((told.settled, told.refunds.len()), (4990, 0));
         assert_eq!(told.settlements, ["s1", "s2"]);
-        let odd = json!({ "settlements": [{ "refundedAmount": "9" }] });
-        assert_eq!(given(&read(&odd)), None);
     }
 }

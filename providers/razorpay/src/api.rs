@@ -4,24 +4,24 @@ use kassette_plugin::provider::Account;
 use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
 use kassette_plugin::provider::http::Verb;
 
-/// Secrets: the API key's two halves.
+/// Secrets: the two halves of the API key.
 pub(crate) const KEY_ID: &str = "key-id";
 pub(crate) const KEY_SECRET: &str = "key-secret";
 
-/// Test and live keys are for the same address.
+/// Test and live keys use the same address.
 const API: &str = "https://api.razorpay.com";
 
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
 
-/// A change. Payment Links have no idempotency key: a link is kept to one by its reference, a capture
-/// and a cancellation by the state that they need.
+/// Sends a change. Payment Links have no idempotency key. A link's reference prevents duplicates; captures and
+/// cancellations are safe because they require a certain state.
 pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     call(account, Verb::Post, path).json(body).send()
 }
 
-/// A refund, repeatable under its key.
+/// Requests a refund. Razorpay executes it once per key.
 pub(crate) fn refund(
     account: &Account,
     path: &str,

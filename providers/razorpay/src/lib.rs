@@ -1,17 +1,16 @@
-//! Razorpay: UPI through Payment Links. `providers/README.md` says what is mapped to what and names
-//! the documents.
+//! Razorpay: UPI through Payment Links. `providers/README.md` describes the mapping and lists the documents.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating a link; what each refusal means |
-//! | `query.rs` | finding a link, capturing, cancelling |
-//! | `tries.rs` | what can still become of a try that failed |
-//! | `report.rs` | what a link and its payments say in the host's words |
-//! | `refund.rs` | giving a payment back, and finding what was given back |
-//! | `callback.rs` | the signature of an event and whom it is about |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating a link; the meaning of each refusal |
+//! | `query.rs` | finding, capturing and cancelling a link |
+//! | `tries.rs` | possible outcomes of a failed try |
+//! | `report.rs` | the report about a link and its payments |
+//! | `refund.rs` | making and finding refunds |
+//! | `callback.rs` | an event's signature and subject |
 //! | `api.rs` | requests: address and key |
-//! | `wire.rs` | the vendor's JSON, read strictly |
+//! | `wire.rs` | parsing of Razorpay's JSON |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -28,6 +27,9 @@ use kassette_plugin::provider::{
     Account, Condition, Description, MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
+/// The smallest payment, in paise: "Create an Order", "The amount must be at least INR 1.00".
+const MINIMUMS: [(&str, u64); 1] = [("INR", 100)];
+
 pub struct Razorpay;
 
 impl Provider for Razorpay {
@@ -36,18 +38,18 @@ impl Provider for Razorpay {
             id: "razorpay".into(),
             label: "Razorpay".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            methods: vec![MethodSupport::new("upi_imps", &["INR"])],
+            methods: vec![MethodSupport::new("upi_imps", &["INR"]).at_least(&MINIMUMS)],
             settings: vec![
                 SettingSpec::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose try failed may try again on Razorpay's page until \
                      the link expires. \"false\" cancels the link as soon as no failed try can be \
                      authorised late any more, so that another method or provider can be chosen",
-                ).of(SettingForm::Flag).or("true"),
+                ).form(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.razorpay.com. A simulator's address.",
-                ).of(SettingForm::Address),
+                ).form(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(

@@ -1,15 +1,15 @@
-//! Asking where a link stands, after doing what the host asks for.
+//! Querying a link, after capturing or cancelling as the host requests.
 use kassette_plugin::encode;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Refund, Report};
+use kassette_plugin::provider::{Account, Attempt, Dispute, QueryFailure, QueryPurpose, Report};
 use kassette_plugin::settings;
 
 use crate::api;
 use crate::report::{self, Findings, is_authorized};
 use crate::start::LINKS;
 use crate::tries::{is_alive, was_given_back};
-use crate::wire::{self, Link, Objection, Payment, Phase, Stage};
+use crate::wire::{self, Link, Partly, Payment, Phase, Refunds, Stage};
 
 pub(crate) const PAYMENTS: &str = "/v1/payments";
 const ORDERS: &str = "/v1/orders";
@@ -17,29 +17,29 @@ const ORDERS: &str = "/v1/orders";
 /// Setting: whether a link stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// The host allows 16 requests a call. Of a link that shows payments without an order so many are read,
-/// of captured payments the refunds of so many, and so many pages of disputes.
+/// Limits that keep a call within the host's 16 requests: payments of a link without an order, captured payments
+/// whose refunds are read, and pages of disputes.
 const MOST_PAYMENTS: usize = 3;
 pub(crate) const MOST_REFUNDED: usize = 2;
 const MOST_PAGES: usize = 5;
 
-/// Items of a page.
+/// Number of items per page.
 pub(crate) const PAGE: usize = 100;
 
-/// What is done to a link before it is told.
+/// A change of a link before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Capture,
     Cancel,
 }
 
-/// Finds the link, fulfils the purpose, and tells.
+/// Finds the link, captures or cancels if the purpose requires this, and reports its status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    // A link is always found by the attempt's id, so the payer's word is not needed.
+    // Not needed, because a link can always be found by the attempt's id.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
@@ -48,28 +48,31 @@ pub(crate) fn query(
         Some(reference) => read(account, &attempt.id, reference)?,
         None => find(account, &attempt.id)?.ok_or(QueryFailure::Absent)?,
     };
-    let mut tries = tries(account, &link)?;
+    let (mut tries, mut unreadable) = tries(account, &link)?;
     let mut refusal = None;
     match needed(&link, &tries, purpose, keep, account.now) {
         Some(Act::Cancel) => {
             link = cancel(account, attempt, &link)?;
-            // What was tried just before the link was cancelled.
-            tries = self::tries(account, &link)?;
+            // There may be new tries from just before the cancellation.
+            (tries, unreadable) = self::tries(account, &link)?;
         }
-        Some(Act::Capture) => refusal = capture(account, attempt, &mut tries)?,
+        Some(Act::Capture) => refusal = capture(account, attempt, &link, &mut tries)?,
         None => {}
     }
-    let refunds = refunds(account, &tries)?;
-    let disputes = disputes(account, &tries)?;
+    let refunds = refunds(account, &tries, &mut unreadable)?;
+    let disputes = disputes(account, &tries, &mut unreadable)?;
     let known = Findings {
         link: &link,
         tries: &tries,
         refunds: &refunds,
         disputes: &disputes,
+        unreadable: &unreadable,
         now: account.now,
     };
-    let mut report = report::report(&known).ok_or_else(|| unavailable("paid without a payment"))?;
-    // Why an authorisation that could not be captured is one still.
+    let mut report = report::report(&known).ok_or_else(|| {
+        unavailable("the link's status is unknown, or it is paid and shows no payment")
+    })?;
+    // The reason why the payment is still only authorized.
     if let Some(refusal) = refusal.filter(|_| is_authorized(&tries)) {
         report.detail = format!("not captured: {refusal}");
         report.particulars.reason = Some(refusal);
@@ -77,9 +80,9 @@ pub(crate) fn query(
     Ok(report)
 }
 
-/// What the purpose asks of a link that stands so. It is cancelled only where that makes `declined` certain:
-/// as long as a try may still be authorised, a payer who finds the link open can at least go on there. An
-/// authorisation cannot be given back by a request; it runs out by itself, and the link with it.
+/// Change that the purpose requires in this state, or `None`. A link is cancelled only if that makes `declined`
+/// final. While a try may still be authorized, the link stays open, so that the payer can at least continue there.
+/// No request can cancel an authorization; it expires automatically, and so does the link.
 fn needed(
     link: &Link,
     tries: &[Payment],
@@ -104,17 +107,17 @@ fn cancel(account: &Account, attempt: &Attempt, link: &Link) -> Result<Link, Que
     let answer = api::post(account, &format!("{LINKS}/{}/cancel", link.id), &object([]))?;
     match answer.status {
         200 => ours(&attempt.id, wire::link(&answer.body)),
-        // It has moved on meanwhile: what it is now is the answer.
+        // The link has changed in the meantime: read its current state.
         400 => read(account, &attempt.id, &link.id),
         _ => Err(refused(&answer)),
     }
 }
 
-/// Captures what the payer approved: the whole of it, where it is what is due. Razorpay's reason where it
-/// refused.
+/// Captures the full authorized amount if it equals the amount due. Returns Razorpay's reason if Razorpay refused.
 fn capture(
     account: &Account,
     attempt: &Attempt,
+    link: &Link,
     tries: &mut [Payment],
 ) -> Result<Option<String>, QueryFailure> {
     let authorized = tries
@@ -123,7 +126,7 @@ fn capture(
     let Some(payment) = authorized else {
         return Ok(None);
     };
-    if payment.money != attempt.due {
+    if report::own_money(link, payment) != attempt.due {
         return Err(unavailable("what was authorised is not what is due"));
     }
     let body = object([
@@ -137,7 +140,7 @@ fn capture(
             *payment = wire::payment(&answer.body).ok_or_else(unreadable)?;
             Ok(None)
         }
-        // Captured already, given back, or refused: what it is now is the answer.
+        // Captured already, refunded, or refused: read its current state.
         400 => {
             *payment = read_payment(account, &payment.id)?;
             let problem = wire::problem(&answer);
@@ -152,28 +155,23 @@ pub(crate) fn read(account: &Account, attempt: &str, id: &str) -> Result<Link, Q
     let answer = api::get(account, &format!("{LINKS}/{id}"))?;
     match answer.status {
         200 => ours(attempt, wire::link(&answer.body)),
-        // Not known to the key's account. Razorpay itself forgets no link.
+        // Unknown to the key's account. Razorpay never deletes links.
         _ if wire::problem(&answer).is_unknown_id() => Err(QueryFailure::Absent),
         _ => Err(refused(&answer)),
     }
 }
 
-/// Looks the attempt up by its id.
+/// Searches for the link by the attempt's id. `None` if there is none.
 pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Link>, QueryFailure> {
     let query = encode::form(&[("reference_id", attempt)]);
     let answer = api::get(account, &format!("{LINKS}?{query}"))?;
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let links = wire::links(&answer.body).ok_or_else(unreadable)?;
-    match links.into_iter().next() {
-        Some(link) => ours(attempt, Some(link)).map(Some),
-        None => Ok(None),
-    }
+    wire::link_in(&answer.body, attempt).map_err(|()| unreadable())
 }
 
-/// The attempt of which an order collects the tries; none where the account has no such order, or it is
-/// none of ours.
+/// The attempt of an order. `None` if the account does not have this order, or it belongs to other software.
 pub(crate) fn attempt_of(account: &Account, order: &str) -> Result<Option<String>, QueryFailure> {
     let answer = api::get(account, &format!("{ORDERS}/{order}"))?;
     match answer.status {
@@ -186,10 +184,10 @@ pub(crate) fn attempt_of(account: &Account, order: &str) -> Result<Option<String
     }
 }
 
-/// Every try to pay a link, the newest first. The link itself shows captured payments alone; its order,
-/// which is there as soon as a payer has opened the link, knows all of them.
-pub(crate) fn tries(account: &Account, link: &Link) -> Result<Vec<Payment>, QueryFailure> {
-    let mut tries = match &link.order {
+/// All tries to pay a link, newest first. A link lists only captured payments; its order, which exists once a
+/// payer has opened the link, lists all of them.
+pub(crate) fn tries(account: &Account, link: &Link) -> Result<Partly<Payment>, QueryFailure> {
+    let (mut tries, unreadable) = match &link.order {
         Some(order) if is_id(order) => {
             let answer = api::get(account, &format!("{ORDERS}/{order}/payments"))?;
             if answer.status != 200 {
@@ -201,11 +199,16 @@ pub(crate) fn tries(account: &Account, link: &Link) -> Result<Vec<Payment>, Quer
         None => {
             let shown = link.paid.iter().take(MOST_PAYMENTS);
             let read = shown.map(|id| read_payment(account, id));
-            read.collect::<Result<_, _>>()?
+            (read.collect::<Result<_, _>>()?, Vec::new())
         }
     };
+    // A payment that cannot be parsed may have been captured.
+    let taken = tries.iter().any(|each: &Payment| each.captured);
+    if let Some(why) = unreadable.first().filter(|_| !taken) {
+        return Err(unavailable(why));
+    }
     tries.sort_by_key(|each| std::cmp::Reverse(each.created_at));
-    Ok(tries)
+    Ok((tries, unreadable))
 }
 
 fn read_payment(account: &Account, id: &str) -> Result<Payment, QueryFailure> {
@@ -221,40 +224,69 @@ fn read_payment(account: &Account, id: &str) -> Result<Payment, QueryFailure> {
     }
 }
 
-/// The refunds of captured payments of which something was refunded. One that has more of them than are
-/// read at once is left out: then Razorpay's own sum counts.
+/// The refunds of captured payments, including those whose `amount_refunded` is 0: a refund that failed after
+/// being processed leaves that value.
 fn refunds(
     account: &Account,
     tries: &[Payment],
-) -> Result<Vec<(String, Vec<Refund>)>, QueryFailure> {
-    let refunded = tries
-        .iter()
-        .filter(|each| each.captured && each.refunded > 0);
+    unreadable: &mut Vec<String>,
+) -> Result<Vec<(String, Refunds)>, QueryFailure> {
+    let taken = tries.iter().filter(|each| each.captured);
     let mut all = Vec::new();
-    for payment in refunded.take(MOST_REFUNDED) {
-        let refunds = refunds_of(account, &payment.id)?;
-        if refunds.len() < PAGE {
+    for payment in taken.take(MOST_REFUNDED) {
+        let answer = ask_refunds(account, &payment.id)?;
+        let read = |body: &[u8]| wire::refunds(body, PAGE);
+        if let Some(refunds) = read_part(&answer, "refunds", unreadable, read)? {
+            unreadable.extend_from_slice(&refunds.unreadable);
             all.push((payment.id.clone(), refunds));
         }
     }
     Ok(all)
 }
 
-/// The newest refunds of a payment, a page of them.
-pub(crate) fn refunds_of(account: &Account, payment: &str) -> Result<Vec<Refund>, QueryFailure> {
-    let path = format!("{PAYMENTS}/{payment}/refunds?count={PAGE}");
-    let answer = api::get(account, &path)?;
+/// The newest refunds of a payment, at most one page.
+pub(crate) fn refunds_of(account: &Account, payment: &str) -> Result<Refunds, QueryFailure> {
+    let answer = ask_refunds(account, payment)?;
     match answer.status {
-        200 => wire::refunds(&answer.body).ok_or_else(unreadable),
+        200 => wire::refunds(&answer.body, PAGE).ok_or_else(unreadable),
         _ => Err(refused(&answer)),
     }
 }
 
-/// What was disputed of captured payments. A payment does not say it, and disputes are not searched by
-/// payment: the newest of those since it was made are read, page by page.
-fn disputes(account: &Account, tries: &[Payment]) -> Result<Vec<Objection>, QueryFailure> {
+fn ask_refunds(account: &Account, payment: &str) -> Result<Answer, QueryFailure> {
+    let path = format!("{PAYMENTS}/{payment}/refunds?count={PAGE}");
+    Ok(api::get(account, &path)?)
+}
+
+/// Parses an optional part of the report. `None`, with a sentence in `unreadable`, if Razorpay refuses it or it is
+/// malformed; an error if it is temporarily unavailable.
+fn read_part<T>(
+    answer: &Answer,
+    part: &str,
+    unreadable: &mut Vec<String>,
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Option<T>, QueryFailure> {
+    let why = match answer.status {
+        200 => match read(&answer.body) {
+            Some(part) => return Ok(Some(part)),
+            None => "cannot be read".to_owned(),
+        },
+        400 | 403 | 404 => wire::problem(answer).to_string(),
+        _ => return Err(refused(answer)),
+    };
+    unreadable.push(format!("{part}: {why}"));
+    Ok(None)
+}
+
+/// Disputes about captured payments. A payment does not contain them, and they cannot be searched by payment, so
+/// the newest disputes since the payment are read page by page.
+fn disputes(
+    account: &Account,
+    tries: &[Payment],
+    unreadable: &mut Vec<String>,
+) -> Result<Vec<Dispute>, QueryFailure> {
     let taken = tries.iter().filter(|each| each.captured);
-    let Some(since) = taken.map(|each| each.created_at).min() else {
+    let Some(since) = taken.map(|each| each.created_at.unwrap_or(0)).min() else {
         return Ok(Vec::new());
     };
     let (since, count) = (since.to_string(), PAGE.to_string());
@@ -266,11 +298,14 @@ fn disputes(account: &Account, tries: &[Payment]) -> Result<Vec<Objection>, Quer
             query.push(("skip", skip.as_str()));
         }
         let answer = api::get(account, &format!("/v1/disputes?{}", encode::form(&query)))?;
-        if answer.status != 200 {
-            return Err(refused(&answer));
-        }
-        let (found, read) = wire::disputes(&answer.body, tries).ok_or_else(unreadable)?;
+        let read = read_part(&answer, "disputes", unreadable, |body| {
+            wire::disputes(body, tries)
+        })?;
+        let Some(((found, unread), read)) = read else {
+            break;
+        };
         disputes.extend(found);
+        unreadable.extend(unread);
         if read < PAGE {
             break;
         }
@@ -278,9 +313,10 @@ fn disputes(account: &Account, tries: &[Payment]) -> Result<Vec<Objection>, Quer
     Ok(disputes)
 }
 
+/// Checks that an answer is about the attempt's link. It may omit the attempt's id.
 fn ours(attempt: &str, link: Option<Link>) -> Result<Link, QueryFailure> {
     match link {
-        Some(link) if link.attempt == attempt => Ok(link),
+        Some(link) if link.attempt.is_empty() || link.attempt == attempt => Ok(link),
         Some(link) => Err(unavailable(&format!(
             "{} belongs to another attempt",
             link.id
@@ -289,7 +325,7 @@ fn ours(attempt: &str, link: Option<Link>) -> Result<Link, QueryFailure> {
     }
 }
 
-/// The vendor's ids need no escaping in a path; anything else is not one.
+/// Whether a reference has the form of Razorpay's ids, which need no escaping in a path.
 pub(crate) fn is_id(reference: &str) -> bool {
     !reference.is_empty()
         && reference
@@ -319,9 +355,9 @@ mod tests {
         QueryPurpose::Sync,
         QueryPurpose::Cancel,
     ];
-    /// A minute after the tries began.
+    /// A minute after the start of the tries.
     const SOON: u64 = (BEGAN + 60) * 1_000;
-    /// When no try can bring money any more.
+    /// A time when all tries are final.
     const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
 
     fn act(status: &str, tries: &[Payment], purpose: QueryPurpose, now: u64) -> Option<Act> {

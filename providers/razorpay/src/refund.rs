@@ -1,36 +1,36 @@
-//! Giving money back: a refund of the payment that was captured.
+//! Refunds of a captured payment.
 //!
-//! Razorpay keeps a refund to one by `X-Refund-Idempotency`, and does not say for how long. So the refunds
-//! that the payment has are read before another is made: each shows its `receipt`, which is our id for it.
+//! Razorpay prevents duplicates by `X-Refund-Idempotency`, but does not document how long. So the payment's
+//! refunds are read before another is requested: each contains its `receipt`, the refund order's id.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
     Account, Given, Order, Paid, QueryFailure, Refund, RefundFailure, RefundState, Refundable,
 };
 
 use crate::api;
-use crate::query::{self, MOST_REFUNDED, PAGE, PAYMENTS, is_id, unavailable};
+use crate::query::{self, MOST_REFUNDED, PAYMENTS, is_id, unavailable};
 use crate::wire::{self, Payment, Problem};
 
-/// Longest note, in characters.
+/// Maximum length of a note, in characters.
 const NOTE: usize = 256;
-/// Most of Razorpay's words that are told, in bytes.
+/// Maximum length of Razorpay's message in a detail, in characters.
 const WORDS: usize = 120;
 
-/// UPI payments are given back in parts. Razorpay itself knows no last day: it hands on what the bank says,
-/// most of which take nothing back after six months ("Handle Refund Errors").
+/// Refund terms: UPI, in full or in parts. Razorpay itself sets no time limit; it passes on the answer of the
+/// bank, and most banks refuse after six months ("Handle Refund Errors").
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     vec![Refundable::in_parts("upi_imps")]
 }
 
-/// What was found about a refund.
+/// Result of a search for a refund.
 enum Looked {
-    /// It was made before.
+    /// The refund exists.
     Made(Given),
-    /// None of these payments, all that took money, shows it.
+    /// The refund does not exist; these are the captured payments.
     NotOf(Vec<Payment>),
 }
 
-/// Gives back, or finds what an earlier call gave back.
+/// Makes the refund, or finds the refund that an earlier call made.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -44,7 +44,7 @@ pub(crate) fn refund(
             return Err(RefundFailure::Refused("the link is unknown".into()));
         }
     };
-    // Of a link that was paid twice the payment that has enough left.
+    // If the link was paid more than one time: the payment with a sufficient remaining amount.
     let enough = |payment: &&Payment| {
         payment.money.amount.saturating_sub(payment.refunded) >= order.amount.amount
     };
@@ -53,18 +53,20 @@ pub(crate) fn refund(
     let path = format!("{PAYMENTS}/{}/refund", payment.id);
     let answer = api::refund(account, &path, &order.id, &body(order))?;
     if answer.is_success() {
-        let refund = answer.json().as_ref().and_then(wire::refund);
-        let ours = refund.filter(|refund| refund.amount == order.amount.amount);
-        return ours
+        let refund = answer
+            .json()
+            .as_ref()
+            .and_then(|told| answered(told, order));
+        return refund
             .map(|refund| given(&refund))
             .ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()));
     }
     let problem = wire::problem(&answer);
     match problem.status {
         401 | 429 => Err(RefundFailure::Unavailable(problem.to_string())),
-        // An earlier request with this key is still being worked at.
+        // An earlier request with this key is in progress.
         409 => Err(RefundFailure::Uncertain(problem.to_string())),
-        // This request gave nothing back. An earlier one whose answer was lost is seen now.
+        // This request refunded nothing. An earlier one whose answer was lost is visible now.
         400..=499 => match look(account, paid, order) {
             Ok(Looked::Made(given)) => Ok(given),
             Ok(Looked::NotOf(_)) => Err(RefundFailure::Refused(said(&problem))),
@@ -74,15 +76,18 @@ pub(crate) fn refund(
     }
 }
 
-/// Asks for a refund by its id, or looks for it among those of the payment.
+/// Queries a refund by its id, or searches the refunds of the link's payments.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     if let Some(id) = order.reference.as_deref().filter(|id| is_id(id)) {
         let answer = api::get(account, &format!("/v1/refunds/{id}"))?;
         if answer.status != 200 {
-            // Razorpay has named this id: that it does not know it is no proof.
+            // Razorpay issued this id, so that an unknown id proves nothing.
             return Err(query::refused(&answer));
         }
-        let refund = answer.json().as_ref().and_then(wire::refund);
+        let refund = answer
+            .json()
+            .as_ref()
+            .and_then(|told| answered(told, order));
         return refund
             .map(|refund| given(&refund))
             .ok_or_else(query::unreadable);
@@ -95,14 +100,14 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     }
 }
 
-/// Looks for the refund at every payment of the link that took money.
+/// Searches for the refund in every captured payment of the link.
 fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, QueryFailure> {
     let link = if is_id(&paid.reference) {
         query::read(account, &paid.attempt, &paid.reference)?
     } else {
         query::find(account, &paid.attempt)?.ok_or(QueryFailure::Absent)?
     };
-    let mut payments = query::tries(account, &link)?;
+    let (mut payments, unreadable) = query::tries(account, &link)?;
     payments.retain(|payment| payment.captured);
     let currency = &order.amount.currency;
     payments.retain(|payment| payment.money.currency == *currency);
@@ -112,19 +117,37 @@ fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, QueryFa
     for payment in &payments {
         let refunds = query::refunds_of(account, &payment.id)?;
         let ours = |refund: &&Refund| refund.order_id.as_ref() == Some(&order.id);
-        if let Some(refund) = refunds.iter().find(ours) {
+        let ours = refunds.read.iter().filter(ours);
+        // If two refunds have this id, the one with the most progress counts.
+        if let Some(refund) = ours.max_by_key(|refund| progress(refund.state)) {
             return Ok(Looked::Made(given(refund)));
         }
-        if refunds.len() >= PAGE {
-            return Err(unavailable(
-                "the payment has more refunds than are looked at",
-            ));
+        if !refunds.complete {
+            return Err(unavailable("the payment has refunds that were not read"));
         }
+    }
+    if let Some(why) = unreadable.first() {
+        return Err(unavailable(why));
     }
     Ok(Looked::NotOf(payments))
 }
 
-/// At the usual speed: an instant one costs a fee, and an account may be set to it.
+const fn progress(state: RefundState) -> u8 {
+    match state {
+        RefundState::Failed => 0,
+        RefundState::Pending => 1,
+        RefundState::Succeeded => 2,
+    }
+}
+
+/// Reads the answer to the order's own request, which may omit the order's id and amount.
+fn answered(told: &Json, order: &Order) -> Option<Refund> {
+    let amount = order.amount.amount;
+    let refund = wire::refund_of(told, Some(amount))?;
+    (refund.amount == amount).then_some(refund)
+}
+
+/// Body of the request. Normal speed, because an instant refund costs a fee, and may be the account's default.
 fn body(order: &Order) -> Json {
     let mut body = vec![
         ("amount".to_owned(), order.amount.amount.into()),
@@ -150,10 +173,11 @@ fn given(refund: &Refund) -> Given {
         state: refund.state,
         claim_url: None,
         detail: detail.into(),
+        paid_out: None,
     }
 }
 
-/// Why Razorpay refuses: of refunds only its description says it.
+/// Reason of a refusal: for refunds only the description contains it.
 fn said(problem: &Problem) -> String {
     let plain = problem
         .description

@@ -1,5 +1,5 @@
-//! Creating a link. Razorpay has no idempotency key for it, but takes a reference once: a repeat is
-//! refused, and the link of the first is found by the reference.
+//! Creating a link. Razorpay has no idempotency key for links, but accepts each reference only one time: a
+//! repetition is refused, and the first link is found by its reference.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
     Account, Action, Attempt, Environment, Instructions, Open, StartFailure, Started,
@@ -11,33 +11,38 @@ use crate::wire::{self, Link, Problem, Stage};
 
 pub(crate) const LINKS: &str = "/v1/payment_links";
 
-/// A link lives 15 minutes at least; one more for clocks that differ.
+/// Minimum lifetime of a link, in milliseconds: 15 minutes, plus one for clock differences.
 const LEAST_LIFE_MS: u64 = 16 * 60 * 1_000;
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION: usize = 2_048;
 
-/// Creates the link, or finds the one that an earlier call made.
+/// Creates the link, or finds the link that an earlier call created.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
-    let answer = api::post(account, LINKS, &body(account, attempt))?;
+    let mut answer = api::post(account, LINKS, &body(account, attempt, true))?;
+    let mut problem = wire::problem(&answer);
+    // Repeat without the description if Razorpay refuses it.
+    if problem.status == 400 && problem.is_about_description() {
+        answer = api::post(account, LINKS, &body(account, attempt, false))?;
+        problem = wire::problem(&answer);
+    }
     if answer.is_success() {
         return opened(attempt, wire::link(&answer.body));
     }
-    let problem = wire::problem(&answer);
     match problem.status {
-        // Refused, maybe because the reference is taken: then its link is the one.
+        // Refused, maybe because the reference exists already: then use its link.
         400 => match query::find(account, &attempt.id) {
             Ok(Some(link)) => opened(attempt, Some(link)),
             Ok(None) => Err(refused(&problem)),
             Err(_) => Err(StartFailure::Uncertain(problem.to_string())),
         },
         401..=499 => Err(refused(&problem)),
-        // Nothing is documented about what was done.
+        // The effect of the request is undocumented.
         _ => Err(StartFailure::Uncertain(problem.to_string())),
     }
 }
 
-fn body(account: &Account, attempt: &Attempt) -> Json {
+fn body(account: &Account, attempt: &Attempt, described: bool) -> Json {
     let expires = attempt
         .expires
         .max(account.now.saturating_add(LEAST_LIFE_MS));
@@ -46,9 +51,8 @@ fn body(account: &Account, attempt: &Attempt) -> Json {
         ("currency", attempt.due.currency.as_str().into()),
         ("accept_partial", false.into()),
         ("reference_id", attempt.id.as_str().into()),
-        ("description", description(attempt).into()),
         ("expire_by", (expires / 1_000).into()),
-        // The payer is at our page and needs no message.
+        // The payer is on the payment page and needs no message.
         (
             "notify",
             object([("sms", false.into()), ("email", false.into())]),
@@ -63,9 +67,12 @@ fn body(account: &Account, attempt: &Attempt) -> Json {
     ];
     fields.push(match account.environment {
         Environment::Live => ("upi_link", true.into()),
-        // Test mode has no UPI links: the same by a standard link that offers nothing else.
+        // Test mode does not support UPI links. A standard link that only offers UPI is equivalent.
         Environment::Test => ("options", only_upi()),
     });
+    if described {
+        fields.push(("description", description(attempt).into()));
+    }
     let named = |(name, value): (&str, Json)| (name.to_owned(), value);
     Json::Object(fields.into_iter().map(named).collect())
 }
@@ -88,24 +95,33 @@ fn description(attempt: &Attempt) -> String {
         .collect()
 }
 
-/// Goes on with a link, where it is ours and can still be paid or has been.
+/// Continues with a link if it belongs to this attempt and is paid or payable.
 fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, StartFailure> {
     let link = link.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
-    if link.attempt != attempt.id || link.due != attempt.due {
+    let named_other = !link.attempt.is_empty() && link.attempt != attempt.id;
+    if named_other || link.due != attempt.due {
         let why = format!("{} is about something else", link.id);
         return Err(StartFailure::Uncertain(why));
     }
     let (action, until) = match link.stage {
+        Stage::Created if link.url.is_empty() => {
+            let why = format!("{} has no page", link.id);
+            return Err(StartFailure::Uncertain(why));
+        }
         Stage::Created => (
             Action::Redirect(link.url),
             (link.expires_at > 0).then(|| link.expires_at.saturating_mul(1_000)),
         ),
-        // Razorpay's page takes no second payment, and news is on its way.
+        // Razorpay's page accepts no second payment. An event will follow.
         Stage::Paid | Stage::PartiallyPaid => {
             let instructions = Instructions::paid(attempt.payer.language.as_deref());
             (Action::Show(instructions), None)
         }
-        // It was never opened, so that no payer can have tried to pay it.
+        Stage::Unknown => {
+            let why = format!("{} has an unknown status", link.id);
+            return Err(StartFailure::Uncertain(why));
+        }
+        // It was never opened, so no payer can have tried to pay it.
         Stage::Cancelled | Stage::Expired if link.order.is_none() => {
             return Err(StartFailure::Declined(format!("{} is over", link.id)));
         }
@@ -121,13 +137,10 @@ fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, StartFailure
     }))
 }
 
-/// What a refusal means for this payment. In either case nothing was created.
+/// Maps a refusal, after which nothing was created. A limit of the account or a refused field does not concern the
+/// payer, so another account may accept the payment.
 fn refused(problem: &Problem) -> StartFailure {
-    if problem.status == 400 && problem.field == "amount" {
-        StartFailure::Declined(problem.to_string())
-    } else {
-        StartFailure::Unavailable(problem.to_string())
-    }
+    StartFailure::Unavailable(problem.to_string())
 }
 
 #[cfg(test)]
@@ -173,7 +186,7 @@ mod tests {
     }
 
     fn sent(environment: Environment, attempt: &Attempt) -> Value {
-        let body = body(&account(environment), attempt).to_string();
+        let body = body(&account(environment), attempt, true).to_string();
         serde_json::from_str(&body).unwrap()
     }
 
@@ -210,22 +223,62 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_about_the_payment_only_where_it_says_so() {
-        let refused = |status, field: &str| {
-            refused(&Problem {
+    fn a_limit_or_a_field_that_is_refused_is_no_decline() {
+        for (status, field) in [(400, "amount"), (400, "callback_url"), (401, ""), (429, "")] {
+            let refused = refused(&Problem {
                 status,
                 code: "BAD_REQUEST_ERROR".into(),
                 field: field.into(),
                 ..Problem::default()
-            })
-        };
-        assert!(matches!(refused(400, "amount"), StartFailure::Declined(_)));
-        for (status, field) in [(400, "callback_url"), (401, ""), (429, "")] {
-            assert!(matches!(
-                refused(status, field),
-                StartFailure::Unavailable(_)
-            ));
+            });
+            assert!(matches!(refused, StartFailure::Unavailable(_)));
         }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_repeat_the_reference_is_about_the_attempt() {
+        let mut link = told("created");
+        link["reference_id"] = json!("");
+        let opened = opened(&attempt(), read(&link));
+        assert!(matches!(opened, Ok(Started::Open(_))));
+    }
+
+    /// Refuses every description, and records the requests.
+    struct NoWords(std::rc::Rc<std::cell::RefCell<Vec<Value>>>);
+    impl kassette_plugin::testing::Host for NoWords {
+        fn send(
+            &mut self,
+            request: &kassette_plugin::provider::http::Request,
+        ) -> Result<
+            kassette_plugin::provider::http::Response,
+            kassette_plugin::provider::http::SendFailure,
+        > {
+            let sent: Value = serde_json::from_slice(&request.body).unwrap();
+            let refused = sent.get("description").is_some();
+            self.0.borrow_mut().push(sent);
+            let error = json!({ "error": {
+                "code": "BAD_REQUEST_ERROR", "field": "description",
+                "description": "The description contains invalid characters.",
+            } });
+            Ok(kassette_plugin::provider::http::Response {
+                status: if refused { 400 } else { 200 },
+                headers: Vec::new(),
+                body: if refused { error } else { told("created") }
+                    .to_string()
+                    .into_bytes(),
+            })
+        }
+    }
+
+    #[test]
+    fn a_description_that_is_refused_is_left_out() {
+        let sent = std::rc::Rc::default();
+        let started =
+            kassette_plugin::testing::with_host(NoWords(std::rc::Rc::clone(&sent)), || {
+                start(&account(Environment::Live), &attempt())
+            });
+        assert!(matches!(started, Ok(Started::Open(_))), "{started:?}");
+        assert_eq!(sent.borrow().len(), 2);
     }
 
     #[test]
@@ -244,7 +297,7 @@ mod tests {
                 opened(over, &attempt()),
                 Err(StartFailure::Declined(_))
             ));
-            // A try to pay it may still come to something: the question says.
+            // A try to pay it may still succeed; a query will show it.
             let tried = super::opened(&attempt(), read(&told(over)));
             assert!(matches!(tried, Err(StartFailure::Uncertain(_))));
         }

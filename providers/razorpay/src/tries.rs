@@ -1,22 +1,21 @@
-//! What can still become of the tries to pay a link.
+//! Possible outcomes of the tries to pay a link.
 //!
-//! A try that has failed is not over at Razorpay. "Late Payment Authorisations": where the bank gives no
-//! answer for ten minutes the payment is marked as failed, and the bank is asked for days; once it says
-//! yes, the payment is authorised, and captured within the account's capture settings. And "Payments
-//! Webhook Events": most UPI apps let the payer try the same payment once more, so that
-//! `payment.captured` follows `payment.failed` for the same payment, after a wrong PIN or for lack of
-//! funds too. Closing the link changes nothing about either.
+//! A failed try may not be final at Razorpay. "Late Payment Authorisations": if the bank does not answer for ten
+//! minutes, the payment is marked as failed, and Razorpay queries the bank for days. If the bank then approves,
+//! the payment is authorized, and captured within the account's capture settings. "Payments Webhook Events": most
+//! UPI apps let the payer retry the same payment, so `payment.captured` can follow `payment.failed` for the same
+//! payment, even after a wrong PIN or insufficient funds. Closing the link prevents neither.
 use crate::wire::{Payment, Phase};
 
-/// How long a try without an answer may be authorised late, in seconds: the longest time that Razorpay's
-/// documents name for asking the bank.
+/// Maximum time in which a try without an answer may still be authorized, in seconds: the longest period in
+/// Razorpay's documents for querying the bank.
 const LATE: u64 = 5 * 24 * 60 * 60;
 
-/// How long a payer may go on with a try that was refused, in seconds: Razorpay gives payers ten minutes
-/// for a payment, and a try that takes longer is timed out.
+/// Time in which a payer may retry a refused try, in seconds. Razorpay gives payers ten minutes for a payment,
+/// after which it times out.
 const RETRIED: u64 = 15 * 60;
 
-/// Reasons for which the payer's bank or app has answered no, by "Error Reasons".
+/// Reasons that mean that the payer's bank or app has refused: "Error Reasons".
 const ANSWERED: [&str; 17] = [
     "bank_account_invalid",
     "bank_account_validation_failed",
@@ -37,21 +36,30 @@ const ANSWERED: [&str; 17] = [
     "transaction_on_vpa_restricted",
 ];
 
-/// Whether a try that has taken nothing may bring money yet. `now` is in milliseconds.
+/// Whether an uncaptured try may still bring money. `now` is in milliseconds since 1970.
 pub(crate) fn is_alive(payment: &Payment, now: u64) -> bool {
+    match payment.phase {
+        Phase::Captured | Phase::Authorized => true,
+        // Released before the capture.
+        Phase::Refunded => false,
+        Phase::Failed | Phase::Created | Phase::Unknown => {
+            ends_at(payment).is_none_or(|ends_at| now / 1_000 < ends_at)
+        }
+    }
+}
+
+/// Time at which an uncaptured try becomes final, in seconds since 1970. `None` if its creation time is unknown.
+pub(crate) fn ends_at(payment: &Payment) -> Option<u64> {
     let reason = payment.reason.as_deref();
     let answered = reason.is_some_and(|reason| ANSWERED.contains(&reason));
     let seconds = match payment.phase {
-        Phase::Captured | Phase::Authorized => return true,
-        // Given back before it was captured.
-        Phase::Refunded => return false,
         Phase::Failed if answered => RETRIED,
-        Phase::Failed | Phase::Created => LATE,
+        _ => LATE,
     };
-    now / 1_000 < payment.created_at.saturating_add(seconds)
+    Some(payment.created_at?.saturating_add(seconds))
 }
 
-/// Whether an authorisation was given back that was not captured, as Razorpay does by itself.
+/// Whether an uncaptured authorization was released, which Razorpay does automatically.
 pub(crate) fn was_given_back(payment: &Payment) -> bool {
     payment.phase == Phase::Refunded && !payment.captured
 }

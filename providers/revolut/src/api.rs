@@ -6,7 +6,7 @@ use kassette_plugin::provider::{Account, Verb};
 const LIVE: &str = "https://merchant.revolut.com";
 const TEST: &str = "https://sandbox-merchant.revolut.com";
 
-/// The version of the API that this module is written for.
+/// API version that this module supports.
 pub(crate) const VERSION: &str = "2026-04-20";
 
 /// Secret: the Merchant API's Secret key.
@@ -16,12 +16,12 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
 
-/// A change that says what is wanted.
+/// Sends a change with a body. It has no idempotency key.
 pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     call(account, Verb::Post, path).json(body).send()
 }
 
-/// A refund, repeatable under its key.
+/// Requests a refund. Revolut executes it once per key.
 pub(crate) fn refund(
     account: &Account,
     path: &str,
@@ -32,7 +32,7 @@ pub(crate) fn refund(
     call.json(body).send()
 }
 
-/// A change that its address says all about.
+/// Sends a change without a body.
 pub(crate) fn act(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Post, path).send()
 }

@@ -1,21 +1,21 @@
-//! Revolut, over the orders of its Merchant API. `providers/README.md` says what is mapped to what.
+//! Revolut: the orders of its Merchant API. `providers/README.md` describes the mapping.
 //!
-//! Written after Revolut's own documents "Merchant API" (create, retrieve, list, capture, cancel and
-//! refund orders, retrieve disputes, webhook event), "Refund payments", "Order and payment lifecycle", "Hosted
-//! Checkout Page" and "Webhook signature verification", version 2026-04-20.
+//! Based on Revolut's documents "Merchant API" (create, retrieve, list, capture, cancel and refund orders,
+//! retrieve disputes, webhook event), "Refund payments", "Order and payment lifecycle", "Hosted Checkout Page" and
+//! "Webhook signature verification", version 2026-04-20.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating an order; what each refusal means |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating an order; the meaning of each refusal |
 //! | `query.rs` | finding, capturing, cancelling and reading an order |
-//! | `refund.rs` | giving an order back, and finding what was given back |
-//! | `callback.rs` | which order a webhook is about |
+//! | `refund.rs` | making and finding refunds |
+//! | `callback.rs` | the order that a webhook is about |
 //! | `signature.rs` | the webhook's signature |
 //! | `api.rs` | addresses and headers of the requests |
-//! | `wire.rs` | the vendor's JSON, read strictly |
-//! | `report.rs` | what an order and its disputes say |
-//! | `particulars.rs` | what they tell beside: ids, fees, times, the card |
+//! | `wire.rs` | parsing of Revolut's JSON |
+//! | `report.rs` | the report about an order and its disputes |
+//! | `particulars.rs` | their details: ids, fees, times, the card |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -33,11 +33,11 @@ use kassette_plugin::provider::{
     Account, Condition, Description, MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
-/// The methods, by their wire ids. Revolut's page offers what the merchant has switched on there: an
-/// order cannot be bound to one of them.
+/// Wire ids of the supported methods. An order cannot be limited to one method: Revolut's page offers all methods
+/// that the merchant has enabled there.
 const METHODS: [&str; 2] = ["revolut", "credit_card"];
 
-/// What orders are taken in, as far as the gateway has the currency.
+/// Currencies of orders that the gateway supports too.
 const CURRENCIES: [&str; 17] = [
     "AED", "AUD", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HUF", "NOK", "NZD", "PLN", "RON",
     "SEK", "SGD", "USD", "ZAR",
@@ -68,7 +68,7 @@ impl Provider for Revolut {
                      page until they come back. false: the order is cancelled at the first \
                      decline.",
                 )
-                .of(SettingForm::Flag)
+                .form(SettingForm::Flag)
                 .or("true"),
                 SettingSpec::optional(
                     BASE_URL,
@@ -76,7 +76,7 @@ impl Provider for Revolut {
                      https://sandbox-merchant.revolut.com in the test environment; leave it out \
                      for a real account.",
                 )
-                .of(SettingForm::Address),
+                .form(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(
@@ -97,8 +97,7 @@ impl Provider for Revolut {
 
     kassette_plugin::provider::forward!(start, callback, query, refund);
 
-    /// The keys of the two environments are taken at different addresses, so that one that is taken
-    /// is of the right one.
+    /// The environments have different addresses and keys, so an accepted key belongs to the right environment.
     fn health(account: Account) -> Condition {
         match api::get(&account, "/api/orders?limit=1") {
             Ok(answer) if answer.status == 200 => Condition::Operational,

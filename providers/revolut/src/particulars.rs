@@ -1,32 +1,27 @@
-//! What orders, payments and disputes tell beside where the money is: ids, fees, times, the card.
+//! Details of orders, payments and disputes: ids, fees, times, the card.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{self, DisputeState, Money, Particulars};
-use kassette_plugin::time;
+use kassette_plugin::provider::{self, DisputeKind, DisputeState, Money, Particulars, read};
 
 use crate::wire::{Dispute, Order, Payment, Stands, Tried, Verdict};
 
-/// Disputes that a report may tell.
-const MOST: usize = 64;
-
-/// What a payment tells beside its state and amount. Nothing of it decides about money, so what is not
-/// there or cannot be read is left out.
+/// Details of a payment. They do not affect its status, so missing or malformed values are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// The sum of its fees, where they are in one currency.
+    /// Sum of the fees. `None` if they have different currencies.
     pub(crate) fee: Option<Money>,
-    /// When the payer sent it off, in milliseconds.
+    /// Time at which the payer submitted it, in milliseconds since 1970.
     pub(crate) created: Option<u64>,
-    /// When it last moved.
+    /// Time of the last change, in milliseconds since 1970.
     pub(crate) updated: Option<u64>,
-    /// Until when what was authorised can be captured.
+    /// Time until which an authorization can be captured, in milliseconds since 1970.
     pub(crate) deadline: Option<u64>,
-    /// What the payer paid with: "visa 0368".
+    /// The payer's means of payment: "visa 0368".
     pub(crate) instrument: Option<String>,
-    /// The acquirer's reference, which the payer's bank shows.
+    /// The acquirer's reference number, which the payer's bank displays.
     pub(crate) arn: Option<String>,
 }
 
-/// Reads what a payment tells beside.
+/// Reads the details of a payment.
 pub(crate) fn facts(payment: &Json) -> Facts {
     let method = payment.get("payment_method").unwrap_or(&Json::Null);
     Facts {
@@ -45,7 +40,7 @@ fn fee(payment: &Json) -> Option<Money> {
     let fees = payment.get("fees").map_or(&[][..], Json::items);
     let mut sum: Option<Money> = None;
     for fee in fees {
-        let amount = fee.get("amount")?.whole()?;
+        let amount = fee.get("amount").and_then(read::minor)?;
         let currency = text(fee, "currency")?;
         sum = Some(match sum {
             None => Money {
@@ -80,19 +75,19 @@ fn instrument(method: &Json) -> Option<String> {
 }
 
 fn at(value: &Json, name: &str) -> Option<u64> {
-    time::parse_rfc3339(text(value, name)?)
+    read::time(value.get(name)?)
 }
 
 fn text<'a>(value: &'a Json, name: &str) -> Option<&'a str> {
-    value.get(name)?.text()
+    read::field(value, name)
 }
 
 fn is_plain(word: &str) -> bool {
     (1..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// What an order and its disputes tell beside where the money is.
-pub(crate) fn of(order: &Order, disputes: &[Dispute]) -> Particulars {
+/// Details of an order and its disputes.
+pub(crate) fn gathered(order: &Order, disputes: &[Dispute]) -> Particulars {
     let last = |tried| {
         let mut payments = order.payments.iter().rev();
         payments.find(|payment| payment.tried == tried)
@@ -110,7 +105,7 @@ pub(crate) fn of(order: &Order, disputes: &[Dispute]) -> Particulars {
         .map(|payment| payment.facts.clone())
         .unwrap_or_default();
     let waits = order.stands == Stands::Authorised;
-    // A payment that was given back or disputed has moved since it was taken.
+    // A refund or a dispute changes the payment's last update, so it no longer is the time of the capture.
     let untouched = order.refunded == 0 && disputes.is_empty();
     let arns = disputes.iter().filter_map(|dispute| dispute.arn.as_ref());
     let mut references: Vec<String> = Vec::new();
@@ -120,7 +115,7 @@ pub(crate) fn of(order: &Order, disputes: &[Dispute]) -> Particulars {
         .chain(&facts.arn)
         .chain(arns)
     {
-        if !references.contains(id) && references.len() < 8 {
+        if !id.is_empty() && !references.contains(id) && references.len() < 8 {
             references.push(id.clone());
         }
     }
@@ -139,21 +134,33 @@ pub(crate) fn of(order: &Order, disputes: &[Dispute]) -> Particulars {
             .filter(|dispute| {
                 taken.is_none_or(|taken| taken.amount.currency == dispute.amount.currency)
             })
-            .take(MOST)
-            .map(told)
+            .map(|dispute| told(dispute, taken.map(|taken| taken.amount.amount)))
             .collect(),
+        unreadable: order.unreadable.clone().into_sentences(),
+        ..Particulars::default()
     }
 }
 
-fn told(dispute: &Dispute) -> provider::Dispute {
+/// Converts a dispute; its amount is at most the captured amount. Revolut does not document when it withdraws the
+/// money of an open dispute, so only a lost dispute counts as withdrawn.
+fn told(dispute: &Dispute, taken: Option<u64>) -> provider::Dispute {
+    let amount = dispute.amount.amount.min(taken.unwrap_or(u64::MAX));
     provider::Dispute {
         id: dispute.id.clone(),
-        amount: dispute.amount.amount,
+        amount,
         state: match dispute.verdict {
             Verdict::Open => DisputeState::Open,
             Verdict::Won => DisputeState::Won,
             Verdict::Lost => DisputeState::Lost,
         },
+        kind: DisputeKind::Dispute,
+        withdrawn: match dispute.verdict {
+            Verdict::Lost => amount,
+            Verdict::Open | Verdict::Won => 0,
+        },
+        ends_by_refund: false,
+        listed_as_refund: false,
+        at: dispute.opened,
         reason: dispute.reason.clone(),
         respond_by: dispute.respond_by,
     }
@@ -188,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_paid_order_tells_fee_times_card_and_the_ids_of_statements() {
-        let told = of(&paid(card()), &[]);
+        let told = gathered(&paid(card()), &[]);
         let expected = Particulars {
             provider_status: Some("completed".into()),
             references: vec![PAYMENT.into(), "74839572049583726403928".into()],
@@ -211,12 +218,12 @@ mod tests {
             { "type": "acquiring", "amount": 50, "currency": "EUR" },
             { "type": "fx", "amount": 25, "currency": "USD" },
         ]);
-        assert_eq!(of(&read(&order).unwrap(), &[]).fee, None);
+        assert_eq!(gathered(&read(&order).unwrap(), &[]).fee, None);
     }
 
     #[test]
     fn an_account_has_no_card() {
-        let instrument = |method: Value| of(&paid(method), &[]).instrument;
+        let instrument = |method: Value| gathered(&paid(method), &[]).instrument;
         let revolut = json!({ "type": "revolut_pay_account" });
         assert_eq!(instrument(revolut).as_deref(), Some("Revolut Pay"));
         let debit = json!({ "type": "sepa_direct_debit", "debtor_iban_last_four": "3000" });
@@ -231,7 +238,7 @@ mod tests {
         let mut order = tried("authorised", "authorised", 4990);
         order["payments"][0]["payment_method"] =
             json!({ "type": "card", "capture_deadline": "2027-01-22T08:00:00Z" });
-        let told = of(&read(&order).unwrap(), &[]);
+        let told = gathered(&read(&order).unwrap(), &[]);
         assert_eq!(told.capture_before, Some(1_800_604_800_000));
         assert_eq!(
             (told.captured_at, told.references),
@@ -247,7 +254,7 @@ mod tests {
             "payment": { "id": PAYMENT, "order_id": ID, "arn": "74839572049583726403928" },
         });
         let objection = dispute(objection.to_string().as_bytes()).unwrap();
-        let told = of(&paid(card()), &[objection]);
+        let told = gathered(&paid(card()), &[objection]);
         assert_eq!(
             told.disputes,
             [provider::Dispute {
@@ -256,6 +263,11 @@ mod tests {
                 state: DisputeState::Open,
                 reason: Some("4853".into()),
                 respond_by: Some(1_801_296_000_000),
+                kind: DisputeKind::Dispute,
+                withdrawn: 0,
+                ends_by_refund: false,
+                listed_as_refund: false,
+                at: None,
             }]
         );
         assert_eq!(
@@ -263,7 +275,7 @@ mod tests {
             2,
             "the same acquirer's reference once"
         );
-        // The payment has moved since it was taken.
+        // The payment has changed since the capture.
         assert_eq!(told.captured_at, None);
     }
 
@@ -271,7 +283,7 @@ mod tests {
     fn why_the_last_try_was_declined_is_told() {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
-        let told = of(&read(&order).unwrap(), &[]);
+        let told = gathered(&read(&order).unwrap(), &[]);
         assert_eq!(told.reason.as_deref(), Some("insufficient_funds"));
         assert!(told.references.is_empty());
     }

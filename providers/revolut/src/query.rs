@@ -1,9 +1,10 @@
-//! Asking where an order stands, after doing what the host asks for.
+//! Querying an order, after capturing or cancelling it as the host requests.
 use kassette_plugin::encode;
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::read::Unreadable;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Refund, Report};
-use kassette_plugin::settings;
+use kassette_plugin::{settings, time};
 
 use crate::api;
 use crate::report::{is_declined, refused, report};
@@ -12,35 +13,37 @@ use crate::wire::{self, Dispute, Order, Problem, Stands, Tried};
 /// Setting: whether an order stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// Orders of one attempt that are looked at. More than one is there only where two starts met, and
-/// then the payer was shown the address of one.
+/// Maximum number of orders of an attempt that are read. There is more than one only if two starts ran
+/// simultaneously, and then the payer received the address of only one.
 const ORDERS: usize = 4;
 
-/// Orders of one reference that are listed: those and the refunds that the host asks for, of which a report
-/// tells no more than so many.
+/// Maximum number of listed orders with one reference: the attempt's orders and the refunds ordered by the host.
 const LISTED: usize = 100;
-const MOST_REFUNDS: usize = 64;
 
-/// What is done to an order before it is told.
+/// Maximum number of listed orders with any reference, which is also Revolut's limit.
+const MOST_ORDERS: usize = 500;
+
+/// A change of an order before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Capture,
     Cancel,
 }
 
-/// Finds the order, fulfils the purpose, and tells.
+/// Finds the order, captures or cancels it if the purpose requires this, and reports its status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    // An order is always found by the attempt's id: the payer's word is needed for no look-up.
+    // Not needed to find the order, because the attempt's id is enough. Its presence shows that the payer has
+    // returned.
     return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let came_back = return_query.is_some();
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
-    // While the payer is at Revolut's page they may try again; back here they chose not to.
+    // A payer on Revolut's page may try again. A payer who has returned chose not to.
     let kept_open = keep && !came_back && purpose != QueryPurpose::Cancel;
     let over = account.now >= attempt.expires;
     let mut order = locate(account, attempt, reference)?;
@@ -52,21 +55,23 @@ pub(crate) fn query(
         }
     }
     if is_declined(&order) && !kept_open {
-        // It was not cancelled, and could still be paid.
+        // The order was not cancelled and could still be paid.
         return Err(unavailable("declined, but not yet cancelled"));
     }
-    let disputes = disputes(account, &order)?;
+    let mut unreadable = Unreadable::default();
+    let disputes = disputes(account, &order, &mut unreadable)?;
     let refunds = match order.stands {
-        Stands::Completed => refunds(account, &attempt.id, &order.id)?,
+        Stands::Completed => all_refunds(account, &attempt.id, &order, &mut unreadable)?,
         _ => Vec::new(),
     };
+    order.unreadable.extend(unreadable);
     let mut report = report(order, &disputes, over);
     report.particulars.refunds = refunds;
     Ok(report)
 }
 
-/// What the purpose asks of an order as it stands. A declined payer could still try again, so that order
-/// is cancelled whatever the purpose, unless it is kept open: then `declined` is certain.
+/// Change that the purpose requires in this state, or `None`. After a decline the payer could try again, so unless
+/// `kept_open`, the order is cancelled for every purpose, which makes `declined` final.
 fn needed(order: &Order, purpose: QueryPurpose, kept_open: bool) -> Option<Act> {
     match (order.stands, purpose) {
         (Stands::Pending, _) if is_declined(order) && !kept_open => Some(Act::Cancel),
@@ -76,7 +81,7 @@ fn needed(order: &Order, purpose: QueryPurpose, kept_open: bool) -> Option<Act> 
     }
 }
 
-/// Does it; the order afterwards, and why a capture was refused.
+/// Executes a change. Returns the order after it, and the problem if Revolut refused a capture.
 fn perform(
     account: &Account,
     attempt: &Attempt,
@@ -84,8 +89,8 @@ fn perform(
     act: Act,
 ) -> Result<(Order, Option<Problem>), QueryFailure> {
     let path = format!("/api/orders/{}", order.id);
-    // Neither takes an idempotency key: an order is captured once and cancelled once, also where the
-    // call is repeated.
+    // Neither accepts an idempotency key, but an order is captured or cancelled only one time, even if the call is
+    // repeated.
     let answer = match act {
         Act::Capture => {
             let body = object([("amount", order.amount.amount.into())]);
@@ -95,7 +100,7 @@ fn perform(
     };
     match answer.status {
         200..=299 => Ok((ours(wire::order(&answer.body), attempt)?, None)),
-        // It has moved on meanwhile, or cannot be done: what it is now is the answer.
+        // The order has changed in the meantime, or the change is impossible: read its current state.
         400 | 404 | 409 | 422 => {
             let now = ours(Some(read(account, &order.id)?), attempt)?;
             let problem = (act == Act::Capture).then(|| wire::problem(&answer));
@@ -120,8 +125,8 @@ fn locate(
     ours(Some(found), attempt)
 }
 
-/// Looks the attempt up by its id, which is the merchant's reference. Of several orders the one that
-/// went furthest counts.
+/// Searches for the order by the attempt's id, which is the merchant reference. Of several orders the one with the
+/// most progress counts. `None` if there are none.
 pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Order>, QueryFailure> {
     let ids = wire::listed(&list(account, attempt)?).ok_or_else(unreadable)?;
     let mut best: Option<Order> = None;
@@ -134,16 +139,46 @@ pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Order>, Qu
     Ok(best)
 }
 
-/// The refunds of an order that carry its reference: those that the host has asked for. Others are seen in
-/// the order's sum alone.
+/// The refunds of an order that have its reference: those ordered by the host.
 pub(crate) fn refunds(
     account: &Account,
     attempt: &str,
     order: &str,
+    unreadable: &mut Unreadable,
 ) -> Result<Vec<Refund>, QueryFailure> {
-    let mut refunds = wire::refunds(&list(account, attempt)?, order).ok_or_else(unreadable)?;
-    refunds.truncate(MOST_REFUNDS);
-    Ok(refunds)
+    let list = list(account, attempt)?;
+    let refunds = wire::refunds(&list, order, unreadable);
+    refunds.ok_or_else(self::unreadable)
+}
+
+/// The refunds of an order, including those made in Revolut Business. The latter have no reference, so all orders
+/// created after this order are searched. The order itself only contains a sum, without failed refunds.
+fn all_refunds(
+    account: &Account,
+    attempt: &str,
+    order: &Order,
+    unreadable: &mut Unreadable,
+) -> Result<Vec<Refund>, QueryFailure> {
+    let mut known = refunds(account, attempt, &order.id, unreadable)?;
+    let Some(since) = order.created else {
+        return Ok(known);
+    };
+    // A time contains no characters that need escaping in a query.
+    let path = format!(
+        "/api/orders?from={}&limit={MOST_ORDERS}",
+        time::rfc3339(since)
+    );
+    let answer = api::get(account, &path)?;
+    if answer.status != 200 {
+        return Err(no_answer(&answer));
+    }
+    let all = wire::refunds(&answer.body, &order.id, unreadable).unwrap_or_default();
+    for refund in all {
+        if !known.iter().any(|other| other.id == refund.id) {
+            known.push(refund);
+        }
+    }
+    Ok(known)
 }
 
 /// The newest orders with that reference, payments and refunds.
@@ -162,7 +197,7 @@ fn list(account: &Account, reference: &str) -> Result<Vec<u8>, QueryFailure> {
 const fn rank(order: &Order) -> u8 {
     match order.stands {
         Stands::Cancelled | Stands::Failed => 0,
-        Stands::Pending => 1,
+        Stands::Pending | Stands::Unknown => 1,
         Stands::Processing => 2,
         Stands::Authorised => 3,
         Stands::Completed => 4,
@@ -178,19 +213,26 @@ pub(crate) fn read(account: &Account, id: &str) -> Result<Order, QueryFailure> {
     }
 }
 
-/// The disputes about what was taken. Revolut knows them in production alone; elsewhere, and for a key
-/// that may not ask, there are none.
-fn disputes(account: &Account, order: &Order) -> Result<Vec<Dispute>, QueryFailure> {
+/// The disputes about the captured payment. Empty outside production, and for a key without access.
+fn disputes(
+    account: &Account,
+    order: &Order,
+    unreadable: &mut Unreadable,
+) -> Result<Vec<Dispute>, QueryFailure> {
     let taken = order
         .payments
         .iter()
         .find(|payment| payment.tried == Tried::Captured);
-    let Some(payment) = taken.filter(|_| order.stands == Stands::Completed) else {
+    let known = taken.filter(|payment| !payment.id.is_empty());
+    let Some(payment) = known.filter(|_| order.stands == Stands::Completed) else {
         return Ok(Vec::new());
     };
     let answer = api::get(account, &format!("/api/disputes?payment_id={}", payment.id))?;
     match answer.status {
-        200 => wire::disputes(&answer.body).ok_or_else(unreadable),
+        200 => Ok(wire::disputes(&answer.body, unreadable).unwrap_or_else(|| {
+            unreadable.note("the disputes cannot be read");
+            Vec::new()
+        })),
         403 | 404 => Ok(Vec::new()),
         _ => Err(no_answer(&answer)),
     }
@@ -198,7 +240,7 @@ fn disputes(account: &Account, order: &Order) -> Result<Vec<Dispute>, QueryFailu
 
 fn ours(order: Option<Order>, attempt: &Attempt) -> Result<Order, QueryFailure> {
     match order {
-        Some(order) if order.attempt.as_ref() == Some(&attempt.id) => Ok(order),
+        Some(order) if order.attempt.as_ref().is_none_or(|id| *id == attempt.id) => Ok(order),
         Some(order) => Err(unavailable(&format!(
             "{} belongs to another attempt",
             order.id

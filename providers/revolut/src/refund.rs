@@ -1,9 +1,10 @@
-//! Giving money back: a refund of the order, which is an order of its own.
+//! Refunds. A refund of an order is an order itself.
 //!
-//! It carries the reference of the order that it gives back, so that its news leads there and one list shows
-//! all of them; its `metadata` names the host's id for it. `Idempotency-Key` keeps it to one, and Revolut does
-//! not say for how long, so that the list is read before another is made.
+//! It has the reference of the refunded order, so that its webhooks lead to that order and one list contains all
+//! refunds; its `metadata` contains the refund order's id. `Idempotency-Key` prevents duplicates, but Revolut does
+//! not document how long, so the list is read before another refund is requested.
 use kassette_plugin::json::{Json, object};
+use kassette_plugin::provider::read::Unreadable;
 use kassette_plugin::provider::{
     Account, Given, Order, Paid, QueryFailure, Refund, RefundFailure, RefundState, Refundable,
 };
@@ -11,19 +12,20 @@ use kassette_plugin::provider::{
 use crate::wire::{self, REFUND, Tried};
 use crate::{METHODS, api, query};
 
-/// How long the order of a refund may take to reach its end ("Refund an order"), in milliseconds. One whose
-/// payment is declined may be `processing` meanwhile.
+/// Maximum time until a refund's order ends ("Refund an order"), in milliseconds. An order whose payment is
+/// declined may remain `processing` until then.
 const ENDS: u64 = 2 * 86_400_000;
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION: usize = 255;
 
-/// Both methods give back in parts; Revolut documents neither a last day nor a most.
+/// Refund terms: both methods, in full or in parts. Revolut documents no maximum number of refunds and no time
+/// limit.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     METHODS.into_iter().map(Refundable::in_parts).collect()
 }
 
-/// Gives back, or finds what an earlier call gave back.
+/// Makes the refund, or finds the refund that an earlier call made.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -40,8 +42,8 @@ pub(crate) fn refund(
     let path = format!("/api/orders/{}/refund", paid.reference);
     let answer = api::refund(account, &path, &order.id, &body(paid, order))?;
     if answer.is_success() {
-        let made = wire::order(&answer.body).filter(|made| is_of(made, paid, order));
-        return made
+        // The answer is about this refund, even if it omits its data.
+        return wire::order(&answer.body)
             .map(|made| given(&made, account.now))
             .ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()));
     }
@@ -49,7 +51,7 @@ pub(crate) fn refund(
     match problem.status {
         401 | 429 => Err(RefundFailure::Unavailable(problem.to_string())),
         409 => Err(RefundFailure::Uncertain(problem.to_string())),
-        // A refund that is declined is answered 400, and its order is there all the same.
+        // A declined refund results in status 400, but its order exists.
         400..=499 => match look(account, paid, order) {
             Ok(Some(given)) => Ok(given),
             Ok(None) => Err(RefundFailure::Refused(problem.to_string())),
@@ -59,14 +61,17 @@ pub(crate) fn refund(
     }
 }
 
-/// Asks for a refund by its id, or looks for it among those of the order.
+/// Queries a refund by its id, or finds it among the order's refunds.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     if let Some(id) = order.reference.as_deref().filter(|id| wire::is_id(id)) {
         return match query::read(account, id) {
-            Ok(made) if is_of(&made, paid, order) => Ok(given(&made, account.now)),
+            Ok(made) if is_of(&made, paid) => Ok(given(&made, account.now)),
             Ok(_) => Err(query::unavailable("the order is no refund of this one")),
-            // Revolut has named this id: that it does not know it is no proof.
-            Err(QueryFailure::Absent) => Err(query::unavailable("the refund is unknown")),
+            // Revolut issued this id, so that a 404 proves nothing unless the list contains the refund.
+            Err(QueryFailure::Absent) => match look(account, paid, order) {
+                Ok(Some(given)) => Ok(given),
+                _ => Err(query::unavailable("the refund is unknown")),
+            },
             Err(failure) => Err(failure),
         };
     }
@@ -77,12 +82,21 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     }
 }
 
-/// Looks for the refund; why that cannot be done now.
+/// Searches for the refund. The error is the reason why the search is not possible now.
 fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Option<Given>, String> {
-    match query::refunds(account, &paid.attempt, &paid.reference) {
+    let mut unreadable = Unreadable::default();
+    match query::refunds(account, &paid.attempt, &paid.reference, &mut unreadable) {
         Ok(refunds) => {
             let ours = |refund: &Refund| refund.order_id.as_ref() == Some(&order.id);
-            let found = refunds.into_iter().find(ours);
+            // If two refunds have this order's id, the one with the most progress counts.
+            let found = refunds
+                .into_iter()
+                .filter(ours)
+                .min_by_key(|refund| match refund.state {
+                    RefundState::Succeeded => 0,
+                    RefundState::Pending => 1,
+                    RefundState::Failed => 2,
+                });
             Ok(found.map(|refund| told(refund.id, refund.state)))
         }
         Err(QueryFailure::Unavailable(why)) => Err(why),
@@ -109,12 +123,14 @@ fn body(paid: &Paid, order: &Order) -> Json {
     Json::Object(body)
 }
 
-/// Whether that order gives this back.
-fn is_of(made: &wire::Order, paid: &Paid, order: &Order) -> bool {
-    made.related.as_ref() == Some(&paid.reference) && made.amount == order.amount
+/// Whether that order is a refund of this payment.
+fn is_of(made: &wire::Order, paid: &Paid) -> bool {
+    made.related
+        .as_ref()
+        .is_some_and(|order| *order == paid.reference)
 }
 
-/// What the refund's own order says.
+/// State of a refund, from its own order.
 fn given(made: &wire::Order, now: u64) -> Given {
     let declined = |payment: &wire::Payment| {
         let moved = payment.facts.updated;
@@ -145,6 +161,7 @@ fn told(reference: String, state: RefundState) -> Given {
         state,
         claim_url: None,
         detail: detail.into(),
+        paid_out: None,
     }
 }
 

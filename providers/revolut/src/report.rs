@@ -1,11 +1,11 @@
-//! What an order and its disputes say.
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+//! Reports about orders and their disputes.
+use kassette_plugin::provider::{Capture, Money, Report, Settlement, Status};
 
 use crate::particulars;
 use crate::wire::{Dispute, Order, Problem, Stands, Tried, Verdict};
 
-/// Whether the payer's last try was declined and nothing else is under way. He could try again at
-/// Revolut's page, until the order is cancelled.
+/// Whether every try was declined and the order is still pending. The payer could try again on Revolut's page
+/// until the order is cancelled.
 pub(crate) fn is_declined(order: &Order) -> bool {
     let over = |tried| tried == Tried::Ended;
     order.stands == Stands::Pending
@@ -13,8 +13,8 @@ pub(crate) fn is_declined(order: &Order) -> bool {
         && order.payments.iter().all(|payment| over(payment.tried))
 }
 
-/// What the order says. `over` tells that the attempt's time has passed: an order that fails for lack
-/// of payment fails then.
+/// Report about an order. With `over`, the attempt has expired: then an order that failed without a payment is
+/// reported as expired.
 pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
     let received = received(&order);
     let open = disputes
@@ -24,7 +24,11 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
         .iter()
         .filter(|dispute| dispute.verdict == Verdict::Lost)
         .filter(|dispute| dispute.amount.currency == received.currency)
-        .fold(0, |sum, dispute| sum.saturating_add(dispute.amount.amount));
+        .fold(0, |sum: u64, dispute| {
+            sum.saturating_add(dispute.amount.amount)
+        });
+    // Revolut can report disputes over more than was paid; at most the rest is lost.
+    let lost = lost.min(received.amount.saturating_sub(order.refunded));
     let moving = order
         .payments
         .iter()
@@ -34,31 +38,39 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
         Stands::Pending if is_declined(&order) => {
             (Status::Pending, Settlement::Pending, "a try was declined")
         }
-        Stands::Pending => (Status::Pending, Settlement::Pending, "pending"),
+        Stands::Pending | Stands::Unknown => (Status::Pending, Settlement::Pending, "pending"),
         Stands::Processing if approved => {
             (Status::Processing, Settlement::Pending, "being captured")
         }
-        // The payer has entered something; nothing is approved yet.
+        // The payer has entered data; nothing is approved yet.
         Stands::Processing => (Status::Pending, Settlement::Pending, "processing"),
         Stands::Authorised => (Status::Processing, Settlement::Pending, "authorised"),
         Stands::Completed if open => (Status::Review, Settlement::Pending, "disputed"),
         Stands::Completed if lost > 0 => (Status::Completed, Settlement::Confirmed, "dispute lost"),
         Stands::Completed => (Status::Completed, Settlement::Confirmed, "completed"),
-        // Revolut contradicts itself: no payment of an order that is over should be left.
+        // Contradictory: an order that has ended should not have a captured payment.
         Stands::Cancelled | Stands::Failed if received.amount > 0 => {
             (Status::Review, Settlement::Pending, "over, but paid")
         }
         Stands::Cancelled | Stands::Failed if moving => {
             (Status::Pending, Settlement::Pending, "over, but being paid")
         }
-        // Nothing was taken and nothing can be any more.
+        // Nothing was captured and nothing can be captured later.
         Stands::Cancelled => (Status::Declined, Settlement::Pending, "cancelled"),
         Stands::Failed if over && order.payments.is_empty() => {
             (Status::Expired, Settlement::Pending, "failed unpaid")
         }
         Stands::Failed => (Status::Declined, Settlement::Pending, "failed"),
     };
-    let particulars = particulars::of(&order, disputes);
+    let mut particulars = particulars::gathered(&order, disputes);
+    if received.amount > 0 {
+        particulars.captures.push(Capture {
+            id: order.id.clone(),
+            amount: received.amount,
+            at: particulars.captured_at,
+            reversed: false,
+        });
+    }
     let detail = match &particulars.reason {
         Some(why) => format!("{detail}, {why}"),
         None => detail.to_owned(),
@@ -74,9 +86,8 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
     }
 }
 
-/// What an order says whose capture was refused. An approval that still stands and cannot be taken is
-/// for a person, unless Revolut is to take it by itself and may be at it; everything else is told as it
-/// is.
+/// Report about an order after a refused capture: review if the order is still authorized and Revolut does not
+/// capture it automatically. Otherwise the normal report.
 pub(crate) fn refused(order: Order, problem: &Problem, over: bool) -> Report {
     let stuck = order.stands == Stands::Authorised && order.manual;
     let mut report = report(order, &[], over);
@@ -88,7 +99,8 @@ pub(crate) fn refused(order: Order, problem: &Problem, over: bool) -> Report {
     report
 }
 
-/// What was taken: the payments themselves where they are told, else what is no longer outstanding.
+/// Amount received: the sum of the captured payments, or, if they are not listed, the amount that is not
+/// outstanding.
 fn received(order: &Order) -> Money {
     let mut taken = order
         .payments
@@ -97,7 +109,7 @@ fn received(order: &Order) -> Money {
         .map(|payment| &payment.amount);
     match taken.next() {
         Some(first) => Money {
-            // An order is paid by one payment; were there two, in one currency, both were taken.
+            // An order is paid by one payment; if there are two in one currency, both were captured.
             amount: taken
                 .filter(|more| more.currency == first.currency)
                 .fold(first.amount, |sum, more| sum.saturating_add(more.amount)),
@@ -120,7 +132,7 @@ mod tests {
     use crate::wire::tests::{ID, PAYMENT, read, told, tried};
     use serde_json::{Value, json};
 
-    fn of(told: &Value, disputes: &[Dispute], over: bool) -> Report {
+    fn reported(told: &Value, disputes: &[Dispute], over: bool) -> Report {
         report(read(told).unwrap(), disputes, over)
     }
 
@@ -132,7 +144,8 @@ mod tests {
                 amount: 4990,
                 currency: "EUR".into(),
             },
-            order: ID.into(),
+            order: Some(ID.into()),
+            opened: None,
             reason: None,
             respond_by: None,
             arn: None,
@@ -175,7 +188,7 @@ mod tests {
             ),
             (told("failed"), Status::Declined, Settlement::Pending, 0),
         ] {
-            let report = of(&order, &[], false);
+            let report = reported(&order, &[], false);
             assert_eq!(
                 (report.status, report.settlement, report.received.amount),
                 (status, settlement, received),
@@ -187,32 +200,32 @@ mod tests {
 
     #[test]
     fn an_order_that_failed_unpaid_at_its_end_has_expired() {
-        assert_eq!(of(&told("failed"), &[], true).status, Status::Expired);
+        assert_eq!(reported(&told("failed"), &[], true).status, Status::Expired);
         let declined = tried("failed", "declined", 4990);
-        assert_eq!(of(&declined, &[], true).status, Status::Declined);
+        assert_eq!(reported(&declined, &[], true).status, Status::Declined);
     }
 
     #[test]
     fn what_was_taken_is_the_payments_word() {
         let mut order = tried("completed", "completed", 4989);
-        assert_eq!(of(&order, &[], false).received.amount, 4989);
+        assert_eq!(reported(&order, &[], false).received.amount, 4989);
         order["payments"][0]["currency"] = json!("USD");
-        assert_eq!(of(&order, &[], false).received.currency, "USD");
+        assert_eq!(reported(&order, &[], false).received.currency, "USD");
         let mut untold = told("completed");
         untold["outstanding_amount"] = json!(0);
-        assert_eq!(of(&untold, &[], false).received.amount, 4990);
+        assert_eq!(reported(&untold, &[], false).received.amount, 4990);
     }
 
     #[test]
     fn refunds_and_lost_disputes_are_money_given_back() {
         let mut order = tried("completed", "completed", 4990);
         order["refunded_amount"] = json!(1000);
-        let refunded = of(&order, &[], false);
+        let refunded = reported(&order, &[], false);
         assert_eq!(
             (refunded.status, refunded.given_back),
             (Status::Completed, 1000)
         );
-        let lost = of(
+        let lost = reported(
             &tried("completed", "completed", 4990),
             &[dispute(Verdict::Lost)],
             false,
@@ -223,7 +236,7 @@ mod tests {
     #[test]
     fn an_open_dispute_is_for_a_person_and_a_won_one_is_over() {
         let order = tried("completed", "completed", 4990);
-        let open = of(
+        let open = reported(
             &order,
             &[dispute(Verdict::Won), dispute(Verdict::Open)],
             false,
@@ -232,7 +245,7 @@ mod tests {
             (open.status, open.settlement),
             (Status::Review, Settlement::Pending)
         );
-        let won = of(&order, &[dispute(Verdict::Won)], false);
+        let won = reported(&order, &[dispute(Verdict::Won)], false);
         assert_eq!((won.status, won.given_back), (Status::Completed, 0));
     }
 
@@ -246,7 +259,7 @@ mod tests {
                 ("authorised", Status::Pending, 0),
                 ("captured", Status::Review, 4990),
             ] {
-                let report = of(&tried(state, payment, 4990), &[], true);
+                let report = reported(&tried(state, payment, 4990), &[], true);
                 assert_eq!(
                     (report.status, report.received.amount),
                     (status, received),
@@ -260,7 +273,7 @@ mod tests {
     fn a_declined_try_leaves_the_order_open() {
         let mut order = tried("pending", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("do_not_honour");
-        let report = of(&order, &[], false);
+        let report = reported(&order, &[], false);
         assert_eq!(report.status, Status::Pending);
         assert_eq!(report.detail, "a try was declined, do_not_honour");
     }
@@ -305,7 +318,7 @@ mod tests {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
         assert_eq!(
-            of(&order, &[], false).detail,
+            reported(&order, &[], false).detail,
             "cancelled, insufficient_funds"
         );
     }

@@ -1,25 +1,25 @@
-//! The webhook's signature: proved before a byte of the body is believed.
+//! The webhook's signature, verified before the body is parsed.
 use kassette_plugin::encode;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{Account, CallbackFailure, CallbackRequest};
 
-/// The secret that signs webhooks.
+/// Secret that signs webhooks.
 pub(crate) const SECRET: &str = "webhook-secret";
 
 const SIGNATURE: &str = "revolut-signature";
 const TIMESTAMP: &str = "revolut-request-timestamp";
 
-/// The scheme, which is signed with the rest.
+/// Scheme of the signature, which is part of the signed message.
 const SCHEME: &str = "v1";
 
-/// How far the request's time may lie from ours, either way, in milliseconds.
+/// Maximum difference between the webhook's time and the current time, in milliseconds, in both directions.
 const TOLERANCE: u64 = 300_000;
 
-/// Signatures that are tried: one for each secret that is good at the moment.
+/// Maximum number of signatures that are checked: one for each currently valid secret.
 const SIGNATURES: usize = 8;
 
-/// Refuses what Revolut did not sign just now.
+/// Rejects a request that Revolut did not sign, or not within the last minutes.
 pub(crate) fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let forged = |why: &str| CallbackFailure::Forged(why.into());
     let signatures = header(&incoming.headers, SIGNATURE)
@@ -39,7 +39,7 @@ pub(crate) fn verify(account: &Account, incoming: &CallbackRequest) -> Result<()
     }
     let head = format!("{SCHEME}.{timestamp}.");
     let message = [head.as_bytes(), &incoming.body].concat();
-    // While the merchant rotates the secret there is a signature under each, split by commas.
+    // During a rotation of the secret there is one signature for each secret, separated by commas.
     let right = signatures.split(',').take(SIGNATURES).any(|signature| {
         let code = signature.trim().strip_prefix(SCHEME);
         let code = code.and_then(|rest| rest.strip_prefix('='));
@@ -64,7 +64,7 @@ pub(crate) mod tests {
 
     pub(crate) const NOW: u64 = 1_800_000_000_000;
 
-    /// A host whose code for every message is 32 times the message's length.
+    /// A host that accepts 32 bytes with the value of the message's length as its code.
     pub(crate) struct Keyed;
     impl Host for Keyed {
         fn ready(&mut self, name: &str) -> bool {
@@ -90,7 +90,7 @@ pub(crate) mod tests {
         format!("{:02x}", length % 256).repeat(32)
     }
 
-    /// A webhook that [`Keyed`] takes for Revolut's.
+    /// A webhook that [`Keyed`] accepts.
     pub(crate) fn signed(time: u64, body: &[u8]) -> CallbackRequest {
         CallbackRequest {
             verb: Verb::Post,

@@ -1,6 +1,5 @@
-//! Creating an order. Revolut takes no idempotency key here, so a start looks first whether an earlier
-//! one made the order. What matters is what each refusal proves: the host tries another account only
-//! where no payer can pay this one.
+//! Creating an order. Revolut has no idempotency key for it, so a start first searches for the order of an earlier
+//! start. The meaning of each refusal matters: the host tries another account only if no payer can pay this order.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
     Account, Action, Attempt, Open, QueryFailure, StartFailure, Started,
@@ -10,16 +9,16 @@ use kassette_plugin::settings;
 use crate::wire::{self, Order, Problem, Stands};
 use crate::{api, query};
 
-/// Setting: when the money is taken.
+/// Setting: time of the capture.
 pub(crate) const CAPTURE: &str = "capture";
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION: usize = 255;
 
-/// How long an order may wait for its payer: a minute to 30 days, in seconds.
+/// Minimum and maximum time that an order can wait for the payer, in seconds: a minute to 30 days.
 const WAITS: (u64, u64) = (60, 30 * 86_400);
 
-/// Creates the order, or finds the one that an earlier call made.
+/// Creates the order, or finds the order that an earlier call created.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let capture = match settings::text(&account.settings, CAPTURE) {
         None => "automatic",
@@ -32,23 +31,35 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     match query::find(account, &attempt.id) {
         Ok(None) | Err(QueryFailure::Absent) => {}
         Ok(Some(order)) => return opened(Some(order), attempt),
-        // This call has created nothing. What an earlier one did the host knows to be uncertain.
+        // This call created nothing. The host knows that earlier calls are uncertain.
         Err(QueryFailure::Unavailable(why)) => return Err(StartFailure::Unavailable(why)),
     }
-    let answer = api::post(account, "/api/orders", &body(account, attempt, capture))?;
+    let described = Some(description(attempt));
+    let mut answer = api::post(
+        account,
+        "/api/orders",
+        &body(account, attempt, capture, described),
+    )?;
+    // Repeat without the description if Revolut refuses it.
+    if matches!(answer.status, 400 | 422) && wire::problem(&answer).is_about("description") {
+        answer = api::post(
+            account,
+            "/api/orders",
+            &body(account, attempt, capture, None),
+        )?;
+    }
     match answer.status {
         200 | 201 => opened(wire::order(&answer.body), attempt),
         _ => Err(refused(&wire::problem(&answer))),
     }
 }
 
-fn body(account: &Account, attempt: &Attempt, capture: &str) -> Json {
+fn body(account: &Account, attempt: &Attempt, capture: &str, description: Option<String>) -> Json {
     let left = attempt.expires.saturating_sub(account.now) / 1_000;
     let reference = object([("reference", attempt.id.as_str().into())]);
-    object([
+    let body = object([
         ("amount", attempt.due.amount.into()),
         ("currency", attempt.due.currency.as_str().into()),
-        ("description", description(attempt).into()),
         ("capture_mode", capture.into()),
         (
             "expire_pending_after",
@@ -56,7 +67,14 @@ fn body(account: &Account, attempt: &Attempt, capture: &str) -> Json {
         ),
         ("merchant_order_data", reference),
         ("redirect_url", attempt.return_url.as_str().into()),
-    ])
+    ]);
+    match (body, description) {
+        (Json::Object(mut fields), Some(description)) => {
+            fields.push(("description".to_owned(), description.into()));
+            Json::Object(fields)
+        }
+        (body, _) => body,
+    }
 }
 
 fn description(attempt: &Attempt) -> String {
@@ -67,10 +85,11 @@ fn description(attempt: &Attempt) -> String {
         .collect()
 }
 
-/// Goes on with an order, where it is ours and can still be paid or has been.
+/// Continues with an order if it belongs to this attempt and is paid or payable.
 fn opened(order: Option<Order>, attempt: &Attempt) -> Result<Started, StartFailure> {
     let order = order.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
-    if order.attempt.as_ref() != Some(&attempt.id) || order.amount != attempt.due {
+    let other = order.attempt.as_ref().is_some_and(|id| *id != attempt.id);
+    if other || order.amount != attempt.due {
         return Err(StartFailure::Uncertain(format!(
             "{} is about something else",
             order.id
@@ -89,10 +108,13 @@ fn opened(order: Option<Order>, attempt: &Attempt) -> Result<Started, StartFailu
     }))
 }
 
-/// What a refusal proves.
+/// Maps a refusal to its meaning.
 fn refused(problem: &Problem) -> StartFailure {
     match problem.status {
-        // Documented refusals: there is no order. Another account may take the payment.
+        400 | 422 if problem.is_about("currency") => {
+            StartFailure::NotActivated(problem.to_string())
+        }
+        // Documented refusals: no order exists. Another account may accept the payment.
         400..=499 => StartFailure::Unavailable(problem.to_string()),
         _ => StartFailure::Uncertain(problem.to_string()),
     }
@@ -131,7 +153,13 @@ mod tests {
 
     #[test]
     fn the_attempt_is_the_orders_reference() {
-        let body = body(&account(), &attempt(), "automatic").to_string();
+        let body = body(
+            &account(),
+            &attempt(),
+            "automatic",
+            Some(description(&attempt())),
+        )
+        .to_string();
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(
             body,
@@ -153,7 +181,7 @@ mod tests {
         ] {
             let mut attempt = attempt();
             attempt.expires = NOW + left;
-            let body = body(&account(), &attempt, "manual");
+            let body = body(&account(), &attempt, "manual", None);
             let waits = body.get("expire_pending_after").and_then(Json::text);
             assert_eq!(waits, Some(written));
         }
@@ -220,7 +248,6 @@ mod tests {
     fn an_order_about_something_else_is_not_ours() {
         for (name, value) in [
             ("merchant_order_data", json!({ "reference": "attempt-2" })),
-            ("merchant_order_data", json!(null)),
             ("amount", json!(4991)),
             ("currency", json!("USD")),
         ] {

@@ -1,4 +1,4 @@
-//! Requests to the vendor: address, token, headers, and what a lack of an answer means.
+//! Requests to the provider: address, token, headers, and the meaning of a missing answer.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::http::{
     self, Basic, Credential, Keep, Request, Response, SendFailure, Verb,
@@ -6,20 +6,20 @@ use kassette_plugin::provider::http::{
 use kassette_plugin::provider::{Account, secrets};
 use kassette_plugin::settings;
 
-/// Setting: where the API is.
+/// Setting: base address of the API.
 pub(crate) const BASE_URL: &str = "base-url";
 /// Secrets: the API credentials.
 pub(crate) const CLIENT_ID: &str = "client-id";
 pub(crate) const CLIENT_SECRET: &str = "client-secret";
-/// The token that the host keeps for us.
+/// Name of the access token that the host stores for this module.
 pub(crate) const TOKEN: &str = "token";
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The vendor was not asked about the payment: nothing happened to it.
+    /// The request about the payment was not sent, so it had no effect.
     NotSent(String),
-    /// It may have happened.
+    /// The request may have been processed.
     NoAnswer(String),
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn get(account: &Account, path: &str) -> Result<Response, Broken> {
     send(account, Verb::Get, path, None)
 }
 
-/// A change, repeatable under its key.
+/// Sends a change. The provider executes it once per idempotency key.
 pub(crate) fn post(
     account: &Account,
     path: &str,
@@ -68,12 +68,13 @@ fn send(
     if answer.status != 401 {
         return Ok(answer);
     }
-    // The vendor has forgotten the token before its time, and did nothing: once more with a new one.
+    // The provider rejected the token before its expiry and did nothing: fetch a new one and retry.
     fetch_token(base)?;
     http::send(&request).map_err(broken)
 }
 
-/// Has the host fetch and keep a token. Whatever goes wrong here, the payment was not touched.
+/// Makes the host fetch and store a token. Every failure is `NotSent`, because no request about the payment was
+/// sent yet.
 fn fetch_token(base: &str) -> Result<(), Broken> {
     let answer = http::send(&Request {
         verb: Verb::Post,

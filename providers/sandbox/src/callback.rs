@@ -1,28 +1,25 @@
-//! Callbacks: proved by their signature before a byte of the body is believed.
+//! Callbacks. The signature is verified before the body is parsed.
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    Account, CallbackFailure, CallbackReply, CallbackRequest, Header, Notice, Subject, Verb,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Header, Notice, Subject,
 };
 
-use crate::wire::{self, Session};
+use crate::wire::{self, Phase, Session};
 
-/// The secret that signs callbacks.
+/// Secret that signs callbacks.
 pub(crate) const SECRET: &str = "callback-secret";
 
-/// The header that holds time and code.
+/// Header with the time and the code of the signature.
 const HEADER: &str = "sandbox-signature";
 
-/// How far the signature's time may lie from ours, either way, in seconds.
+/// Maximum difference between the signature's time and the current time, in seconds, in both directions.
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// Verifies and reads one callback.
+/// Verifies and parses one callback.
 pub(crate) fn read(
     account: &Account,
     incoming: &CallbackRequest,
 ) -> Result<CallbackReply, CallbackFailure> {
-    if !matches!(incoming.verb, Verb::Post) {
-        return Err(CallbackFailure::Malformed("not a POST".into()));
-    }
     let signature =
         signature(&incoming.headers).map_err(|why| CallbackFailure::Forged(why.into()))?;
     if !secrets::ready(SECRET) {
@@ -39,16 +36,20 @@ pub(crate) fn read(
             "the signature is too old or from the future".into(),
         ));
     }
-    let session = wire::event(&incoming.body)
-        .ok_or_else(|| CallbackFailure::Malformed("the body cannot be read".into()))?;
-    // The account may be another shop's too: what is none of ours is acknowledged all the same, or the
-    // vendor would repeat it and hold back the rest.
+    // A body that cannot be parsed results in no notice, and so does a payment of another shop that uses the same
+    // account. Both are acknowledged, because the provider would otherwise repeat them and hold back later
+    // callbacks.
+    let session = wire::event(&incoming.body);
     let ours = session.filter(|session| is_attempt(&session.attempt));
     let notice = |session: Session| Notice {
-        // Our own id: it is known to the host even where the answer to `start` was lost.
+        // The host knows its attempt id even if the answer to `start` was lost.
         about: Subject::Attempt(session.attempt.clone()),
         reference: None,
-        report: session.report(false),
+        // A notice without a report makes the host query. It is used for an unknown status, and for a declined
+        // session that is still payable.
+        report: Some(session)
+            .filter(|session| session.phase != Phase::Unknown)
+            .and_then(|session| session.report(false)),
     };
     Ok(CallbackReply {
         notices: ours.map(notice).into_iter().collect(),
@@ -58,7 +59,7 @@ pub(crate) fn read(
     })
 }
 
-/// Whether a merchant's reference has the form of our attempts' ids.
+/// Whether a merchant reference has the form of an attempt id: 32 lowercase hexadecimal digits.
 fn is_attempt(reference: &str) -> bool {
     let digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     reference.len() == 32 && reference.bytes().all(digit)
@@ -67,7 +68,7 @@ fn is_attempt(reference: &str) -> bool {
 /// `t=1800000000,v1=<64 hexadecimal characters>`
 #[derive(Debug, PartialEq, Eq)]
 struct Signature<'a> {
-    /// The time as it was signed.
+    /// The text that was signed: the seconds.
     time: &'a str,
     seconds: u64,
     code: [u8; 32],
@@ -118,11 +119,11 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
     use crate::wire::tests::{ATTEMPT, told};
-    use kassette_plugin::provider::{Environment, Status};
+    use kassette_plugin::provider::{Environment, Status, Verb};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::json;
 
-    /// A host whose code for every message is 32 times the message's length.
+    /// A host that accepts 32 bytes with the value of the message's length as its code.
     struct Keyed;
     impl Host for Keyed {
         fn ready(&mut self, name: &str) -> bool {
@@ -256,19 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_but_no_event_is_malformed() {
-        let odd = incoming(NOW_SECONDS, &json!({}));
-        assert!(matches!(
-            read_keyed(odd),
-            Err(CallbackFailure::Malformed(_))
-        ));
+    fn what_is_signed_and_cannot_be_read_is_acknowledged() {
+        let mut text = incoming(NOW_SECONDS, &json!({}));
+        let length = text.body.len();
+        text.body = vec![b'x'; length];
         let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming(NOW_SECONDS, &json!({}))
         };
-        assert!(matches!(
-            read_keyed(get),
-            Err(CallbackFailure::Malformed(_))
-        ));
+        for odd in [incoming(NOW_SECONDS, &json!({})), text, get] {
+            let answer = read_keyed(odd).unwrap();
+            assert_eq!((answer.status, answer.notices.len()), (200, 0));
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! What payers read on our own page, in its language: the vendor tells it in English alone.
+//! Instructions on the host's payment page, translated here because the provider sends them only in English.
 
 use kassette_plugin::provider::words::translated;
 use kassette_plugin::provider::{Action, Instructions};
 
-/// The vendor's name of the detail of a crypto payment that is shown. The host's page shows the amount as
-/// the payer writes it.
+/// The provider's name of the address, the only detail of a crypto payment that is shown. The host's page shows
+/// the amount itself, in the payer's notation.
 const ADDRESS: &str = "Address";
 
 const ENGLISH: &str = "Send the amount to this address. In the sandbox the link opens the simulator’s page \
@@ -151,7 +151,7 @@ const UPI_TRANSLATIONS: [(&str, &str); 12] = [
     ),
 ];
 
-/// The vendor's name of the detail that has one in each language; `UPI ID` is the same in all.
+/// The provider's name of the only detail with translations; `UPI ID` is the same in all languages.
 const REFERENCE: &str = "Reference";
 
 const REFERENCES: [(&str, &str); 12] = [
@@ -169,7 +169,8 @@ const REFERENCES: [(&str, &str); 12] = [
     ("sv", "Referens"),
 ];
 
-/// What the payer does next, told in the payer's language (BCP 47), else in English.
+/// Translates instructions into the payer's language (BCP 47), or English if there is no translation. Other
+/// actions, and instructions of other methods, are returned unchanged.
 pub(crate) fn told(action: Action, method: &str, language: Option<&str>) -> Action {
     match action {
         Action::Show(shown) if method == "crypto" => {

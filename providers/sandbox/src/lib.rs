@@ -1,18 +1,18 @@
-//! The sandbox: a simulated vendor that serves every method. `providers/README.md` describes its
-//! protocol, and this module is the example to read before writing one for a real vendor.
+//! The sandbox: a simulated provider that serves every method. `providers/README.md` describes its protocol, and
+//! this module is the example to read before writing one for a real provider.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating a session; what each refusal means |
-//! | `instructions.rs` | what the payer of a crypto payment reads, by language |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating a session; the meaning of each refusal |
+//! | `instructions.rs` | instructions for payers, by language |
 //! | `query.rs` | finding, capturing, closing and reading a session |
-//! | `refund.rs` | giving money back |
-//! | `callback.rs` | the signature of a callback and its news |
-//! | `api.rs` | requests: token, headers, what can have happened |
-//! | `wire.rs` | the vendor's JSON, read strictly |
-//! | `report.rs` | what a session says |
-//! | `particulars.rs` | what a session tells beside where the money is |
+//! | `refund.rs` | refunds |
+//! | `callback.rs` | verifying a callback's signature, and parsing its body |
+//! | `api.rs` | requests: token, headers, possible effects of a failed request |
+//! | `wire.rs` | parsing the provider's JSON |
+//! | `report.rs` | the report about a session |
+//! | `particulars.rs` | a session's details: references, fee, times, captures, refunds, disputes |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -30,7 +30,7 @@ use kassette_plugin::provider::{
     SettingSpec,
 };
 
-/// The methods, by their wire ids; each in any currency.
+/// Wire ids of the supported methods, each in any currency.
 const METHODS: [&str; 10] = [
     "credit_card",
     "paypal",
@@ -59,13 +59,13 @@ impl Provider for Sandbox {
                     api::BASE_URL,
                     "Where the account's simulated API listens, such as http://127.0.0.1:9001",
                 )
-                .of(SettingForm::Address),
+                .form(SettingForm::Address),
                 SettingSpec::optional(
                     query::KEEP_OPEN,
                     "true: a payer whose try was declined may try again at the sandbox's page \
                      until they come back. Default: false, the session is closed at once.",
                 )
-                .of(SettingForm::Flag)
+                .form(SettingForm::Flag)
                 .or("false"),
             ],
             secrets: vec![
@@ -92,7 +92,7 @@ impl Provider for Sandbox {
     }
 }
 
-/// An account of the other environment must not be used, however well it works.
+/// `Operational` only if the credentials are for the account's environment.
 fn condition(body: &[u8], wanted: Environment) -> Condition {
     let wanted = match wanted {
         Environment::Test => "test",

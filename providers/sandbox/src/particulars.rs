@@ -1,76 +1,134 @@
-//! What a session tells beside where the money is: references, fee, times, refunds, disputes.
+//! A session's details: references, fee, times, captures, refunds and disputes.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{Dispute, DisputeState, Money, Particulars, Refund, RefundState};
+use kassette_plugin::provider::read::{self, Unreadable};
+use kassette_plugin::provider::{
+    Capture, Dispute, DisputeKind, DisputeState, Particulars, Refund, RefundState,
+};
 
 use crate::wire::{money, text};
 
-/// Refunds and disputes that a report may tell, each.
-const MOST: usize = 64;
-
-/// Reads a session's particulars; none where anything in them is not as documented.
-pub(crate) fn read(session: &Json) -> Option<Particulars> {
-    let words = |name| optional(session, name, |value| value.text().map(str::to_owned));
-    let time = |name| optional(session, name, Json::whole);
-    Some(Particulars {
-        provider_status: text(session, "status"),
-        reason: words("reason")?,
-        references: words("charge")?.into_iter().collect(),
-        fee: optional(session, "fee", money)?,
-        authorised_at: time("authorised_at")?,
-        captured_at: time("captured_at")?,
-        capture_before: time("capture_before")?,
-        instrument: words("instrument")?,
-        refunds: list(session, "refunds", refund)?,
-        disputes: list(session, "disputes", dispute)?,
-    })
-}
-
-/// The value of a field that may be null or absent.
-fn optional<T>(session: &Json, name: &str, read: impl Fn(&Json) -> Option<T>) -> Option<Option<T>> {
-    match session.get(name) {
-        None | Some(Json::Null) => Some(None),
-        Some(value) => read(value).map(Some),
+/// Reads a session's details. Values that cannot be parsed are listed in `unreadable`.
+pub(crate) fn read(session: &Json) -> Particulars {
+    let mut unreadable = Unreadable::default();
+    let time = |name| session.get(name).and_then(Json::whole);
+    let status = text(session, "status");
+    if let Some(status) = status.as_deref().filter(|status| !KNOWN.contains(status)) {
+        let id = text(session, "id").unwrap_or_default();
+        unreadable.unknown_status("session", &id, status);
+    }
+    let mut refunds = Vec::new();
+    for value in read::items(session, &["refunds"]) {
+        match refund(value, &mut unreadable) {
+            Some(refund) => refunds.push(refund),
+            None => unreadable.note("a refund has no id or no amount"),
+        }
+    }
+    let mut disputes = Vec::new();
+    for value in read::items(session, &["disputes"]) {
+        match dispute(value, &mut unreadable) {
+            Some(dispute) => disputes.push(dispute),
+            None => unreadable.note("a dispute has no id or no amount"),
+        }
+    }
+    let captured_at = time("captured_at");
+    let received = session.get("received").and_then(money);
+    let received = received.map_or(0, |money| money.amount);
+    let capture = text(session, "charge").map(|id| Capture {
+        id,
+        amount: received,
+        at: captured_at,
+        reversed: time("capture_failed_at").is_some(),
+    });
+    Particulars {
+        provider_status: status,
+        reason: text(session, "reason"),
+        references: text(session, "charge").into_iter().collect(),
+        fee: session.get("fee").and_then(money),
+        authorised_at: time("authorised_at"),
+        captured_at,
+        capture_before: time("capture_before"),
+        instrument: text(session, "instrument"),
+        captures: capture
+            .filter(|capture| capture.amount > 0)
+            .into_iter()
+            .collect(),
+        refunds,
+        disputes,
+        unreadable: unreadable.into_sentences(),
+        ..Particulars::default()
     }
 }
 
-fn list<T>(session: &Json, name: &str, read: fn(&Json) -> Option<T>) -> Option<Vec<T>> {
-    match session.get(name) {
-        None => Some(Vec::new()),
-        Some(Json::List(items)) => items.iter().take(MOST).map(read).collect(),
-        Some(_) => None,
-    }
-}
+/// All statuses that the provider documents.
+const KNOWN: [&str; 14] = [
+    "open",
+    "declined",
+    "authorised",
+    "capturing",
+    "verifying",
+    "in_review",
+    "captured",
+    "capture_failed",
+    "disputed",
+    "refunded",
+    "closed",
+    "cancelled",
+    "failed",
+    "expired",
+];
 
-pub(crate) fn refund(value: &Json) -> Option<Refund> {
-    let Money { amount, .. } = money(value.get("amount")?)?;
+/// Reads a refund. `None` without an id or an amount. An unknown status counts as pending.
+pub(crate) fn refund(value: &Json, unreadable: &mut Unreadable) -> Option<Refund> {
+    let id = text(value, "id")?;
+    let status = read::field(value, "status").unwrap_or_default();
+    let state = match status {
+        "pending" => RefundState::Pending,
+        "succeeded" => RefundState::Succeeded,
+        "failed" | "cancelled" => RefundState::Failed,
+        _ => {
+            unreadable.unknown_status("refund", &id, status);
+            RefundState::Pending
+        }
+    };
     Some(Refund {
-        id: text(value, "id")?,
-        order_id: optional(value, "merchant_reference", |value| {
-            value.text().map(str::to_owned)
-        })?,
-        amount,
-        state: match value.get("status")?.text()? {
-            "pending" => RefundState::Pending,
-            "succeeded" => RefundState::Succeeded,
-            "failed" => RefundState::Failed,
-            _ => return None,
-        },
+        id,
+        order_id: text(value, "merchant_reference"),
+        amount: value.get("amount").and_then(money)?.amount,
+        paid_out: None,
+        at: value.get("updated_at").and_then(Json::whole),
+        state,
     })
 }
 
-fn dispute(value: &Json) -> Option<Dispute> {
-    let Money { amount, .. } = money(value.get("amount")?)?;
+/// Reads a dispute. `None` without an id or an amount. An unknown status counts as open. A refund of the whole
+/// payment ends a dispute here.
+fn dispute(value: &Json, unreadable: &mut Unreadable) -> Option<Dispute> {
+    let id = text(value, "id")?;
+    let status = read::field(value, "status").unwrap_or_default();
+    let state = match status {
+        "open" => DisputeState::Open,
+        "won" => DisputeState::Won,
+        "lost" => DisputeState::Lost,
+        _ => {
+            unreadable.unknown_status("dispute", &id, status);
+            DisputeState::Open
+        }
+    };
+    let withdrawn = value.get("withdrawn").and_then(money);
     Some(Dispute {
-        id: text(value, "id")?,
-        amount,
-        state: match value.get("status")?.text()? {
-            "open" => DisputeState::Open,
-            "won" => DisputeState::Won,
-            "lost" => DisputeState::Lost,
-            _ => return None,
+        id,
+        kind: match read::field(value, "kind") {
+            Some("inquiry") => DisputeKind::Inquiry,
+            _ => DisputeKind::Dispute,
         },
-        reason: optional(value, "reason", |value| value.text().map(str::to_owned))?,
-        respond_by: optional(value, "respond_by", Json::whole)?,
+        amount: value.get("amount").and_then(money)?.amount,
+        withdrawn: withdrawn.map_or(0, |money| money.amount),
+        ends_by_refund: true,
+        listed_as_refund: false,
+        at: value.get("created_at").and_then(Json::whole),
+        state,
+        reason: text(value, "reason"),
+        respond_by: value.get("respond_by").and_then(Json::whole),
     })
 }
 
@@ -78,9 +136,10 @@ fn dispute(value: &Json) -> Option<Dispute> {
 mod tests {
     use super::*;
     use crate::wire::tests::{parsed, told};
+    use kassette_plugin::provider::Money;
     use serde_json::{Value, json};
 
-    fn of(change: &[(&str, Value)]) -> Option<Particulars> {
+    fn changed(change: &[(&str, Value)]) -> Particulars {
         let mut told = told("captured", false, "49.90");
         for (name, value) in change {
             told[*name] = value.clone();
@@ -91,7 +150,7 @@ mod tests {
     #[test]
     fn everything_that_the_vendor_tells_is_told_on() {
         let euros = |value: &str| json!({ "value": value, "currency": "EUR" });
-        let told = of(&[
+        let told = changed(&[
             ("charge", json!("sbc_1")),
             ("fee", euros("0.75")),
             ("authorised_at", json!(11)),
@@ -103,13 +162,14 @@ mod tests {
                 "refunds",
                 json!([{
                     "id": "sbr_1", "merchant_reference": "order-1", "amount": euros("9.90"),
-                    "status": "failed", "created_at": 14,
+                    "status": "failed", "created_at": 14, "updated_at": 16,
                 }]),
             ),
             (
                 "disputes",
                 json!([{
-                    "id": "sbd_1", "amount": euros("49.90"), "status": "open",
+                    "id": "sbd_1", "amount": euros("49.90"), "status": "open", "kind": "inquiry",
+                    "withdrawn": euros("0.00"),
                     "reason": "fraudulent", "respond_by": 15, "created_at": 14,
                 }]),
             ),
@@ -131,6 +191,8 @@ mod tests {
                 order_id: Some("order-1".into()),
                 amount: 990,
                 state: RefundState::Failed,
+                paid_out: None,
+                at: Some(16),
             }],
             disputes: vec![Dispute {
                 id: "sbd_1".into(),
@@ -138,9 +200,21 @@ mod tests {
                 state: DisputeState::Open,
                 reason: Some("fraudulent".into()),
                 respond_by: Some(15),
+                kind: DisputeKind::Inquiry,
+                withdrawn: 0,
+                ends_by_refund: true,
+                listed_as_refund: false,
+                at: Some(14),
             }],
+            captures: vec![Capture {
+                id: "sbc_1".into(),
+                amount: 4990,
+                at: Some(12),
+                reversed: false,
+            }],
+            ..Particulars::default()
         };
-        assert_eq!(told, Some(expected));
+        assert_eq!(told, expected);
     }
 
     #[test]
@@ -149,11 +223,11 @@ mod tests {
             provider_status: Some("captured".into()),
             ..Particulars::default()
         };
-        assert_eq!(of(&[]), Some(expected));
+        assert_eq!(changed(&[]), expected);
     }
 
     #[test]
-    fn no_more_refunds_are_told_than_a_report_may_hold() {
+    fn many_refunds_are_all_told() {
         let each = |number: u32| {
             json!({
                 "id": format!("sbr_{number}"), "status": "succeeded", "created_at": 1,
@@ -161,25 +235,49 @@ mod tests {
             })
         };
         let many: Vec<Value> = (0..80).map(each).collect();
-        let told = of(&[("refunds", many.into())]).unwrap();
-        assert_eq!(told.refunds.len(), MOST);
+        let told = changed(&[("refunds", many.into())]);
+        assert_eq!(told.refunds.len(), 80);
     }
 
     #[test]
-    fn particulars_of_another_form_are_no_answer() {
-        for (name, odd) in [
+    fn one_odd_part_hides_no_other() {
+        let euros = json!({ "value": 9.9, "currency": "eur" });
+        let told = changed(&[
+            ("status", json!("captured_maybe")),
             ("fee", json!("0.75")),
             ("captured_at", json!("today")),
-            ("charge", json!(1)),
-            ("refunds", json!(null)),
-            ("refunds", json!([{ "id": "sbr_1" }])),
-            ("disputes", json!({})),
+            (
+                "refunds",
+                json!([
+                    null, { "id": "sbr_1" }, { "id": "sbr_2", "status": "frozen", "amount": euros },
+                    { "id": "sbr_3", "status": "succeeded", "amount": euros },
+                ]),
+            ),
             (
                 "disputes",
-                json!([{ "id": "sbd_1", "status": "lost_maybe" }]),
+                json!([{ "id": "sbd_1", "status": "lost_maybe", "amount": euros }]),
             ),
-        ] {
-            assert_eq!(of(&[(name, odd.clone())]), None, "{name} {odd}");
-        }
+        ]);
+        let states: Vec<_> = told
+            .refunds
+            .iter()
+            .map(|each| (each.amount, each.state))
+            .collect();
+        assert_eq!(
+            states,
+            [(990, RefundState::Pending), (990, RefundState::Succeeded)]
+        );
+        assert_eq!(told.disputes[0].state, DisputeState::Open);
+        assert_eq!((told.fee, told.captured_at), (None, None));
+        assert_eq!(
+            told.unreadable,
+            [
+                "session sbx_1 has the unknown status captured_maybe",
+                "a refund has no id or no amount",
+                "refund sbr_1 has the unknown status ",
+                "refund sbr_2 has the unknown status frozen",
+                "dispute sbd_1 has the unknown status lost_maybe",
+            ]
+        );
     }
 }

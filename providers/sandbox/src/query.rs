@@ -1,4 +1,4 @@
-//! Asking where a session stands, after doing what the host asks for.
+//! Querying a session, after capturing or closing it as the host requests.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::http::Response;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
@@ -10,26 +10,27 @@ use crate::wire::{self, Phase, Problem, Session};
 /// Setting: whether a session stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// What is done to a session before it is told.
+/// A change of a session before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Capture,
     Close,
 }
 
-/// Finds the session, fulfils the purpose, and tells.
+/// Finds the session, captures or closes it if the purpose requires this, and reports its status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    // A reference is always found by the attempt's id: the payer's word is needed for no look-up.
+    // The attempt's id is enough to find the session. The query that the payer's browser brought back only shows
+    // that the payer has returned.
     return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let came_back = return_query.is_some();
     let keep = settings::flag(&account.settings, KEEP_OPEN, false)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
-    // While the payer is at the vendor's page they may try again; back here they chose not to.
+    // A payer on the provider's page may try again. A payer who has returned chose not to.
     let kept_open = keep && !came_back && purpose != QueryPurpose::Cancel;
     let session = locate(account, attempt, reference)?.ok_or(QueryFailure::Absent)?;
     let report = match needed(session.phase, session.payable, purpose, kept_open) {
@@ -39,12 +40,12 @@ pub(crate) fn query(
             (session, None) => session.report(kept_open),
         },
     };
-    // Without a report the session was declined, was not closed, and could still be paid.
+    // No report: the session was declined but not closed, so the payer could still pay.
     report.ok_or_else(|| unavailable("declined, but not yet closed"))
 }
 
-/// What the purpose asks of a session in this state. A declined payer could still come back and pay, so
-/// that session is closed whatever the purpose, unless it is kept open: then `declined` is certain.
+/// Change that the purpose requires in this phase, or `None`. A declined session that is still payable is closed
+/// for every purpose, because the payer could come back and pay, unless it is to stay open.
 fn needed(phase: Phase, payable: bool, purpose: QueryPurpose, kept_open: bool) -> Option<Act> {
     match (phase, purpose) {
         (Phase::Declined, _) if payable && !kept_open => Some(Act::Close),
@@ -54,7 +55,7 @@ fn needed(phase: Phase, payable: bool, purpose: QueryPurpose, kept_open: bool) -
     }
 }
 
-/// Does it; the session afterwards, and why a capture was refused.
+/// Executes a change. Returns the session after it, and the problem if the provider refused a capture.
 fn perform(
     account: &Account,
     attempt: &Attempt,
@@ -74,7 +75,7 @@ fn perform(
     let now = || locate(account, attempt, Some(&session.id))?.ok_or(QueryFailure::Absent);
     match answer.status {
         200 => Ok((ours(wire::session(&answer.body), attempt)?, None)),
-        // It has moved on meanwhile: what it is now is the answer.
+        // The session has changed in the meantime: report its current state.
         404 | 409 => Ok((now()?, None)),
         422 if act == Act::Capture => Ok((now()?, Some(wire::problem(&answer)))),
         _ => Err(refused(&answer)),
@@ -97,7 +98,7 @@ fn locate(
     }
 }
 
-/// Looks the attempt up by its id.
+/// Searches for the session by the attempt's id. `None` if the provider has none.
 pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Session>, QueryFailure> {
     let path = format!("/v1/sessions?merchant_reference={}", attempt.id);
     let answer = api::get(account, &path).map_err(broken)?;
@@ -122,7 +123,7 @@ fn ours(session: Option<Session>, attempt: &Attempt) -> Result<Session, QueryFai
     }
 }
 
-/// The vendor's ids need no escaping in a path; anything else is not one.
+/// Whether a reference has the form of a provider id, which needs no escaping in a path.
 pub(crate) fn is_plain(reference: &str) -> bool {
     !reference.is_empty()
         && reference

@@ -1,6 +1,7 @@
-//! Giving money back, and asking what became of it.
+//! Making refunds and querying them.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::http::Response;
+use kassette_plugin::provider::read::Unreadable;
 use kassette_plugin::provider::{
     Account, Given, Order, Paid, QueryFailure, Refund, RefundFailure, RefundState, Refundable,
 };
@@ -8,13 +9,13 @@ use kassette_plugin::provider::{
 use crate::api::{self, Broken};
 use crate::{METHODS, particulars, query, wire};
 
-/// Everything, in parts, at any time.
+/// Refund terms: every method, in full or in parts, at any time.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     METHODS.into_iter().map(Refundable::in_parts).collect()
 }
 
-/// Makes the refund, or finds the one that an earlier call made: the order's id is the key, and keys
-/// have no end here.
+/// Makes the refund, or finds the refund that an earlier call made. The order's id is the idempotency key; keys do
+/// not expire here.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -39,7 +40,7 @@ pub(crate) fn refund(
     }
 }
 
-/// Finds the refund among those of its session.
+/// Finds the order's refund among the refunds of the payment's session.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     let unavailable = |why: String| QueryFailure::Unavailable(why);
     if !query::is_plain(&paid.reference) {
@@ -49,7 +50,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     }
     let path = format!("/v1/sessions/{}", paid.reference);
     let answer = api::get(account, &path).map_err(query::broken)?;
-    // A session that is unknown now proves nothing about the refunds that it had.
+    // Not `Absent`: an unknown session does not prove that the refund does not exist.
     if answer.status != 200 {
         return Err(unavailable(wire::problem(&answer).to_string()));
     }
@@ -58,34 +59,40 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     found.map(given).ok_or(QueryFailure::Absent)
 }
 
-/// The vendor takes no control characters.
+/// Removes control characters, which the provider rejects.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
 fn made(body: &[u8], order: &Order) -> Result<Given, RefundFailure> {
-    let refund = Json::parse(body).and_then(|body| particulars::refund(&body));
+    let read = |body: Json| particulars::refund(&body, &mut Unreadable::default());
+    let refund = Json::parse(body).and_then(read);
     let refund =
         refund.ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()))?;
-    if refund.order_id.as_ref() != Some(&order.id) || refund.amount != order.amount.amount {
+    if refund.order_id.as_ref().is_some_and(|id| *id != order.id) {
         let why = format!("{} is another refund", refund.id);
         return Err(RefundFailure::Uncertain(why));
     }
     Ok(given(refund))
 }
 
-/// The order's refund in a session; the outer none says that the answer cannot be read.
+/// The order's refund in a session. `None` if the answer cannot be parsed, `Some(None)` if the session does not
+/// list the refund.
 fn find(body: &[u8], order: &Order) -> Option<Option<Refund>> {
     let session = Json::parse(body)?;
     let Json::List(refunds) = session.get("refunds")? else {
         return None;
     };
-    let refunds: Option<Vec<Refund>> = refunds.iter().map(particulars::refund).collect();
+    let read = |value| particulars::refund(value, &mut Unreadable::default());
     let ours = |refund: &Refund| match &order.reference {
         Some(reference) => refund.id == *reference,
         None => refund.order_id.as_ref() == Some(&order.id),
     };
-    Some(refunds?.into_iter().find(ours))
+    let read: Vec<Refund> = refunds.iter().filter_map(read).collect();
+    let all = read.len() == refunds.len();
+    let found = read.into_iter().find(ours);
+    // A refund that could not be parsed may be the order's.
+    (found.is_some() || all).then_some(found)
 }
 
 fn given(refund: Refund) -> Given {
@@ -99,15 +106,16 @@ fn given(refund: Refund) -> Given {
         state: refund.state,
         claim_url: None,
         detail: detail.into(),
+        paid_out: None,
     }
 }
 
-/// What a refusal proves: an order that is refused made nothing, a 500 may have.
+/// Maps a refusal to its meaning: a 4xx proves that no refund exists, a 500 does not.
 fn refused(answer: &Response) -> RefundFailure {
     let problem = wire::problem(answer);
     let why = problem.to_string();
     match problem.status {
-        // There is a refund under this key, and it is not what was asked for now.
+        // A refund exists under this key, but with other data than this order's.
         409 if problem.code == "idempotency_mismatch" => RefundFailure::Uncertain(why),
         401 | 403 | 429 | 503 => RefundFailure::Unavailable(why),
         400..=499 => RefundFailure::Refused(why),
@@ -161,19 +169,25 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_another_refund_or_none_proves_nothing() {
-        let mut smaller = refund_told("re_1", json!(ORDER), "succeeded");
-        smaller["amount"]["value"] = json!("9.89");
+    fn the_answer_to_our_order_is_about_our_order() {
+        for (told, state) in [
+            (
+                refund_told("re_1", json!(null), "succeeded"),
+                RefundState::Succeeded,
+            ),
+            (
+                refund_told("re_1", json!(ORDER), "succeeded_maybe"),
+                RefundState::Pending,
+            ),
+        ] {
+            assert_eq!(made_of(&told).unwrap().state, state, "{told}");
+        }
         for odd in [
             json!({}),
-            smaller,
-            refund_told("re_1", json!(null), "succeeded"),
-            refund_told("re_1", json!(ORDER), "succeeded_maybe"),
+            refund_told("re_1", json!("f".repeat(32)), "succeeded"),
         ] {
-            assert!(
-                matches!(made_of(&odd), Err(RefundFailure::Uncertain(_))),
-                "{odd}"
-            );
+            let made = made_of(&odd);
+            assert!(matches!(made, Err(RefundFailure::Uncertain(_))), "{odd}");
         }
     }
 

@@ -1,14 +1,14 @@
-//! What a session says.
+//! Reports about sessions.
 use kassette_plugin::provider::{Report, Settlement, Status};
 
 use crate::wire::{Phase, Problem, Session};
 
 impl Session {
-    /// What this session says. `declined` only where it is certain: while the payer could still try
-    /// again there is no report, unless they are meant to, in the session as it is.
+    /// Report about this session. `declined` only if it is final: `None` if the session was declined and is still
+    /// payable. With `kept_open`, such a session is reported as pending instead.
     pub(crate) fn report(self, kept_open: bool) -> Option<Report> {
         let (status, settlement, detail) = match self.phase {
-            Phase::Open => (Status::Pending, Settlement::Pending, "open"),
+            Phase::Open | Phase::Unknown => (Status::Pending, Settlement::Pending, "open"),
             Phase::Declined if self.payable && kept_open => {
                 (Status::Pending, Settlement::Pending, "a try was declined")
             }
@@ -16,7 +16,21 @@ impl Session {
             Phase::Declined => (Status::Declined, Settlement::Pending, "declined"),
             Phase::Authorised => (Status::Processing, Settlement::Pending, "authorised"),
             Phase::Capturing => (Status::Processing, Settlement::Pending, "being captured"),
-            // The money is there; whether to deliver is what a person has to decide.
+            Phase::Verifying => (
+                Status::VerificationPending,
+                Settlement::Pending,
+                "waits for a proof",
+            ),
+            // The provider has reversed the capture; an operator has to check.
+            Phase::CaptureFailed => {
+                let mut report =
+                    self.says(Status::Review, Settlement::Pending, "taken back".into());
+                report.received.amount = 0;
+                return Some(report);
+            }
+            Phase::Cancelled => (Status::Cancelled, Settlement::Pending, "the payer gave up"),
+            Phase::Failed => (Status::Failed, Settlement::Failed, "failed for good"),
+            // The money was received; an operator decides whether to deliver.
             Phase::InReview => (Status::Review, Settlement::Confirmed, "held for review"),
             Phase::Captured if self.is_overpaid() => {
                 (Status::Overpaid, Settlement::Confirmed, "captured")
@@ -24,15 +38,15 @@ impl Session {
             Phase::Captured => (Status::Completed, Settlement::Confirmed, "captured"),
             Phase::Disputed => (Status::Review, Settlement::Pending, "disputed by the payer"),
             Phase::Refunded => (Status::Completed, Settlement::Confirmed, "refunded"),
-            // Nothing was taken and nothing can be any more.
+            // Nothing was captured and nothing can be captured later.
             Phase::Closed => (Status::Declined, Settlement::Pending, "closed"),
             Phase::Expired => (Status::Expired, Settlement::Pending, "expired"),
         };
         Some(self.says(status, settlement, detail.into()))
     }
 
-    /// What a session says whose capture was refused: an approval that still stands and cannot be
-    /// taken is for a person; everything else is told as it is.
+    /// Report about a session after a refused capture: review if the session is still authorized, because an
+    /// operator has to decide. Otherwise the normal report.
     pub(crate) fn refused(mut self, problem: &Problem) -> Option<Report> {
         if self.phase != Phase::Authorised {
             return self.report(false);
@@ -42,7 +56,7 @@ impl Session {
         Some(self.says(Status::Review, Settlement::Pending, detail))
     }
 
-    /// A wallet can send more than is due.
+    /// Whether more was received than was due. Only crypto wallets can send more.
     fn is_overpaid(&self) -> bool {
         self.method == "crypto"
             && self.received.currency == self.due.currency

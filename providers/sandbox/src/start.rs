@@ -1,5 +1,5 @@
-//! Creating a session. What matters is what each refusal proves: the host tries another account
-//! only where this vendor surely did nothing.
+//! Creating a session. The meaning of each refusal matters: the host tries another account only if this provider
+//! certainly did nothing.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
     Account, Attempt, Open, Question, QuestionKind, StartFailure, Started,
@@ -10,10 +10,10 @@ use crate::instructions;
 use crate::query;
 use crate::wire::{self, Phase, Problem, Session};
 
-/// Longest merchant's name that the vendor takes, in characters.
+/// Maximum length of a merchant name, in characters.
 const MERCHANT: usize = 200;
 
-/// A detail of the payer: the vendor's field and the question that asks for it.
+/// Details about the payer: the provider's field, and the name, label and kind of the question for it.
 const DETAILS: [(&str, &str, &str, QuestionKind); 3] = [
     ("email", "email", "E-mail address", QuestionKind::Email),
     (
@@ -30,7 +30,7 @@ const DETAILS: [(&str, &str, &str, QuestionKind); 3] = [
     ),
 ];
 
-/// Creates the session, or finds the one that an earlier call made.
+/// Creates the session, or finds the session that an earlier call created.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let answer = match api::post(account, "/v1/sessions", &attempt.id, &body(attempt)) {
         Ok(answer) => answer,
@@ -42,7 +42,7 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     }
     let problem = wire::problem(&answer);
     if problem.code == "idempotency_mismatch" {
-        // An earlier call with other details of the payer made the session: it is the one.
+        // An earlier call with other payer details created the session: use that session.
         let found = query::find(account, attempt);
         return opened(found.ok().flatten(), attempt);
     }
@@ -69,7 +69,7 @@ fn body(attempt: &Attempt) -> Json {
     ])
 }
 
-/// What is known of the payer: the answers to our questions first.
+/// Known details about the payer. Answers to questions take precedence over the attempt's own data.
 fn payer(attempt: &Attempt) -> Json {
     let known = |field: &str, question: &str| {
         let answer = attempt.answers.iter().find(|(name, _)| name == question);
@@ -83,7 +83,7 @@ fn payer(attempt: &Attempt) -> Json {
     Json::Object(fields.collect())
 }
 
-/// Goes on with a session, where it is ours and can still be paid or has been.
+/// Continues with a session if it belongs to this attempt and is paid or payable.
 fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, StartFailure> {
     let session =
         session.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
@@ -94,7 +94,7 @@ fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, StartF
         )));
     }
     let over = match session.phase {
-        Phase::Closed | Phase::Expired => true,
+        Phase::Closed | Phase::Cancelled | Phase::Failed | Phase::Expired => true,
         Phase::Declined => !session.payable,
         _ => false,
     };
@@ -102,22 +102,29 @@ fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, StartF
         return Err(StartFailure::Declined(format!("{} is over", session.id)));
     }
     let language = attempt.payer.language.as_deref();
+    let action = session
+        .action
+        .ok_or_else(|| StartFailure::Uncertain(format!("{} leads nowhere", session.id)))?;
     Ok(Started::Open(Open {
         reference: session.id,
-        action: instructions::told(session.action, &session.method, language),
-        until: Some(session.expires_at),
+        action: instructions::told(action, &session.method, language),
+        until: session.expires_at,
     }))
 }
 
-/// What a refusal proves.
+/// Maps a refusal to its meaning.
 fn refused(problem: Problem) -> Result<Started, StartFailure> {
     match problem.status {
         422 if problem.code == "payer_details_required" => ask(&problem),
+        // The amount is outside the provider's limits; another account may accept it.
+        422 if problem.code == "amount_not_accepted" => {
+            Err(StartFailure::Unavailable(problem.to_string()))
+        }
         422 => Err(StartFailure::Declined(problem.to_string())),
-        // Documented: answered before anything is looked at. The other 4xx say that the vendor
-        // refused the request itself, which another account need not.
+        // The documentation guarantees that these are sent before any processing. The other 4xx codes mean that
+        // this provider refused the request itself; another account may accept it.
         400..=499 | 503 => Err(StartFailure::Unavailable(problem.to_string())),
-        // 500 and everything undocumented: the session may exist.
+        // 500 and undocumented statuses: the session may exist.
         _ => Err(StartFailure::Uncertain(problem.to_string())),
     }
 }

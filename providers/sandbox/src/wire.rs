@@ -1,21 +1,32 @@
-//! The vendor's JSON. Reading is strict: an answer that is not as documented is no answer.
+//! Parsing of the provider's JSON. Parsing is lenient: an unknown or missing status, field or entry does not hide
+//! the rest.
 use std::fmt;
 
 use kassette_plugin::amount;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::http::Response;
-use kassette_plugin::provider::{Action, Form, Instructions, Money, Particulars};
+use kassette_plugin::provider::{Action, Form, Instructions, Money, Particulars, read};
 
 use crate::particulars;
 
-/// Where a session stands at the vendor.
+/// Status of a session at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
     Declined,
     Authorised,
-    /// The capture was asked for and is not confirmed yet.
+    /// The capture was requested and is not confirmed yet.
     Capturing,
+    /// The capture was requested, and the provider waits for a proof.
+    Verifying,
+    /// A confirmed capture was reversed.
+    CaptureFailed,
+    /// The payer cancelled.
+    Cancelled,
+    /// Failed permanently.
+    Failed,
+    /// An undocumented status.
+    Unknown,
     InReview,
     Captured,
     Disputed,
@@ -24,11 +35,11 @@ pub(crate) enum Phase {
     Expired,
 }
 
-/// A session as the vendor tells it.
+/// A session, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) id: String,
-    /// Our attempt.
+    /// Id of the attempt (`merchant_reference`).
     pub(crate) attempt: String,
     pub(crate) phase: Phase,
     /// Whether the payer could still pay.
@@ -37,12 +48,13 @@ pub(crate) struct Session {
     pub(crate) due: Money,
     pub(crate) received: Money,
     pub(crate) returned: u64,
-    pub(crate) expires_at: u64,
-    pub(crate) action: Action,
+    pub(crate) expires_at: Option<u64>,
+    /// Next action of the payer. `None` for sessions that have ended.
+    pub(crate) action: Option<Action>,
     pub(crate) particulars: Particulars,
 }
 
-/// A refusal: the vendor's code, and which fields it is about.
+/// A refusal: the HTTP status, the provider's code, and the fields that it is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
@@ -56,13 +68,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a session; none where anything in it is not as documented.
+/// Parses a session. `None` without an id, a merchant reference or an amount.
 pub(crate) fn session(body: &[u8]) -> Option<Session> {
     session_of(&Json::parse(body)?)
 }
 
-/// Reads the answer to a search: the session, or none where there is none. The outer none says
-/// that the answer cannot be read.
+/// Parses the answer to a search. `None` if it cannot be parsed, `Some(None)` if the search found no session.
 pub(crate) fn found(body: &[u8]) -> Option<Option<Session>> {
     let answer = Json::parse(body)?;
     let Json::List(sessions) = answer.get("sessions")? else {
@@ -74,23 +85,17 @@ pub(crate) fn found(body: &[u8]) -> Option<Option<Session>> {
     }
 }
 
-/// Reads the session in a callback: none inside where the event is about something else. The outer
-/// none says that the event cannot be read.
-pub(crate) fn event(body: &[u8]) -> Option<Option<Session>> {
-    let event = Json::parse(body)?;
-    event.get("type")?.text()?;
-    match event.get("session") {
-        None | Some(Json::Null) => Some(None),
-        Some(session) => session_of(session).map(Some),
-    }
+/// Parses the session in a callback. `None` if the event has none or it cannot be parsed.
+pub(crate) fn event(body: &[u8]) -> Option<Session> {
+    session_of(Json::parse(body)?.get("session")?)
 }
 
-/// Which environment the credentials are for.
+/// Environment of the credentials, from the answer about the account.
 pub(crate) fn environment(body: &[u8]) -> Option<String> {
     text(&Json::parse(body)?, "environment")
 }
 
-/// Reads a refusal; the code is empty where there is none.
+/// Parses a refusal. The code is empty if the body contains none.
 pub(crate) fn problem(answer: &Response) -> Problem {
     let body = Json::parse(&answer.body).unwrap_or(Json::Null);
     let error = body.get("error").unwrap_or(&Json::Null);
@@ -106,7 +111,7 @@ pub(crate) fn problem(answer: &Response) -> Problem {
     }
 }
 
-/// An amount as the vendor writes it.
+/// An amount in the provider's notation: units with two decimals.
 pub(crate) fn money_json(money: &Money) -> Json {
     let value = format!(
         "{}.{:02}",
@@ -119,43 +124,55 @@ pub(crate) fn money_json(money: &Money) -> Json {
     ])
 }
 
-/// Reads a session out of what holds it.
+/// Reads a session from parsed JSON, with the same `None` cases as [`session`].
 pub(crate) fn session_of(value: &Json) -> Option<Session> {
+    let due = money(value.get("amount")?)?;
+    let nothing = Money {
+        amount: 0,
+        currency: due.currency.clone(),
+    };
     Some(Session {
         id: text(value, "id")?,
         attempt: text(value, "merchant_reference")?,
-        phase: phase(value.get("status")?.text()?)?,
-        payable: value.get("payable")?.flag()?,
-        method: text(value, "method")?,
-        due: money(value.get("amount")?)?,
-        received: money(value.get("received")?)?,
-        returned: money(value.get("returned")?)?.amount,
-        expires_at: value.get("expires_at")?.whole()?,
-        action: action(value.get("next_action")?)?,
-        particulars: particulars::read(value)?,
+        phase: phase(read::field(value, "status").unwrap_or_default()),
+        payable: value.get("payable").and_then(Json::flag) == Some(true),
+        method: text(value, "method").unwrap_or_default(),
+        received: value.get("received").and_then(money).unwrap_or(nothing),
+        returned: value
+            .get("returned")
+            .and_then(money)
+            .map_or(0, |sum| sum.amount),
+        expires_at: value.get("expires_at").and_then(Json::whole),
+        action: value.get("next_action").and_then(action),
+        particulars: particulars::read(value),
+        due,
     })
 }
 
-fn phase(status: &str) -> Option<Phase> {
-    Some(match status {
+fn phase(status: &str) -> Phase {
+    match status {
         "open" => Phase::Open,
         "declined" => Phase::Declined,
         "authorised" => Phase::Authorised,
         "capturing" => Phase::Capturing,
+        "verifying" => Phase::Verifying,
+        "capture_failed" => Phase::CaptureFailed,
+        "cancelled" => Phase::Cancelled,
+        "failed" => Phase::Failed,
         "in_review" => Phase::InReview,
         "captured" => Phase::Captured,
         "disputed" => Phase::Disputed,
         "refunded" => Phase::Refunded,
         "closed" => Phase::Closed,
         "expired" => Phase::Expired,
-        _ => return None,
-    })
+        _ => Phase::Unknown,
+    }
 }
 
 pub(crate) fn money(value: &Json) -> Option<Money> {
     Some(Money {
-        amount: amount::parse(value.get("value")?.text()?)?,
-        currency: text(value, "currency")?,
+        amount: read::units(value.get("value")?)?,
+        currency: value.get("currency").and_then(read::currency)?,
     })
 }
 
@@ -187,9 +204,9 @@ fn pairs(value: &Json, name: &str) -> Option<Vec<(String, String)>> {
     }
 }
 
-/// The text of a field.
+/// Text of a field.
 pub(crate) fn text(value: &Json, name: &str) -> Option<String> {
-    value.get(name)?.text().map(str::to_owned)
+    read::field(value, name).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -197,15 +214,14 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// The same for the module.
+    /// Converts a value to the module's JSON type.
     pub(crate) fn parsed(value: &Value) -> Json {
         Json::parse(value.to_string().as_bytes()).unwrap()
     }
 
-    /// An attempt's id.
     pub(crate) const ATTEMPT: &str = "00000000000000000000000000000001";
 
-    /// A session as the vendor would tell it.
+    /// A session as the provider would return it.
     pub(crate) fn told(status: &str, payable: bool, received: &str) -> Value {
         json!({
             "id": "sbx_1", "merchant_reference": ATTEMPT, "status": status, "payable": payable,
@@ -221,29 +237,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_that_lacks_anything_is_no_answer() {
+    fn what_is_missing_hides_nothing_else() {
         assert!(session(b"{").is_none());
-        for field in [
-            "id",
-            "merchant_reference",
-            "status",
-            "payable",
-            "method",
-            "amount",
-            "received",
-            "returned",
-            "expires_at",
-            "next_action",
-        ] {
+        for field in ["id", "merchant_reference", "amount"] {
             let mut told = told("open", true, "0.00");
             told.as_object_mut().unwrap().remove(field);
             assert_eq!(session_of(&parsed(&told)), None, "{field}");
         }
-        assert_eq!(
-            session_of(&parsed(&told("captured_maybe", false, "49.90"))),
-            None
-        );
-        assert_eq!(session_of(&parsed(&told("captured", false, "49.9"))), None);
+        for field in ["payable", "method", "returned", "expires_at", "next_action"] {
+            let mut told = told("captured", false, "49.9");
+            told[field] = Value::Null;
+            let read = session_of(&parsed(&told)).unwrap();
+            assert_eq!(
+                (read.phase, read.received.amount),
+                (Phase::Captured, 4990),
+                "{field}"
+            );
+        }
+        let odd = session_of(&parsed(&told("captured_maybe", false, "49.90"))).unwrap();
+        assert_eq!(odd.phase, Phase::Unknown);
     }
 
     #[test]

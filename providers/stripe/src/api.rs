@@ -6,20 +6,20 @@ use kassette_plugin::provider::http::Verb;
 /// Secret: the API key.
 pub(crate) const SECRET_KEY: &str = "secret-key";
 
-/// Test and live keys are for the same address.
+/// Test and live keys use the same address.
 const API: &str = "https://api.stripe.com";
 
-/// The API's version whose objects `wire` reads, whatever the account's own default is.
+/// API version that `wire` parses; overrides the account's default version.
 const VERSION: &str = "2025-03-31.basil";
 
-/// Says in an answer that it is that of an earlier request under the same key.
+/// Header that marks an answer as a repetition of an earlier one under the same key.
 const REPLAYED: &str = "idempotent-replayed";
 
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
 
-/// A change, made once per key: a repeat is answered with what the first one was answered.
+/// Sends a change. Stripe executes it once per key and answers a repetition with the first answer.
 pub(crate) fn post(
     account: &Account,
     path: &str,
@@ -32,8 +32,8 @@ pub(crate) fn post(
         .send()
 }
 
-/// A change that the payment's own state makes repeatable: a refusal that Stripe kept under the key
-/// from an earlier time says nothing about now, so that the request is made anew.
+/// Sends a change that the payment's own state protects from a double execution. A refusal that Stripe stored
+/// under the key may be out of date, so the request is sent again under a new key.
 pub(crate) fn change(
     account: &Account,
     path: &str,
@@ -47,7 +47,7 @@ pub(crate) fn change(
     post(account, path, &format!("{key}-{}", account.now), fields)
 }
 
-/// Whether an answer was made earlier, and may be out of date.
+/// Whether an answer repeats an earlier one and may be out of date.
 pub(crate) fn is_replayed(answer: &Answer) -> bool {
     answer.header(REPLAYED) == Some("true")
 }
@@ -68,7 +68,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Keeps a refusal under one key, and does what is asked under any other.
+    /// Repeats a stored refusal under one key, and succeeds under any other.
     struct Stale(Rc<RefCell<Vec<String>>>);
     impl Host for Stale {
         fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {

@@ -1,7 +1,7 @@
-//! Events: proved by their signature before a byte of the body is believed.
+//! Events. The signature is verified before the body is parsed.
 //!
-//! No event carries a report. A session's event tells what was asked for, not what was received, and
-//! neither says whether a review or a dispute is open: the host asks, and hears all of it at once.
+//! No event results in a report. A session's event contains the amount due, not the amount received, and no event
+//! shows whether a review or a dispute is open. So the host queries, which returns everything.
 use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::header;
@@ -14,42 +14,24 @@ use crate::api;
 use crate::query::is_id;
 use crate::wire;
 
-/// The secret that signs events.
+/// Secret that signs events.
 pub(crate) const SECRET: &str = "webhook-secret";
 
-/// The header that holds time and codes.
+/// Header with the time and the codes of the signature.
 const HEADER: &str = "stripe-signature";
 
-/// How far the signature's time may lie from ours, either way, in seconds; Stripe's own libraries
-/// have the same number.
+/// Maximum difference between the signature's time and the current time, in seconds, in both directions. Stripe's
+/// own libraries use the same value.
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// Codes in one header: while a secret is rolled there are two.
+/// Maximum number of codes in the header; there are two while a secret is being rotated.
 const MOST_CODES: usize = 8;
 
-/// Events about a session: it says itself whose it is.
-const OF_SESSION: [&str; 4] = [
-    "checkout.session.completed",
-    "checkout.session.async_payment_succeeded",
-    "checkout.session.async_payment_failed",
-    "checkout.session.expired",
-];
+/// Event that is ignored: Stripe creates the payment as soon as a payer opens the page of a known session.
+const NO_NEWS: &str = "payment_intent.created";
 
-/// Events about a payment or its charge, whose `metadata` say it.
-const WITH_METADATA: [&str; 8] = [
-    "payment_intent.amount_capturable_updated",
-    "payment_intent.canceled",
-    "payment_intent.payment_failed",
-    "payment_intent.processing",
-    "payment_intent.succeeded",
-    "charge.refunded",
-    "charge.captured",
-    // With what Stripe keeps of it, which is not always known when the payment has succeeded.
-    "charge.updated",
-];
-
-/// Events about something that only names the payment.
-const OF_PAYMENT: [&str; 11] = [
+/// Events about an object that contains only the payment's id, for which the attempt has to be queried.
+const OF_PAYMENT: [&str; 13] = [
     "charge.dispute.created",
     "charge.dispute.updated",
     "charge.dispute.closed",
@@ -61,9 +43,11 @@ const OF_PAYMENT: [&str; 11] = [
     "refund.failed",
     "review.opened",
     "review.closed",
+    "radar.early_fraud_warning.created",
+    "radar.early_fraud_warning.updated",
 ];
 
-/// Verifies and reads one event.
+/// Verifies and parses one event.
 pub(crate) fn read(
     account: &Account,
     incoming: &CallbackRequest,
@@ -72,20 +56,17 @@ pub(crate) fn read(
         return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     verify(account, incoming)?;
-    let event = Json::parse(&incoming.body)
-        .filter(|event| event.get("object").and_then(Json::text) == Some("event"))
-        .ok_or_else(|| CallbackFailure::Malformed("the body is no event".into()))?;
+    // Malformed events, and events about payments of other software, are acknowledged, because Stripe disables an
+    // endpoint that rejects deliveries. A platform's endpoint receives events about test payments too.
+    let event = Json::parse(&incoming.body).unwrap_or(Json::Null);
     let live = event.get("livemode").and_then(Json::flag);
-    let live =
-        live.ok_or_else(|| CallbackFailure::Malformed("the event has no environment".into()))?;
-    // An endpoint of a platform is told of test payments too: none of them is ours.
-    let about = if live == (account.environment == Environment::Live) {
-        whose(account, &event)?
-    } else {
-        None
+    let same_world = live.is_none_or(|live| live == (account.environment == Environment::Live));
+    let about = match event.path(&["data", "object"]).filter(|_| same_world) {
+        Some(object) => subject(account, &event, object)?,
+        None => None,
     };
-    let notice = |attempt| Notice {
-        about: Subject::Attempt(attempt),
+    let notice = |about| Notice {
+        about,
         reference: None,
         report: None,
     };
@@ -119,37 +100,41 @@ fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackF
     Ok(())
 }
 
-/// The attempt that an event is about; none for events that are not ours: of another kind, or about
-/// payments that the merchant takes without us.
-fn whose(account: &Account, event: &Json) -> Result<Option<String>, CallbackFailure> {
-    let kind = event.get("type").and_then(Json::text);
-    let object = event.path(&["data", "object"]);
-    let (Some(kind), Some(object)) = (kind, object) else {
-        return Err(CallbackFailure::Malformed(
-            "the event cannot be read".into(),
-        ));
-    };
-    let attempt = if OF_SESSION.contains(&kind) {
-        let id = object.get("client_reference_id").and_then(Json::text);
-        id.map(str::to_owned)
-    } else if WITH_METADATA.contains(&kind) {
-        wire::attempt_in_metadata(object)
-    } else if OF_PAYMENT.contains(&kind) {
-        let payment = object.get("payment_intent").and_then(Json::text);
-        match (wire::attempt_in_metadata(object), payment) {
-            // A refund of ours says whose it is.
-            (Some(attempt), _) => Some(attempt),
-            (None, Some(payment)) if is_id(payment) => of_payment(account, payment)?,
-            (None, _) => None,
-        }
-    } else {
-        None
-    };
-    Ok(attempt.filter(|attempt| wire::is_ours(attempt)))
+/// Subject of an event of any type. `None` if it contains nothing that could belong to this gateway. An event
+/// without an attempt may contain a payment or a charge that the host knows.
+fn subject(
+    account: &Account,
+    event: &Json,
+    object: &Json,
+) -> Result<Option<Subject>, CallbackFailure> {
+    let field = |name: &str| object.get(name).and_then(Json::text);
+    let kind = event.get("type").and_then(Json::text).unwrap_or_default();
+    if kind == NO_NEWS {
+        return Ok(None);
+    }
+    let reference = field("client_reference_id").map(str::to_owned);
+    let named = [reference, wire::attempt_in_metadata(object)];
+    let mut named = named.into_iter().flatten().peekable();
+    if named.peek().is_some() {
+        let ours = named.find(|attempt| wire::is_ours(attempt));
+        return Ok(ours.map(Subject::Attempt));
+    }
+    // The host may know the id of another object.
+    let own = ["checkout.session.", "payment_intent.", "charge."];
+    if !OF_PAYMENT.contains(&kind) {
+        let id = field("id").filter(|id| is_id(id) && own.iter().any(|own| kind.starts_with(own)));
+        return Ok(id.map(|id| Subject::Reference(id.to_owned())));
+    }
+    if let Some(payment) = field("payment_intent").filter(|id| is_id(id)) {
+        let attempt = of_payment(account, payment)?.filter(|attempt| wire::is_ours(attempt));
+        return Ok(attempt.map(Subject::Attempt));
+    }
+    let charge = field("charge").filter(|id| is_id(id));
+    Ok(charge.map(|charge| Subject::Reference(charge.to_owned())))
 }
 
-/// Disputes, refunds and reviews name a payment alone, which says whose it is when asked. They are
-/// few, and nothing else tells us of them.
+/// Reads a payment to find its attempt. Disputes, refunds and reviews contain only the payment's id; they are
+/// rare, and no other event reports them.
 fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, CallbackFailure> {
     let path = format!("/v1/payment_intents/{}", encode::percent(payment));
     let answer = api::get(account, &path).map_err(|broken| CallbackFailure::Later(broken.why()))?;
@@ -168,10 +153,10 @@ fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, Callba
 /// `t=1800000000,v1=<64 hexadecimal characters>,v1=…,v0=…`
 #[derive(Debug, PartialEq, Eq)]
 struct Signature<'a> {
-    /// The time as it was signed.
+    /// The seconds as text, as in the signed message.
     time: &'a str,
     seconds: u64,
-    /// Under scheme `v1`, the only one that counts; others may stand beside it.
+    /// Codes of the scheme `v1`, the only one that counts; the header may contain others.
     codes: Vec<Vec<u8>>,
 }
 
@@ -206,8 +191,8 @@ mod tests {
     const ATTEMPT: &str = "00000000000000000000000000000001";
     const NOW_SECONDS: u64 = 1_800_000_000;
 
-    /// A host whose code for every message is 32 times the message's length, and whose every payment
-    /// is ours.
+    /// A host that accepts 32 bytes with the value of the message's length as its code, and where every payment
+    /// belongs to the test attempt.
     struct Keyed;
     impl Host for Keyed {
         fn ready(&mut self, name: &str) -> bool {
@@ -322,6 +307,8 @@ mod tests {
             ),
             ("payment_intent.succeeded", json!({ "metadata": {} })),
             ("charge.dispute.created", json!({ "payment_intent": null })),
+            // An undocumented event.
+            ("charge.odd", json!({ "metadata": null })),
             (
                 "checkout.session.completed",
                 json!({ "client_reference_id": null }),
@@ -392,7 +379,7 @@ mod tests {
         let (_, value) = rolled.headers.first_mut().unwrap();
         *value = value.replace(",v1=", &format!(",v1={wrong},v0={wrong},v1="));
         assert!(read_keyed(rolled.clone()).is_ok());
-        // Under another scheme it is none.
+        // A code of another scheme does not count.
         let (_, value) = rolled.headers.first_mut().unwrap();
         *value = value.replace("v1=", "v0=");
         assert!(matches!(
@@ -431,16 +418,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_but_no_event_is_malformed() {
-        let mut nowhere = completed();
-        nowhere.as_object_mut().unwrap().remove("livemode");
-        for odd in [json!({}), json!([]), nowhere] {
-            let answer = read_keyed(incoming(NOW_SECONDS, &odd));
-            assert!(
-                matches!(answer, Err(CallbackFailure::Malformed(_))),
-                "{odd}"
-            );
+    fn what_is_signed_but_no_event_is_acknowledged() {
+        for odd in [
+            json!({}),
+            json!([]),
+            json!({ "object": "event", "data": null }),
+        ] {
+            let reply = read_keyed(incoming(NOW_SECONDS, &odd)).unwrap();
+            assert_eq!((reply.status, reply.notices), (200, Vec::new()), "{odd}");
         }
+    }
+
+    #[test]
+    fn an_event_without_its_environment_or_of_a_new_kind_makes_the_host_ask() {
+        let mut event = event(
+            "payment_intent.odd",
+            &json!({ "metadata": { "attempt": ATTEMPT } }),
+        );
+        event.as_object_mut().unwrap().remove("livemode");
+        let notices = read_keyed(incoming(NOW_SECONDS, &event)).unwrap().notices;
+        assert_eq!(notices[0].about, Subject::Attempt(ATTEMPT.into()));
+    }
+
+    #[test]
+    fn a_dispute_that_names_its_charge_alone_is_told_by_that() {
+        let notices = told("charge.dispute.closed", &json!({ "charge": "ch_1" }));
+        assert_eq!(notices[0].about, Subject::Reference("ch_1".into()));
+    }
+
+    #[test]
+    fn only_posts_are_read() {
         let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming(NOW_SECONDS, &completed())

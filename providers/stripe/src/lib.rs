@@ -1,18 +1,18 @@
-//! Stripe: cards, iDEAL, Klarna, Cash App Pay and Revolut Pay through Checkout Sessions.
-//! `providers/README.md` says what is mapped to what and names the documents.
+//! Stripe: cards, iDEAL, Klarna, Cash App Pay and Revolut Pay through Checkout Sessions. `providers/README.md`
+//! describes the mapping and lists the documents.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's functions |
-//! | `start.rs` | creating a session; what each refusal means |
-//! | `query.rs` | finding a session, capturing, voiding and expiring it |
-//! | `refund.rs` | giving money back, and what became of it |
-//! | `report.rs` | what a session and its payment say in the host's words |
-//! | `particulars.rs` | what is told beside: ids, fee, times, card, reasons |
-//! | `callback.rs` | the signature of an event and whom it is about |
+//! | `lib.rs` | the module's description and the exported functions |
+//! | `start.rs` | creating a session; the meaning of each refusal |
+//! | `query.rs` | finding, capturing, cancelling and expiring a session |
+//! | `refund.rs` | making and querying refunds |
+//! | `report.rs` | the report about a session and its payment |
+//! | `particulars.rs` | the details: ids, fee, times, card, reasons |
+//! | `callback.rs` | an event's signature and subject |
 //! | `api.rs` | requests: version, key, idempotency |
-//! | `wire.rs` | the vendor's objects, read strictly |
-//! | `charge.rs` | the same of a charge, its refunds and its disputes |
+//! | `wire.rs` | parsing of Stripe's objects |
+//! | `charge.rs` | parsing of a charge, its refunds and its disputes |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -31,7 +31,7 @@ use kassette_plugin::provider::{
     SettingSpec,
 };
 
-/// Every currency of the gateway; each has two decimals at Stripe too.
+/// All currencies of the gateway; Stripe uses two decimals for each too.
 const CARD_CURRENCIES: [&str; 21] = [
     "USD", "EUR", "GBP", "PHP", "CAD", "AUD", "CHF", "SGD", "NZD", "INR", "AED", "BRL", "MXN",
     "ZAR", "PLN", "SEK", "NOK", "DKK", "CZK", "RON", "HUF",
@@ -42,10 +42,34 @@ const KLARNA_CURRENCIES: [&str; 13] = [
     "EUR", "USD", "GBP", "AUD", "CAD", "CHF", "CZK", "DKK", "NOK", "NZD", "PLN", "RON", "SEK",
 ];
 
-/// Revolut Pay's presentment currencies; which of them an account takes hangs on its country.
+/// Revolut Pay's presentment currencies; the account's country determines which of them it accepts.
 const REVOLUT_PAY_CURRENCIES: [&str; 6] = ["EUR", "GBP", "RON", "HUF", "PLN", "DKK"];
 
-/// A method of ours with the vendor's name for it and its currencies there.
+/// Minimum charges, in minor units: "Supported currencies", "Minimum and maximum charge amounts". Stripe lists
+/// them by the account's settlement currency, without PHP and ZAR.
+const MINIMUMS: [(&str, u64); 19] = [
+    ("USD", 50),
+    ("EUR", 50),
+    ("GBP", 30),
+    ("CAD", 50),
+    ("AUD", 50),
+    ("CHF", 50),
+    ("SGD", 50),
+    ("NZD", 50),
+    ("INR", 50),
+    ("AED", 200),
+    ("BRL", 50),
+    ("MXN", 1_000),
+    ("PLN", 200),
+    ("SEK", 300),
+    ("NOK", 300),
+    ("DKK", 250),
+    ("CZK", 1_500),
+    ("RON", 200),
+    ("HUF", 17_500),
+];
+
+/// The gateway's method, Stripe's name for it, and its currencies at Stripe.
 const METHODS: [(&str, &str, &[&str]); 5] = [
     ("credit_card", "card", &CARD_CURRENCIES),
     ("ideal", "ideal", &["EUR"]),
@@ -58,8 +82,9 @@ pub struct Stripe;
 
 impl Provider for Stripe {
     fn describe() -> Description {
-        let support =
-            |(method, _, currencies): (&str, &str, &[&str])| MethodSupport::new(method, currencies);
+        let support = |(method, _, currencies): (&str, &str, &[&str])| {
+            MethodSupport::new(method, currencies).at_least(&MINIMUMS)
+        };
         Description {
             id: "stripe".into(),
             label: "Stripe".into(),
@@ -76,11 +101,11 @@ impl Provider for Stripe {
                     "Default \"true\": a payer whose card was declined may try again on Stripe's page \
                      until they leave it. \"false\" closes the session at the first decline, so that \
                      another method or provider can be chosen at once",
-                ).of(SettingForm::Flag).or("true"),
+                ).form(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.stripe.com. A simulator's address.",
-                ).of(SettingForm::Address),
+                ).form(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(
@@ -88,7 +113,7 @@ impl Provider for Stripe {
                     "Dashboard, Developers, API keys: the secret key sk_live_… (sk_test_… in test \
                      mode), or a restricted key rk_… with write access to Checkout Sessions, \
                      PaymentIntents and, to give money back, Charges and Refunds, and read access to \
-                     Balance, Balance Transactions, Disputes and Reviews",
+                     Balance, Balance Transactions, Disputes, Reviews and Radar",
                 ),
                 SecretSpec::text(
                     callback::SECRET,
@@ -105,7 +130,7 @@ impl Provider for Stripe {
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/balance") {
             Ok(answer) if answer.is_success() => condition(&answer.body, account.environment),
-            // The key is good, but a restricted one that may not tell which environment it is for.
+            // The key is valid, but restricted, so its environment cannot be checked.
             Ok(answer) if answer.status == 403 => {
                 Condition::Degraded("the key has no read access to Balance".into())
             }
@@ -116,13 +141,13 @@ impl Provider for Stripe {
     }
 }
 
-/// The vendor's name for a method.
+/// Stripe's name for a method. `None` if it is not supported.
 fn payment_method_type(method: &str) -> Option<&'static str> {
     let (_, name, _) = METHODS.into_iter().find(|(ours, ..)| *ours == method)?;
     Some(name)
 }
 
-/// An account of the other environment must not be used, however well it works.
+/// `Operational` only if the key is for the account's environment.
 fn condition(body: &[u8], wanted: Environment) -> Condition {
     match wire::is_live(body) {
         Some(live) if live == (wanted == Environment::Live) => Condition::Operational,

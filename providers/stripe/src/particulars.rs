@@ -1,10 +1,10 @@
-//! What Stripe tells beside where the money is.
-use kassette_plugin::provider::{Dispute, Particulars};
+//! Details of a session and its payment.
+use kassette_plugin::provider::{Capture, Dispute, Particulars};
 
 use crate::wire::{Payment, Phase, Session};
 
-/// The vendor's word, its reason, the ids that its statements use, its fee, the times, what the payer
-/// paid with, refunds and disputes.
+/// Details of a session: status, reason, ids in Stripe's statements, fee, times, the payer's means of payment,
+/// refunds and disputes.
 pub(crate) fn told(session: &Session, disputes: &[Dispute]) -> Particulars {
     let Some(payment) = &session.payment else {
         return Particulars {
@@ -15,6 +15,8 @@ pub(crate) fn told(session: &Session, disputes: &[Dispute]) -> Particulars {
     let mut told = Particulars {
         provider_status: Some(payment.phase.word().to_owned()),
         reason: reason(payment),
+        unreadable: payment.unreadable.clone(),
+        fraud_warning: payment.fraud_warning.clone(),
         references: vec![payment.id.clone()],
         ..Particulars::default()
     };
@@ -34,13 +36,19 @@ pub(crate) fn told(session: &Session, disputes: &[Dispute]) -> Particulars {
             told.captured_at = booking.created_at;
             told.fee = Some(booking.fee.clone());
         }
+        told.captures = vec![Capture {
+            id: charge.id.clone(),
+            amount: payment.received.amount,
+            at: told.captured_at,
+            reversed: false,
+        }];
         told.refunds.clone_from(&charge.refunds);
     }
     told.disputes = disputes.to_vec();
     told
 }
 
-/// Why it was canceled, is held, or why the last try was refused: the issuer's own code, where there is
+/// Reason of a cancellation, a review or a failed attempt to pay. For the latter, the issuer's code if there is
 /// one.
 fn reason(payment: &Payment) -> Option<String> {
     let held = payment.review.as_ref().filter(|review| !review.approved);
@@ -58,7 +66,7 @@ fn reason(payment: &Payment) -> Option<String> {
 mod tests {
     use super::*;
     use crate::wire::tests::{authorised, paid, paying, read, told as open};
-    use kassette_plugin::provider::{DisputeState, RefundState};
+    use kassette_plugin::provider::{DisputeKind, DisputeState, RefundState};
     use serde_json::{Value, json};
 
     fn tell(session: &Value) -> Particulars {
@@ -138,6 +146,11 @@ mod tests {
             state: DisputeState::Lost,
             reason: Some("fraudulent".into()),
             respond_by: None,
+            kind: DisputeKind::Dispute,
+            withdrawn: 0,
+            ends_by_refund: false,
+            listed_as_refund: false,
+            at: None,
         };
         let told = told(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
         assert_eq!(told.disputes, [dispute]);

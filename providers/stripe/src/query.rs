@@ -1,13 +1,12 @@
-//! Asking where a session stands, after doing what the host asks for.
+//! Querying a session, after capturing, cancelling or expiring it as the host requests.
 use kassette_plugin::encode;
+use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{
-    Account, Attempt, Dispute, Environment, QueryFailure, QueryPurpose, Report,
-};
+use kassette_plugin::provider::{Account, Attempt, Dispute, QueryFailure, QueryPurpose, Report};
 use kassette_plugin::settings;
 
 use crate::api;
-use crate::charge::{self, Charge};
+use crate::charge;
 use crate::report;
 use crate::start::{self, LEFT, LONGER_MS, SESSIONS, Uncreated};
 use crate::wire::{self, Payment, Phase, Session, Stage};
@@ -15,8 +14,8 @@ use crate::wire::{self, Payment, Phase, Session, Stage};
 /// Setting: whether a session stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// A session's payment comes along with its review and its charge, and that with its refunds and with
-/// what it did to the merchant's balance.
+/// Expands a session's payment with its review and its charge, and the charge with its refunds and balance
+/// transaction.
 const EXPAND: [(&str, &str); 3] = [
     (
         "expand[0]",
@@ -26,32 +25,31 @@ const EXPAND: [(&str, &str); 3] = [
     ("expand[2]", "payment_intent.review"),
 ];
 
-/// The same for an answer that is the payment itself.
+/// The same for an answer that contains the payment itself.
 const EXPAND_PAYMENT: [(&str, &str); 3] = [
     ("expand[0]", "latest_charge.balance_transaction"),
     ("expand[1]", "latest_charge.refunds"),
     ("expand[2]", "review"),
 ];
 
-/// Pages of 100 sessions that a search reads. With what else a call asks for it stays within the
-/// host's 16 requests.
+/// Maximum number of pages with 100 sessions in a search, so that a call stays within the host's 16 requests.
 const MOST_PAGES: usize = 10;
 
-/// Sessions live, and keys are kept, for a day.
+/// Maximum lifetime of a session, and minimum lifetime of an idempotency key.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// What is done to a session before it is told.
+/// A change of a session before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    /// Takes an authorisation.
+    /// Captures an authorization.
     Capture,
-    /// Gives it back.
+    /// Cancels an authorization.
     Void,
-    /// Closes Stripe's page.
+    /// Expires the session and its page.
     Expire,
 }
 
-/// Finds the session, fulfils the purpose, and tells.
+/// Finds the session, changes it if the purpose requires this, and reports its status.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
@@ -61,7 +59,7 @@ pub(crate) fn query(
 ) -> Result<Report, QueryFailure> {
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
-    // While the payer is at Stripe's page they may try again; who left it chose not to.
+    // A payer on Stripe's page may try again. A payer who left it chose not to.
     let kept_open = keep && !has_left(return_query) && purpose != QueryPurpose::Cancel;
     let mut session = match reference.filter(|reference| is_id(reference)) {
         Some(reference) => read(account, attempt, reference)?,
@@ -71,16 +69,19 @@ pub(crate) fn query(
     if let Some(act) = needed(&session, purpose, kept_open) {
         (session, refusal) = perform(account, attempt, session, act)?;
     }
+    let mut disputes = Vec::new();
     if let Some(payment) = &mut session.payment {
         all_refunds(account, payment)?;
+        if may_be_disputed(payment) {
+            disputes = self::disputes(account, payment)?;
+        }
+        if payment.received.amount > 0 && attempt.method == "credit_card" {
+            payment.fraud_warning = fraud_warning(account, payment);
+        }
     }
-    let disputes = match &session.payment {
-        Some(payment) if is_disputed(payment) => disputes(account, payment)?,
-        _ => Vec::new(),
-    };
     let mut report = report::report(&session, &disputes, kept_open, account.now)
-        .ok_or_else(|| unavailable("declined, but not yet closed"))?;
-    // Why an authorisation that could not be captured is one still.
+        .ok_or_else(|| unavailable("declined but not yet closed, or of an unknown status"))?;
+    // The reason why the payment is still only authorized.
     if let Some(refusal) = refusal.filter(|_| is_authorised(&session)) {
         report.detail = format!("not captured: {refusal}");
         report.particulars.reason = Some(refusal);
@@ -88,9 +89,9 @@ pub(crate) fn query(
     Ok(report)
 }
 
-/// Whether the payer came back by the address for those who give up. The host keeps that with the
-/// attempt, so that it holds for a payer too who went on at Stripe's page afterwards: the next refusal
-/// closes the session, which costs a new start and can cost no payer a second payment.
+/// Whether the payer returned by the cancel address. The host stores this with the attempt, so it also applies to
+/// a payer who continued on Stripe's page afterwards: the next refusal closes the session. This costs a new start,
+/// but never causes a second payment.
 fn has_left(return_query: Option<&str>) -> bool {
     return_query.is_some_and(|query| query.split('&').any(|pair| pair == LEFT))
 }
@@ -100,20 +101,22 @@ fn is_authorised(session: &Session) -> bool {
     payment.is_some_and(|payment| payment.phase == Phase::RequiresCapture)
 }
 
-fn is_disputed(payment: &Payment) -> bool {
-    let disputed = |charge: &Charge| charge.disputed;
-    payment.charge.as_ref().is_some_and(disputed)
+/// Whether the charge is disputed, or cannot be read although money was received.
+fn may_be_disputed(payment: &Payment) -> bool {
+    let taken = payment.received.amount > 0;
+    let charge = payment.charge.as_ref();
+    charge.map_or(taken, |charge| charge.disputed)
 }
 
-/// What the purpose asks of a session that stands so. A declined payer could still come back and pay, so
-/// that session is closed whatever the purpose: then `declined` is certain.
+/// Change that the purpose requires in this state, or `None`. After a decline the payer could come back and pay,
+/// so unless `kept_open`, the session is closed for every purpose, which makes `declined` final.
 fn needed(session: &Session, purpose: QueryPurpose, kept_open: bool) -> Option<Act> {
     let payment = session.payment.as_ref();
     let phase = payment.map(|payment| payment.phase);
     let declined = phase == Some(Phase::RequiresPaymentMethod)
         && payment.is_some_and(|payment| payment.failed.is_some());
     match (phase, session.stage, purpose) {
-        // Never more or less than the payer was asked for.
+        // Only if the authorized amount equals the amount due.
         (Some(Phase::RequiresCapture), _, QueryPurpose::Capture) => {
             let whole = payment.is_some_and(|payment| payment.capturable == session.due.amount);
             whole.then_some(Act::Capture)
@@ -126,7 +129,7 @@ fn needed(session: &Session, purpose: QueryPurpose, kept_open: bool) -> Option<A
     }
 }
 
-/// The session as it stands then, with Stripe's code where it refused.
+/// Executes a change. Returns the session after it, and Stripe's error code if Stripe refused it.
 fn perform(
     account: &Account,
     attempt: &Attempt,
@@ -171,7 +174,7 @@ fn perform(
             };
             Ok((session, None))
         }
-        // It has moved on meanwhile, or cannot be done: what it is now is the answer.
+        // The payment has changed in the meantime, or the change is impossible: read the current state.
         (400 | 402 | 409, _) => {
             let problem = wire::problem(&answer);
             let code = [problem.code, problem.kind]
@@ -206,15 +209,15 @@ pub(crate) fn read(
     let answer = api::get(account, &path)?;
     match answer.status {
         200 => ours(account, attempt, wire::session(&answer.body)),
-        // Not known to the key's account. Stripe itself forgets no session.
+        // Unknown to the key's account. Stripe never deletes sessions.
         404 if wire::problem(&answer).code == "resource_missing" => Err(QueryFailure::Absent),
         _ => Err(refused(&answer)),
     }
 }
 
-/// Finds a session whose id was never heard. Repeating the creation under its key is certain and
-/// cheap, but makes one where there is none: not for a mere look. From the attempt's end on it cannot
-/// make one any more, because Stripe refuses such an end.
+/// Finds a session whose id is unknown. Repeating the creation under its key is reliable and cheap, but creates a
+/// session if none exists, so `Sync` only uses it when `LONGER_MS` have passed after the attempt's expiry: then
+/// Stripe refuses the `expires_at`, and no session can be created.
 fn locate(
     account: &Account,
     attempt: &Attempt,
@@ -225,8 +228,8 @@ fn locate(
         match start::create(account, attempt) {
             Ok(created) if created.replayed => return read(account, attempt, &created.session.id),
             Ok(created) => return ours(account, attempt, Some(created.session)),
-            // Stripe keeps a key for a day at least, and lets no session end later than a day after
-            // it was made. Until the attempt's end, then, no session under the key means none at all.
+            // Stripe stores a key for at least a day, and a session ends at most a day after its creation. So
+            // until the attempt's expiry, no session under the key means that no session exists.
             Err(Uncreated::Nothing(problem))
                 if problem.status == 400 && account.now <= attempt.expires =>
             {
@@ -236,15 +239,15 @@ fn locate(
                 return Err(QueryFailure::Unavailable(problem.to_string()));
             }
             Err(Uncreated::NotSent(why)) => return Err(QueryFailure::Unavailable(why)),
-            // A 500 stays under its key for good: the list knows better.
+            // Stripe stores a 500 permanently under its key, so search the list.
             Err(Uncreated::Nothing(_) | Uncreated::Differs | Uncreated::Unknown(_)) => {}
         }
     }
     list(account, attempt)?.ok_or(QueryFailure::Absent)
 }
 
-/// Looks through the sessions that can be this attempt's, newest first: Stripe cannot search them by
-/// the merchant's reference. None where all were read and it is not among them.
+/// Searches the sessions that can belong to this attempt, newest first; Stripe cannot search by merchant
+/// reference. `None` if all were read without finding it.
 pub(crate) fn list(account: &Account, attempt: &Attempt) -> Result<Option<Session>, QueryFailure> {
     let ends = attempt.expires / 1_000;
     let (from, to) = (
@@ -279,29 +282,67 @@ pub(crate) fn list(account: &Account, attempt: &Attempt) -> Result<Option<Sessio
     Err(unavailable("too many sessions to look through"))
 }
 
-/// Reads the refunds that the charge, which tells ten of them, does not.
+/// Reads all refunds if the charge, which lists ten, does not contain all.
 fn all_refunds(account: &Account, payment: &mut Payment) -> Result<(), QueryFailure> {
-    let Some(charge) = payment.charge.as_mut().filter(|charge| !charge.all_refunds) else {
+    let unread = payment
+        .charge
+        .as_ref()
+        .is_some_and(|charge| charge.more_refunds);
+    if !unread {
         return Ok(());
-    };
+    }
     let query = [("payment_intent", payment.id.as_str()), ("limit", "100")];
     let answer = api::get(account, &format!("/v1/refunds?{}", encode::form(&query)))?;
-    if answer.status != 200 {
-        return Err(refused(&answer));
+    let mut unreadable = Vec::new();
+    let list = part(&answer, "refunds", &mut unreadable)?;
+    if let (Some(list), Some(charge)) = (list, &mut payment.charge) {
+        // This list includes the charge's refunds.
+        payment.unreadable.clear();
+        (charge.refunds, charge.all_refunds) = charge::refunds(&list, &mut unreadable);
     }
-    let list = answer.json();
-    let refunds = list.as_ref().and_then(charge::refunds);
-    (charge.refunds, charge.all_refunds) = refunds.ok_or_else(unreadable)?;
+    payment.unreadable.append(&mut unreadable);
     Ok(())
 }
 
-fn disputes(account: &Account, payment: &Payment) -> Result<Vec<Dispute>, QueryFailure> {
+fn disputes(account: &Account, payment: &mut Payment) -> Result<Vec<Dispute>, QueryFailure> {
     let query = [("payment_intent", payment.id.as_str()), ("limit", "100")];
     let answer = api::get(account, &format!("/v1/disputes?{}", encode::form(&query)))?;
-    if answer.status != 200 {
-        return Err(refused(&answer));
-    }
-    charge::disputes(&answer.body, &payment.received).ok_or_else(unreadable)
+    let unreadable = &mut payment.unreadable;
+    let Some(list) = part(&answer, "disputes", unreadable)? else {
+        return Ok(Vec::new());
+    };
+    Ok(charge::disputes(&list, &payment.received, unreadable))
+}
+
+/// The card network's early fraud warning, such as `made_with_stolen_card`. It does not affect the payment's
+/// status, so every failure, such as a key without access, results in `None`.
+fn fraud_warning(account: &Account, payment: &Payment) -> Option<String> {
+    let query = [("payment_intent", payment.id.as_str()), ("limit", "1")];
+    let path = format!("/v1/radar/early_fraud_warnings?{}", encode::form(&query));
+    let answer = api::get(account, &path).ok()?;
+    let list = answer.json().filter(|_| answer.is_success())?;
+    let (warnings, _) = wire::list_of(&list)?;
+    let kind = wire::code(warnings.first()?, "fraud_type");
+    Some(kind.unwrap_or_else(|| "early_fraud_warning".into()))
+}
+
+/// An optional part of the report. `None`, with a sentence in `unreadable`, if Stripe refuses it or it is
+/// malformed; an error if it is temporarily unavailable.
+fn part(
+    answer: &Answer,
+    part: &str,
+    unreadable: &mut Vec<String>,
+) -> Result<Option<Json>, QueryFailure> {
+    let why = match answer.status {
+        200 => match answer.json().filter(|list| wire::list_of(list).is_some()) {
+            Some(list) => return Ok(Some(list)),
+            None => "cannot be read".to_owned(),
+        },
+        400 | 403 | 404 => wire::problem(answer).to_string(),
+        _ => return Err(refused(answer)),
+    };
+    unreadable.push(format!("{part}: {why}"));
+    Ok(None)
 }
 
 fn ours(
@@ -310,8 +351,9 @@ fn ours(
     session: Option<Session>,
 ) -> Result<Session, QueryFailure> {
     let session = session.ok_or_else(unreadable)?;
-    let same_world = session.live == (account.environment == Environment::Live);
-    if session.attempt.as_ref() == Some(&attempt.id) && same_world {
+    // The answer about a session may omit the attempt's id.
+    let named_other = session.attempt.as_ref().is_some_and(|of| *of != attempt.id);
+    if !named_other && !session.is_of_other_environment(account.environment) {
         return Ok(session);
     }
     Err(unavailable(&format!(
@@ -320,7 +362,7 @@ fn ours(
     )))
 }
 
-/// The vendor's ids need no escaping in a path; anything else is not one.
+/// Whether a reference has the form of Stripe's ids, which need no escaping in a path.
 pub(crate) fn is_id(reference: &str) -> bool {
     !reference.is_empty()
         && reference

@@ -1,4 +1,4 @@
-//! Giving money back: "Create a refund", "List all refunds", "Refund and cancel payments".
+//! Refunds: "Create a refund", "List all refunds", "Refund and cancel payments".
 use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
@@ -14,14 +14,14 @@ use crate::wire;
 
 const REFUNDS: &str = "/v1/refunds";
 
-/// Pages of 100 refunds that a search reads: many more than a payment of ours has.
+/// Maximum number of pages with 100 refunds in a search; more than any payment of the gateway has.
 const MOST_PAGES: usize = 4;
 
-/// Stripe keeps an idempotency key for a day at least.
+/// Minimum lifetime of an idempotency key, in milliseconds.
 const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Every method gives back all or parts. Stripe numbers neither refunds nor, for cards, days; what it
-/// finds too late it refuses.
+/// Refund terms: every method, in full or in parts. Stripe documents no maximum number of refunds and, for cards,
+/// no time limit; it refuses a late refund.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
     let methods = crate::METHODS.into_iter();
     methods
@@ -29,7 +29,7 @@ pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
         .collect()
 }
 
-/// Creates the refund, or finds the one that an earlier call made.
+/// Creates the refund, or finds the refund that an earlier call made.
 pub(crate) fn refund(
     account: &Account,
     paid: &Paid,
@@ -63,12 +63,12 @@ pub(crate) fn refund(
     if !api::is_replayed(&answer) {
         return Ok(given);
     }
-    // A repeat is answered with how it stood at first.
+    // A repeated answer contains the initial state, so read the current one.
     let now = by_id(account, order, &given.reference);
     now.map_err(|_| uncertain(&format!("{} cannot be read", given.reference)))
 }
 
-/// What became of the refund.
+/// Queries the refund.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     match order.reference.as_deref().filter(|id| is_id(id)) {
         Some(id) => by_id(account, order, id),
@@ -76,7 +76,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     }
 }
 
-/// The form depends on nothing that changes between repeats.
+/// The request's form, identical in every repetition.
 fn fields(paid: &Paid, order: &Order, payment: &str) -> Vec<(&'static str, String)> {
     let mut fields = vec![
         ("payment_intent", payment.to_owned()),
@@ -86,14 +86,14 @@ fn fields(paid: &Paid, order: &Order, payment: &str) -> Vec<(&'static str, Strin
         ("metadata[attempt]", paid.attempt.clone()),
     ];
     let reason = order.reason.as_deref().map(plain).unwrap_or_default();
-    // Stripe takes no empty value.
+    // Stripe rejects an empty value.
     if !reason.trim().is_empty() {
         fields.push(("metadata[reason]", reason));
     }
     fields
 }
 
-/// The id of the payment, out of what the host knows or else out of its session.
+/// The payment's id, from the references that the host knows, or from the session.
 fn payment(account: &Account, paid: &Paid) -> Result<String, QueryFailure> {
     let known = std::iter::once(&paid.reference).chain(&paid.references);
     let mut payments = known.filter(|id| id.starts_with("pi_") && is_id(id));
@@ -115,7 +115,7 @@ fn payment(account: &Account, paid: &Paid) -> Result<String, QueryFailure> {
 
 fn by_id(account: &Account, order: &Order, id: &str) -> Result<Given, QueryFailure> {
     let answer = api::get(account, &format!("{REFUNDS}/{id}"))?;
-    // Stripe forgets no refund: 404 says that the key is another account's.
+    // Stripe never deletes refunds: a 404 means that the key belongs to another account.
     if answer.status != 200 {
         return Err(unavailable(&answer));
     }
@@ -123,7 +123,7 @@ fn by_id(account: &Account, order: &Order, id: &str) -> Result<Given, QueryFailu
     told.ok_or_else(unreadable)
 }
 
-/// Looks through the payment's refunds, newest first.
+/// Searches the payment's refunds, newest first.
 fn find(account: &Account, payment: &str, order: &Order) -> Result<Given, QueryFailure> {
     let mut after = String::new();
     for _ in 0..MOST_PAGES {
@@ -141,8 +141,13 @@ fn find(account: &Account, payment: &str, order: &Order) -> Result<Given, QueryF
             let named = item.path(&["metadata", ORDER]).and_then(Json::text);
             named == Some(order.id.as_str())
         };
-        if let Some(found) = items.iter().find(ours) {
-            return read(found, order).ok_or_else(unreadable);
+        let mut found: Vec<Given> = Vec::new();
+        for item in items.iter().filter(ours) {
+            found.push(read(item, order).ok_or_else(unreadable)?);
+        }
+        // If two refunds have this order's id, the one with the most progress counts.
+        if let Some(given) = found.into_iter().max_by_key(|given| progress(given.state)) {
+            return Ok(given);
         }
         match items.last().and_then(|last| wire::text(last, "id")) {
             Some(last) if more => after = last,
@@ -154,12 +159,21 @@ fn find(account: &Account, payment: &str, order: &Order) -> Result<Given, QueryF
     ))
 }
 
-/// A refund of ours in the host's words; none where it is not the one that was asked for.
+const fn progress(state: RefundState) -> u8 {
+    match state {
+        RefundState::Failed => 0,
+        RefundState::Pending => 1,
+        RefundState::Succeeded => 2,
+    }
+}
+
+/// Reads a refund. `None` if its amount or currency differs from the order's. The answer may omit both, because it
+/// answers the order's own request.
 fn read(value: &Json, order: &Order) -> Option<Given> {
-    let refund = charge::refund(value)?;
-    let same = refund.order_id.as_ref() == Some(&order.id)
-        && refund.amount == order.amount.amount
-        && wire::currency(value)? == order.amount.currency;
+    let refund = charge::refund_of(value, Some(order.amount.amount))?;
+    let currency = wire::currency(value);
+    let same = refund.amount == order.amount.amount
+        && currency.is_none_or(|currency| currency == order.amount.currency);
     let words = match refund.state {
         RefundState::Succeeded => Vec::new(),
         RefundState::Pending => vec!["status", "pending_reason"],
@@ -171,10 +185,12 @@ fn read(value: &Json, order: &Order) -> Option<Given> {
         state: refund.state,
         claim_url: None,
         detail: words.collect::<Vec<_>>().join(" "),
+        paid_out: None,
     })
 }
 
-/// What a refusal means. An earlier request under the key is at work still (409), or had other data.
+/// Maps a refusal to its meaning. Uncertain if an earlier request under the key is in progress (409) or had other
+/// data.
 fn refused(answer: &Answer) -> RefundFailure {
     let problem = wire::problem(answer);
     let why = problem.to_string();
@@ -277,12 +293,20 @@ mod tests {
         for change in [
             json!({ "amount": 991 }),
             json!({ "currency": "usd" }),
-            json!({ "metadata": {} }),
-            json!({ "metadata": { "refund": "00000000000000000000000000000000" } }),
-            json!({ "status": "odd" }),
+            json!({ "id": null }),
         ] {
             assert_eq!(told(&change), None, "{change}");
         }
+    }
+
+    #[test]
+    fn the_answer_to_our_order_need_not_repeat_it() {
+        for field in ["object", "metadata", "amount", "currency"] {
+            let given = told(&json!({ field: null })).unwrap();
+            assert_eq!(given.state, RefundState::Succeeded, "{field}");
+        }
+        let given = told(&json!({ "status": "odd" })).unwrap();
+        assert_eq!(given.state, RefundState::Pending);
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! What a session and its payment say in the host's words.
+//! Reports about a session and its payment.
 use kassette_plugin::provider::{Dispute, DisputeState, Money, Report, Settlement, Status};
 
 use crate::charge::Charge;
 use crate::particulars;
 use crate::wire::{Payment, Phase, Session, Stage};
 
-/// Most bytes of a report's detail.
+/// Maximum length of a report's detail, in bytes.
 const MOST_DETAIL: usize = 200;
 
-/// Where a payment stands. None where that cannot be told yet: a try was declined, and the session
-/// is still open for another one.
+/// Report about a session. `None` if it is not final yet: a try was declined and the session is still payable, or
+/// the status is unknown.
 ///
-/// `disputes` are those of a disputed payment; `kept_open` says that a session may stay open after a
-/// decline, so that its payment still waits for the payer.
+/// `disputes` are the payment's disputes. With `kept_open`, a session that is open after a decline is reported as
+/// pending.
 pub(crate) fn report(
     session: &Session,
     disputes: &[Dispute],
@@ -24,8 +24,8 @@ pub(crate) fn report(
         None => match session.stage {
             Stage::Open => (Status::Pending, Settlement::Pending, "open".to_owned()),
             Stage::Expired => ended(session, now),
-            // Complete without a payment: for a session of nothing, which ours is not.
-            Stage::Complete => return None,
+            // Complete without a payment: only for a session with amount zero, which this module never creates.
+            Stage::Complete | Stage::Unknown => return None,
         },
     };
     let payment = session.payment.as_ref();
@@ -55,31 +55,39 @@ fn standing(
     let said = |status, settlement, detail: &str| Some((status, settlement, detail.to_owned()));
     match (payment.phase, session.stage) {
         (Phase::Succeeded, _) => Some(taken(payment, disputes)),
+        // The status is unknown, but the amount received is known.
+        (Phase::Unknown, _) if payment.received.amount > 0 => Some(taken(payment, disputes)),
+        (Phase::Unknown, _) => said(
+            Status::Pending,
+            Settlement::Pending,
+            "the payment has an unknown status",
+        ),
         (Phase::RequiresCapture, _) => Some(held(session, payment)),
-        // The payer has done their part; only the outcome is not known yet.
+        // The payer has finished; only the outcome is missing.
         (Phase::Processing, _) => said(
             Status::VerificationPending,
             Settlement::Pending,
             "processing",
         ),
-        // Given back, or run out, before anything was captured: no charge can be made any more.
-        (Phase::Canceled, Stage::Complete) => {
+        // Cancelled or expired before the capture: no charge is possible any longer.
+        (Phase::Canceled, Stage::Complete | Stage::Unknown) => {
             said(Status::Declined, Settlement::Pending, "canceled")
         }
-        // No payer can complete an expired session, and only its page can confirm its payment. One
-        // that Stripe has not canceled while the payer is at the bank may come to something yet.
+        // No payer can complete an expired session, and only its page can confirm its payment. But a payment that
+        // Stripe has not cancelled while the payer is at the bank may still succeed.
         (Phase::RequiresAction | Phase::RequiresConfirmation, Stage::Expired) => said(
             Status::Pending,
             Settlement::Pending,
             "expired, and the payer may be at the bank",
         ),
         (_, Stage::Expired) => Some(ended(session, now)),
-        // Its session can take no other try.
+        // The session allows no further attempt to pay.
         (Phase::RequiresPaymentMethod, Stage::Complete) => said(
-            Status::Declined,
+            declined(payment),
             Settlement::Pending,
             failed.unwrap_or("the payment failed"),
         ),
+        (_, Stage::Unknown) => None,
         (_, Stage::Complete) => said(
             Status::VerificationPending,
             Settlement::Pending,
@@ -94,8 +102,8 @@ fn standing(
     }
 }
 
-/// The payer has approved and nothing was taken. What Radar wants a person to look at, or a person has
-/// not approved, is not captured before an operator says so; nor is another amount than was asked for.
+/// Status of an authorized payment. A payment that Radar selected for review is not captured before an operator
+/// approves it, and neither is an amount that differs from the amount due.
 fn held(session: &Session, payment: &Payment) -> (Status, Settlement, String) {
     let review = payment.review.as_ref();
     let (status, detail) = if review.is_some_and(|review| !review.approved) {
@@ -108,14 +116,14 @@ fn held(session: &Session, payment: &Payment) -> (Status, Settlement, String) {
     (status, Settlement::Pending, detail.to_owned())
 }
 
-/// The money was taken; what became of it since?
+/// Status of a captured payment, considering refunds, disputes and reviews.
 fn taken(payment: &Payment, disputes: &[Dispute]) -> (Status, Settlement, String) {
     let (status, settlement, detail) = if given_back(payment, disputes) >= payment.received.amount {
         (Status::Completed, Settlement::Confirmed, "refunded")
     } else if is_disputed(disputes) {
         (Status::Review, Settlement::Pending, "disputed by the payer")
     } else if payment.review.as_ref().is_some_and(|review| review.open) {
-        // The money is there; whether to deliver is what a person has to decide.
+        // The money was received; an operator decides whether to deliver.
         (Status::Review, Settlement::Confirmed, "held for review")
     } else {
         (Status::Completed, Settlement::Confirmed, "succeeded")
@@ -123,28 +131,41 @@ fn taken(payment: &Payment, disputes: &[Dispute]) -> (Status, Settlement, String
     (status, settlement, detail.to_owned())
 }
 
-/// An expired session: called off before its time, or out of it. Nothing was taken, nothing can be.
+/// Status of an expired session: cancelled before its expiry, or expired. Nothing was captured and nothing can be.
 fn ended(session: &Session, now: u64) -> (Status, Settlement, String) {
-    if now < session.expires_at.saturating_mul(1_000) {
-        let why = session
-            .payment
-            .as_ref()
-            .and_then(|payment| payment.failed.as_deref());
+    let ends = session.expires_at.map(|at| at.saturating_mul(1_000));
+    if ends.is_some_and(|ends| now < ends) {
+        let payment = session.payment.as_ref();
+        let why = payment.and_then(|payment| payment.failed.as_deref());
         let why = why.map_or_else(|| "called off".to_owned(), |why| format!("declined: {why}"));
-        (Status::Declined, Settlement::Pending, why)
+        let status = payment.map_or(Status::Declined, declined);
+        (status, Settlement::Pending, why)
     } else {
         (Status::Expired, Settlement::Pending, "expired".to_owned())
     }
 }
 
-/// Whether a dispute or an inquiry is not decided.
+/// `Cancelled` if the payer refused at the bank or in the wallet, otherwise `Declined`.
+fn declined(payment: &Payment) -> Status {
+    let words = payment.failed.as_deref().unwrap_or_default();
+    if words
+        .split(' ')
+        .any(|word| word == "payment_method_customer_decline")
+    {
+        Status::Cancelled
+    } else {
+        Status::Declined
+    }
+}
+
+/// Whether a dispute or an inquiry is open.
 fn is_disputed(disputes: &[Dispute]) -> bool {
     disputes
         .iter()
         .any(|dispute| dispute.state == DisputeState::Open)
 }
 
-/// Given back: refunds, and disputes that were lost. What was never taken cannot be.
+/// Refunds and lost disputes in minor units, at most the amount received.
 fn given_back(payment: &Payment, disputes: &[Dispute]) -> u64 {
     if payment.received.amount == 0 {
         return 0;
@@ -153,7 +174,8 @@ fn given_back(payment: &Payment, disputes: &[Dispute]) -> u64 {
     let lost = disputes
         .iter()
         .filter(|dispute| dispute.state == DisputeState::Lost);
-    lost.fold(refunded, |sum, dispute| sum.saturating_add(dispute.amount))
+    let sum = lost.fold(refunded, |sum, dispute| sum.saturating_add(dispute.amount));
+    sum.min(payment.received.amount)
 }
 
 fn cut(mut detail: String) -> String {
@@ -168,6 +190,7 @@ fn cut(mut detail: String) -> String {
 mod tests {
     use super::*;
     use crate::wire::tests::{authorised, paid, paying, read, told};
+    use kassette_plugin::provider::DisputeKind;
     use serde_json::{Value, json};
 
     const BEFORE: u64 = 1_800_000_000_000;
@@ -297,7 +320,7 @@ mod tests {
             said_of(false, json!("approved")),
             Some((Status::Processing, Settlement::Pending))
         );
-        // The person who looked did not let it go.
+        // The reviewer did not approve it.
         assert_eq!(said_of(false, json!("refunded_as_fraud")), held);
         let mut over = paying("complete", "canceled");
         over["payment_intent"]["review"] =
@@ -338,6 +361,11 @@ mod tests {
             state,
             reason: None,
             respond_by: None,
+            kind: DisputeKind::Dispute,
+            withdrawn: 0,
+            ends_by_refund: false,
+            listed_as_refund: false,
+            at: None,
         }
     }
 
@@ -364,6 +392,42 @@ mod tests {
         assert_eq!(
             said(&told, &[dispute(DisputeState::Won, 4990)], BEFORE),
             Some((Status::Completed, Settlement::Confirmed))
+        );
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_was_received() {
+        let lost = [
+            dispute(DisputeState::Lost, 4990),
+            dispute(DisputeState::Lost, 91700),
+        ];
+        let report = report(&read(&paid()).unwrap(), &lost, false, BEFORE).unwrap();
+        assert_eq!(report.given_back, 4990);
+    }
+
+    #[test]
+    fn a_payment_that_the_payer_called_off_is_no_decline() {
+        let mut told = paying("complete", "requires_payment_method");
+        told["payment_intent"]["last_payment_error"] =
+            json!({ "code": "payment_method_customer_decline" });
+        let called_off = Some((Status::Cancelled, Settlement::Pending));
+        assert_eq!(said(&told, &[], BEFORE), called_off);
+        told["status"] = json!("expired");
+        assert_eq!(said(&told, &[], BEFORE), called_off);
+    }
+
+    #[test]
+    fn an_unknown_status_hides_no_money() {
+        let mut told = paid();
+        told["payment_intent"]["status"] = json!("settled");
+        assert_eq!(
+            said(&told, &[], BEFORE),
+            Some((Status::Completed, Settlement::Confirmed))
+        );
+        told["payment_intent"]["amount_received"] = json!(0);
+        assert_eq!(
+            said(&told, &[], BEFORE),
+            Some((Status::Pending, Settlement::Pending))
         );
     }
 

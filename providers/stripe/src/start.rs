@@ -1,8 +1,8 @@
-//! Creating a session. The request of an attempt is the same each time it is made, so that Stripe
-//! answers a repeat with the session that the first one made.
+//! Creating a session. All requests of an attempt are identical, so that Stripe answers a repetition with the
+//! first session.
 use kassette_plugin::provider::call::Broken;
 use kassette_plugin::provider::{
-    Account, Action, Attempt, Environment, Instructions, Open, StartFailure, Started,
+    Account, Action, Attempt, Instructions, Open, StartFailure, Started,
 };
 use kassette_plugin::settings;
 
@@ -10,38 +10,38 @@ use crate::api;
 use crate::query;
 use crate::wire::{self, Payment, Phase, Problem, Session, Stage};
 
-/// Setting: when the money is taken.
+/// Setting: time of the capture.
 pub(crate) const CAPTURE: &str = "capture";
 
 pub(crate) const SESSIONS: &str = "/v1/checkout/sessions";
 
-/// What the address for payers who give up ends in.
+/// Query parameter that marks the cancel address.
 pub(crate) const LEFT: &str = "left=stripe";
 
-/// How much longer than the attempt a session lives where Stripe refuses the attempt's own end:
-/// sessions live 30 minutes at least. Half a minute for clocks that differ, twice.
+/// Time by which a session outlives the attempt if Stripe refuses the attempt's own expiry, in milliseconds.
+/// Sessions live at least 30 minutes; a minute is added for clock differences.
 pub(crate) const LONGER_MS: u64 = 31 * 60 * 1_000;
 
-/// A session that a creation led to.
+/// Result of a successful creation.
 pub(crate) struct Created {
     pub(crate) session: Session,
-    /// Made by an earlier request, and told as it was then.
+    /// Whether an earlier request created it; then it contains the state of that time.
     pub(crate) replayed: bool,
 }
 
-/// What a creation proves.
+/// Result of a failed creation.
 pub(crate) enum Uncreated {
-    /// Nothing was created, by this request or an earlier one under the same key.
+    /// Nothing was created by this or an earlier request under the same key.
     Nothing(Problem),
-    /// An earlier request with other data was made under the key: its session is to be found.
+    /// An earlier request under the key had other data; its session has to be searched for.
     Differs,
-    /// What it did is unknown.
+    /// The effect of the request is unknown.
     Unknown(String),
-    /// The request never left. What earlier ones did is another matter.
+    /// The request was not sent. Earlier requests may have been.
     NotSent(String),
 }
 
-/// Creates the session, or finds the one that an earlier call made.
+/// Creates the session, or finds the session that an earlier call created.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let unknown = |why: String| StartFailure::Uncertain(why);
     match create(account, attempt) {
@@ -61,31 +61,45 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     }
 }
 
-/// Asks for the session with the attempt's own end, and where Stripe finds that too near for one that
-/// ends later. Each has a key of its own; as time passes the first can only become impossible.
+/// Creates the session with the attempt's own expiry and all fields. If Stripe refuses one of them, the request is
+/// repeated: with a later expiry if the own one is too near, and without the e-mail address and the descriptions.
+/// Each variant has its own key. Repeated calls take the same path, because the first expiry can only become
+/// impossible later.
 pub(crate) fn create(account: &Account, attempt: &Attempt) -> Result<Created, Uncreated> {
-    match create_until(account, attempt, &attempt.id, attempt.expires) {
-        Err(Uncreated::Nothing(problem)) if problem.param == "expires_at" => {
-            let key = format!("{}-longer", attempt.id);
-            let until = attempt.expires.saturating_add(LONGER_MS);
-            create_until(account, attempt, &key, until)
+    let (mut longer, mut bare) = (false, false);
+    loop {
+        match create_once(account, attempt, longer, bare) {
+            Err(Uncreated::Nothing(problem)) if !longer && problem.param == "expires_at" => {
+                longer = true;
+            }
+            Err(Uncreated::Nothing(problem)) if !bare && problem.is_about_optional_field() => {
+                bare = true;
+            }
+            other => return other,
         }
-        other => other,
     }
 }
 
-fn create_until(
+fn create_once(
     account: &Account,
     attempt: &Attempt,
-    key: &str,
-    until: u64,
+    longer: bool,
+    bare: bool,
 ) -> Result<Created, Uncreated> {
-    let fields = fields(account, attempt, until).map_err(Uncreated::NotSent)?;
+    let longer_ms = if longer { LONGER_MS } else { 0 };
+    let until = attempt.expires.saturating_add(longer_ms);
+    let key = format!(
+        "{}{}{}",
+        attempt.id,
+        if longer { "-longer" } else { "" },
+        if bare { "-bare" } else { "" }
+    );
+    let fields = fields(account, attempt, until, bare).map_err(Uncreated::NotSent)?;
     let fields: Vec<(&str, &str)> = fields
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    let answer = match api::post(account, SESSIONS, key, &fields) {
+    let answer = match api::post(account, SESSIONS, &key, &fields) {
         Ok(answer) => answer,
         Err(Broken::NotSent(why)) => return Err(Uncreated::NotSent(why)),
         Err(Broken::NoAnswer(why)) => return Err(Uncreated::Unknown(why)),
@@ -101,19 +115,19 @@ fn create_until(
     let problem = wire::problem(&answer);
     Err(match problem.status {
         400 if problem.kind == "idempotency_error" => Uncreated::Differs,
-        // 409: an earlier request under the key is still at work. 5xx: Stripe says itself that the
-        // effect is not known.
+        // 409: an earlier request under the key is in progress. 5xx: Stripe documents that the effect is unknown.
         400..=408 | 410..=499 => Uncreated::Nothing(problem),
         _ => Uncreated::Unknown(problem.to_string()),
     })
 }
 
-/// The request's form. What may differ from one call to the next has no place here: not the payer's
-/// address or language, which come from the browser of the moment.
+/// The request's form. It contains nothing that may change between calls, such as the payer's address or language,
+/// which depend on the current browser.
 fn fields(
     account: &Account,
     attempt: &Attempt,
     until: u64,
+    bare: bool,
 ) -> Result<Vec<(&'static str, String)>, String> {
     let method = crate::payment_method_type(&attempt.method)
         .ok_or_else(|| format!("method {} is not served", attempt.method))?;
@@ -122,10 +136,6 @@ fn fields(
         ("client_reference_id", attempt.id.clone()),
         ("metadata[attempt]", attempt.id.clone()),
         ("payment_intent_data[metadata][attempt]", attempt.id.clone()),
-        (
-            "payment_intent_data[description]",
-            plain(&attempt.merchant_order),
-        ),
         ("payment_method_types[0]", method.to_owned()),
         ("line_items[0][quantity]", "1".to_owned()),
         (
@@ -140,11 +150,7 @@ fn fields(
             "line_items[0][price_data][product_data][name]",
             plain(&attempt.merchant_order),
         ),
-        (
-            "line_items[0][price_data][product_data][description]",
-            plain(&attempt.merchant),
-        ),
-        // The payer pays what is due, in the currency in which it is due.
+        // The payer pays the amount due in its own currency.
         ("adaptive_pricing[enabled]", "false".to_owned()),
         ("success_url", attempt.return_url.clone()),
         ("cancel_url", with_query(&attempt.cancel_url)),
@@ -153,41 +159,54 @@ fn fields(
     if is_manual(account, &attempt.method)? {
         fields.push(("payment_intent_data[capture_method]", "manual".to_owned()));
     }
+    if bare {
+        return Ok(fields);
+    }
+    fields.push((
+        "payment_intent_data[description]",
+        plain(&attempt.merchant_order),
+    ));
+    fields.push((
+        "line_items[0][price_data][product_data][description]",
+        plain(&attempt.merchant),
+    ));
     if let Some(email) = &attempt.payer.email {
         fields.push(("customer_email", email.clone()));
     }
     Ok(fields)
 }
 
-/// Whether the money is only authorised.
+/// Whether the payment is only authorized at first.
 fn is_manual(account: &Account, method: &str) -> Result<bool, String> {
     let choices = [("automatic", false), ("manual", true)];
     let manual = settings::choice(&account.settings, CAPTURE, &choices, false);
-    // iDEAL moves the money at once, whatever the setting.
+    // iDEAL captures immediately, independent of the setting.
     Ok(manual.map_err(|refusal| refusal.detail)? && method != "ideal")
 }
 
-/// A payer who gives up comes back with a word of their own, which the host keeps.
+/// Adds the parameter by which the host can see that the payer cancelled.
 fn with_query(url: &str) -> String {
     let joint = if url.contains('?') { '&' } else { '?' };
     format!("{url}{joint}{LEFT}")
 }
 
-/// Text that Stripe shows or keeps: without control characters.
+/// Text for Stripe without control characters.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Goes on with a session, where it is ours and can still be paid or has been.
+/// Continues with a session if it belongs to this attempt and is paid or payable.
 fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Started, StartFailure> {
     let id = &session.id;
-    if session.live != (account.environment == Environment::Live) {
-        // No payer is ever sent there.
+    if session.is_of_other_environment(account.environment) {
+        // No payer is sent to it.
         return Err(StartFailure::Uncertain(format!(
             "{id}: the secret key is of the other environment"
         )));
     }
-    if session.attempt.as_ref() != Some(&attempt.id) || session.due != attempt.due {
+    // The answer may omit the attempt's id.
+    let named_other = session.attempt.as_ref().is_some_and(|of| *of != attempt.id);
+    if named_other || session.due != attempt.due {
         return Err(StartFailure::Uncertain(format!(
             "{id} is about something else"
         )));
@@ -195,21 +214,24 @@ fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Star
     match (session.stage, session.url.as_deref()) {
         (Stage::Open, Some(url)) => Ok(Started::Open(Open {
             action: Action::Redirect(url.to_owned()),
-            until: Some(session.expires_at.saturating_mul(1_000)),
+            until: session.expires_at.map(|at| at.saturating_mul(1_000)),
             reference: session.id,
         })),
         (Stage::Open, None) => Err(StartFailure::Uncertain(format!("{id} has no page"))),
         (Stage::Complete, _) if !is_over(session.payment.as_ref()) => Ok(Started::Open(Open {
-            // Paid meanwhile, so that Stripe has no page for it any more: news is on its way.
+            // Paid in the meantime, so Stripe has no page for it. An event will follow.
             action: Action::Show(Instructions::paid(attempt.payer.language.as_deref())),
             until: None,
             reference: session.id,
         })),
+        (Stage::Unknown, _) => Err(StartFailure::Uncertain(format!(
+            "{id} has an unknown status"
+        ))),
         _ => Err(StartFailure::Declined(format!("{id} is over"))),
     }
 }
 
-/// Whether a complete session's payment has come to nothing.
+/// Whether a complete session's payment has failed.
 fn is_over(payment: Option<&Payment>) -> bool {
     payment.is_some_and(|payment| {
         matches!(
@@ -219,23 +241,21 @@ fn is_over(payment: Option<&Payment>) -> bool {
     })
 }
 
-/// What a refusal means for this payment. In either case nothing was created.
+/// Maps a refusal, after which nothing was created. A limit of the account or a refused field does not concern the
+/// payer, so another account may accept the payment.
 fn refused(problem: &Problem) -> StartFailure {
-    let about_the_payment = matches!(
-        problem.code.as_str(),
-        "amount_too_small" | "amount_too_large" | "email_invalid"
-    );
-    if about_the_payment || problem.status == 402 {
-        return StartFailure::Declined(problem.to_string());
+    match problem.status {
+        402 => StartFailure::Declined(problem.to_string()),
+        400 if problem.is_about_method() => StartFailure::NotActivated(problem.to_string()),
+        _ => StartFailure::Unavailable(problem.to_string()),
     }
-    StartFailure::Unavailable(problem.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::tests::{paid, paying, read, told};
-    use kassette_plugin::provider::{Money, Payer};
+    use kassette_plugin::provider::{Environment, Money, Payer};
 
     pub(crate) fn account(settings: &[(&str, &str)]) -> Account {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -278,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_attempt_is_reference_and_metadata_and_the_amount_is_in_minor_units() {
-        let fields = fields(&account(&[]), &attempt(), attempt().expires).unwrap();
+        let fields = fields(&account(&[]), &attempt(), attempt().expires, false).unwrap();
         for (name, value) in [
             ("client_reference_id", "attempt-1"),
             ("payment_intent_data[metadata][attempt]", "attempt-1"),
@@ -297,13 +317,13 @@ mod tests {
 
     #[test]
     fn the_request_depends_on_nothing_that_changes_between_repeats() {
-        let first = fields(&account(&[]), &attempt(), attempt().expires);
+        let first = fields(&account(&[]), &attempt(), attempt().expires, false);
         let mut later = account(&[]);
         later.now += 60_000;
         let mut again = attempt();
         again.payer.ip = None;
         again.payer.language = Some("en".into());
-        assert_eq!(first, fields(&later, &again, again.expires));
+        assert_eq!(first, fields(&later, &again, again.expires, false));
     }
 
     #[test]
@@ -315,31 +335,68 @@ mod tests {
         assert!(is_manual(&account(&[("capture", "later")]), "credit_card").is_err());
     }
 
+    fn problem(status: u16, code: &str, param: &str) -> Problem {
+        Problem {
+            status,
+            kind: "invalid_request_error".into(),
+            code: code.into(),
+            param: param.into(),
+        }
+    }
+
     #[test]
-    fn a_refusal_is_about_the_payment_only_where_it_says_so() {
-        let refused = |status, code: &str| {
-            refused(&Problem {
-                status,
-                kind: "invalid_request_error".into(),
-                code: code.into(),
-                param: String::new(),
-            })
-        };
-        assert!(matches!(
-            refused(400, "amount_too_small"),
-            StartFailure::Declined(_)
-        ));
+    fn a_limit_or_a_field_that_is_refused_is_no_decline() {
         for (status, code) in [
+            (400, "amount_too_small"),
+            (400, "amount_too_large"),
+            (400, "email_invalid"),
             (400, "parameter_invalid"),
             (401, ""),
             (403, ""),
             (429, "rate_limit"),
         ] {
-            assert!(
-                matches!(refused(status, code), StartFailure::Unavailable(_)),
-                "{status}"
-            );
+            let refused = refused(&problem(status, code, ""));
+            assert!(matches!(refused, StartFailure::Unavailable(_)), "{code}");
         }
+        for (code, param) in [
+            ("payment_method_unactivated", ""),
+            ("", "payment_method_types[0]"),
+            ("", "line_items[0][price_data][currency]"),
+        ] {
+            let refused = refused(&problem(400, code, param));
+            assert!(matches!(refused, StartFailure::NotActivated(_)), "{param}");
+        }
+        let declined = refused(&problem(402, "card_declined", ""));
+        assert!(matches!(declined, StartFailure::Declined(_)));
+    }
+
+    #[test]
+    fn fields_that_only_describe_are_left_out_of_a_bare_request() {
+        for (code, param) in [
+            ("email_invalid", "customer_email"),
+            ("", "payment_intent_data[description]"),
+        ] {
+            assert!(problem(400, code, param).is_about_optional_field());
+        }
+        assert!(!problem(400, "amount_too_small", "line_items").is_about_optional_field());
+        let bare = fields(&account(&[]), &attempt(), attempt().expires, true).unwrap();
+        for name in [
+            "customer_email",
+            "payment_intent_data[description]",
+            "line_items[0][price_data][product_data][description]",
+        ] {
+            assert_eq!(field(&bare, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_repeat_the_reference_is_about_the_attempt() {
+        let mut told = told("open");
+        for name in ["client_reference_id", "metadata", "livemode"] {
+            told[name] = serde_json::Value::Null;
+        }
+        let opened = opened(&account(&[]), &attempt(), read(&told).unwrap());
+        assert!(matches!(opened, Ok(Started::Open(_))));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! What a whole payment costs at least on this machine: a server that sends the very requests and events of one
-//! payment that the gateway has made, over kept connections, and appends to a raw log where the gateway commits.
+//! Minimum cost of a whole payment on this machine: a server that sends the same requests and events as the
+//! gateway does for a payment, over open connections, and appends to a raw log instead of committing.
 //!
-//! It learns that payment by standing between a gateway, its provider and its receiver. Afterwards it does what it
-//! has heard for each payment that is created, with the words that differ: ids, tokens, times. It goes to the provider
-//! over TLS where that has a [`SecureProvider`].
+//! It first records one payment as a proxy between a gateway, its provider and its receiver. Then it repeats the
+//! recorded messages for each payment that is created, with other ids, tokens and times. It reaches the provider
+//! over TLS if there is a [`SecureProvider`].
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -36,43 +36,44 @@ use crate::store::group::Group;
 use crate::store::raw;
 use crate::{client, requests};
 
-/// Starts this program as such a floor.
+/// Argument that starts this program as such a floor.
 pub(crate) const ARGUMENT: &str = "payment-floor";
-/// Has it learn from now on; takes a [`Between`].
+/// Path that starts the recording. The body is a [`Between`].
 const LEARN: &str = "/floor/learn";
-/// Has it do what it has learned; takes a [`Learned`].
+/// Path that ends the recording and starts the repetition. The body is a [`Learned`].
 const REPLAY: &str = "/floor/replay";
-/// Says where it takes events while it learns: no event goes to the address of a provider.
+/// Path that returns the address for events during the recording. It is another one, because the gateway sends no
+/// event to an address of a provider.
 const EVENTS: &str = "/floor/events";
-/// Where callbacks go.
+/// Prefix of the paths of callbacks.
 const CALLBACKS: &str = "/callbacks/";
-/// Headers of a connection, not of a message.
+/// Headers that belong to a connection and are not forwarded.
 const HOP: [http::HeaderName; 4] = [HOST, CONTENT_LENGTH, CONNECTION, TRANSFER_ENCODING];
-/// Shorter words are those of the protocol.
+/// Minimum length of a token that can vary. Shorter ones belong to the protocol.
 const LEAST_WORD: usize = 8;
-/// Of a hash of 32 bytes.
+/// Minimum length of a signature: a hash of 32 bytes in Base64.
 const LEAST_SIGNATURE: usize = 44;
-/// What a page that the payer returns to holds, bytes.
+/// Bytes of the page to which the payer returns.
 const PAGE: usize = 4096;
 
-/// Between whom it stands.
+/// The two ends of the proxy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Between {
     gateway: SocketAddr,
     provider: SocketAddr,
 }
 
-/// The payment that was learned, as its merchant knows it, and where events are to go.
+/// The recorded payment as its merchant knows it, and the address for events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Learned {
     pub(crate) payment_id: String,
     pub(crate) redirect_url: String,
     pub(crate) receiver: SocketAddr,
-    /// Where the provider takes requests over TLS.
+    /// The provider's API over TLS.
     pub(crate) secure: Option<SecureProvider>,
 }
 
-/// A provider's server with TLS, and the authority that it is believed by, in DER.
+/// A provider's TLS server, and the certificate of its authority in DER.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SecureProvider {
     pub(crate) address: SocketAddr,
@@ -81,7 +82,7 @@ pub(crate) struct SecureProvider {
 
 type SecureClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A request.
+/// A recorded request.
 #[derive(Clone)]
 struct Message {
     method: Method,
@@ -90,39 +91,39 @@ struct Message {
     body: String,
 }
 
-/// What was heard, in its order.
+/// A recorded message.
 enum Heard {
-    /// A request to the provider, with its answer.
+    /// A request to the provider, with the body of its response.
     Asked(Message, String),
-    /// A callback.
+    /// A callback, as text.
     Told(String),
     /// An event.
     Delivered(Message),
 }
 
-/// A callback, none for the start, and what the gateway did then.
+/// A callback (empty for the start) and the messages that follow it.
 struct Part {
     told: String,
     acts: Vec<Heard>,
 }
 
-/// All that is done for a payment.
+/// All messages of a payment.
 struct Script {
     learned: Learned,
     provider: SocketAddr,
-    /// What reaches it over TLS.
+    /// Address and client for the provider over TLS.
     secure: Option<(SocketAddr, SecureClient)>,
-    /// The attempt of the payment that was learned.
+    /// Id of the recorded attempt.
     attempt: String,
-    /// The start, and a part for each callback.
+    /// The start, then one part per callback.
     parts: Vec<Part>,
 }
 
-/// A payment under way.
+/// A payment in progress.
 struct Paying {
-    /// Words of the payment that was learned, each with this one's.
+    /// Tokens of the recorded payment, with those that replace them.
     words: tokio::sync::Mutex<Vec<(String, String)>>,
-    /// Callbacks that have come.
+    /// Number of callbacks received.
     told: AtomicUsize,
 }
 
@@ -135,7 +136,7 @@ struct Floor {
     payments: Mutex<HashMap<String, Arc<Paying>>>,
 }
 
-/// Serves until it is killed; prints its address.
+/// Prints the address and serves until the process is killed.
 pub(crate) fn serve() {
     let file = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let floor = Arc::new(Floor {
@@ -186,17 +187,17 @@ impl SecureProvider {
     }
 }
 
-/// Has a floor stand between a gateway and its provider.
+/// Starts the recording between a gateway and its provider.
 pub(crate) fn learn(floor: SocketAddr, gateway: SocketAddr, provider: SocketAddr) {
     tell(floor, LEARN, &Between { gateway, provider });
 }
 
-/// Has a floor do from now on what it has heard.
+/// Starts to repeat the recorded messages.
 pub(crate) fn replay(floor: SocketAddr, learned: &Learned) {
     tell(floor, REPLAY, learned);
 }
 
-/// Where a floor takes events while it learns.
+/// Address for events during the recording.
 pub(crate) fn events(floor: SocketAddr) -> SocketAddr {
     let (_, address) = client::once(floor, &requests::get("", EVENTS));
     String::from_utf8(address).unwrap().parse().unwrap()
@@ -241,7 +242,7 @@ async fn start(State(floor): State<Arc<Floor>>, body: Bytes) -> Json<Value> {
     let start: Value = serde_json::from_slice(&body).unwrap();
     let payment = start["payment_id"].as_str().unwrap();
     let paying = floor.payments.lock().get(payment).cloned().unwrap();
-    // The attempt is there before the provider is called.
+    // The gateway also stores the attempt before it calls the provider.
     floor.log.submit(body.into()).await;
     floor.act(0, &paying).await;
     let script = floor.script.get().unwrap();
@@ -249,7 +250,7 @@ async fn start(State(floor): State<Arc<Floor>>, body: Bytes) -> Json<Value> {
     Json(json!({ "payment_id": payment, "redirect_url": page }))
 }
 
-/// Callbacks; where the payer returns to; while it learns, everything else that goes through it.
+/// Handles callbacks and the payer's return; during the recording, all messages to forward.
 async fn other(State(floor): State<Arc<Floor>>, request: Request) -> Response {
     let message = Message::read(request).await;
     let between = floor.between.lock().clone();
@@ -287,7 +288,7 @@ async fn other(State(floor): State<Arc<Floor>>, request: Request) -> Response {
 
 impl Script {
     fn new(learned: Learned, provider: SocketAddr, heard: Vec<Heard>) -> Self {
-        // Each module starts an attempt under a key that is the attempt's id.
+        // Each module starts an attempt with the attempt's id as the idempotency key.
         let key = heard.iter().find_map(|heard| match heard {
             Heard::Asked(message, _) => message.headers.get("idempotency-key"),
             _ => None,
@@ -298,7 +299,7 @@ impl Script {
             acts: Vec::new(),
         }];
         for heard in heard {
-            // Tokens and probes of the account are no payment's.
+            // Requests for tokens and probes belong to the account, not to a payment.
             let is_own = match &heard {
                 Heard::Asked(message, answer) => {
                     message.text().contains(&attempt) || answer.contains(&attempt)
@@ -328,7 +329,7 @@ impl Script {
         }
     }
 
-    /// The part of the callback that is most like this one.
+    /// Number of the part whose callback is most similar.
     fn part_of(&self, told: &str) -> usize {
         let alike = |part: &Part| {
             let pairs = words(&part.told).zip(words(told));
@@ -353,14 +354,14 @@ impl Floor {
         }
     }
 
-    /// A callback: on the disk when this returns, acted upon behind that.
+    /// Handles a callback: logs it before returning, and acts on it afterwards.
     async fn told(self: &Arc<Self>, told: String) {
         let paying = {
             let payments = self.payments.lock();
             words(&told).find_map(|word| Some((word.to_owned(), payments.get(word).cloned()?)))
         };
         self.log.submit(told.clone().into()).await;
-        // Of one that is over, as a repeated callback is.
+        // Unknown if the payment has ended, for example after a repeated callback.
         let Some((id, paying)) = paying else { return };
         let floor = Arc::clone(self);
         tokio::spawn(async move {
@@ -378,7 +379,7 @@ impl Floor {
         });
     }
 
-    /// Does what a part says.
+    /// Sends the messages of a part.
     async fn act(self: &Arc<Self>, number: usize, paying: &Paying) {
         let script = self.script.get().unwrap();
         let mut words = paying.words.lock().await;
@@ -386,7 +387,7 @@ impl Floor {
             match act {
                 Heard::Asked(message, answer) => {
                     let message = message.filled(&words);
-                    // Nothing is captured before that is written down.
+                    // The gateway also stores a capture before it sends it.
                     if number > 0 && message.method != Method::GET {
                         self.log.submit(message.text().into()).await;
                     }
@@ -441,12 +442,12 @@ impl Message {
         (head.status, headers, body)
     }
 
-    /// Where it goes and what it holds.
+    /// Target and body, to compare or log.
     fn text(&self) -> String {
         format!("{}\n{}", self.target, self.body)
     }
 
-    /// The same of another payment.
+    /// The message for another payment.
     fn filled(&self, words: &[(String, String)]) -> Self {
         let headers = self.headers.iter().map(|(name, value)| {
             let value = filled(value.to_str().unwrap(), words);
@@ -461,13 +462,13 @@ impl Message {
     }
 }
 
-/// A text of the payment that was learned, as another's.
+/// Replaces the recorded tokens of a text.
 fn filled(text: &str, words: &[(String, String)]) -> String {
     let replace = |text: String, (known, new): &(String, String)| text.replace(known, new);
     words.iter().fold(text.to_owned(), replace)
 }
 
-/// Notes which words of a text differ from those of the one that was learned.
+/// Records the tokens that differ between a recorded text and the current one.
 fn note(known: &str, now: &str, noted: &mut Vec<(String, String)>) {
     for (known, new) in words(known).zip(words(now)) {
         let is_new = known.len() >= LEAST_WORD && known != new;
@@ -477,7 +478,7 @@ fn note(known: &str, now: &str, noted: &mut Vec<(String, String)>) {
     }
 }
 
-/// The words of a text but signatures in base64, which have now one and now several.
+/// Tokens of a text without Base64 signatures, whose number of tokens varies.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_signature = |quoted: &&str| quoted.len() >= LEAST_SIGNATURE && quoted.ends_with('=');
     let others = text.split('"').filter(move |quoted| !is_signature(quoted));

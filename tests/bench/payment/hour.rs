@@ -1,13 +1,13 @@
-//! An hour of whole payments at 0.7 of the peak. Meanwhile modules are replaced, providers fail and recover, and so does
-//! a receiver. Tells whether memory and latency stay flat, and whether each payment is accounted for by the books of the
-//! providers.
+//! An hour of whole payments at 0.7 of the peak rate, while modules are replaced and providers and a receiver fail
+//! and recover. Measures whether memory and latency stay constant, and checks all payments against the providers'
+//! books.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `load` | shops that are paid at all the time, and what became of each payment |
-//! | `plan` | what happens when |
-//! | `minutes` | what is written down every minute, and slopes |
-//! | `books` | the providers' books against the gateway's payments |
+//! | `load` | shops with continuous payments, and the outcome of each payment |
+//! | `plan` | times of all actions |
+//! | `minutes` | measurements per minute, and their slopes |
+//! | `books` | comparison of the providers' books with the gateway's payments |
 
 mod books;
 mod load;
@@ -31,14 +31,15 @@ use crate::gateway::{Gateway, Simulator};
 use crate::options::Options;
 use crate::requests::get;
 
-/// Modules, each with the method that is paid by and its account: one account keeps a million sessions at most.
+/// Modules, each with its payment method and account. They are several because an account holds at most a million
+/// sessions.
 const ACCOUNTS: [(&str, &str, &str); 4] = [
     ("sandbox", "ideal", "sandbox-bench"),
     ("stripe", "credit_card", "stripe-bench"),
     ("adyen", "credit_card", "adyen-bench"),
     ("mollie", "ideal", "mollie-bench"),
 ];
-/// Slots whose modules are replaced, in turn.
+/// Slots whose modules are replaced in turn.
 const SLOTS: [&str; 6] = [
     "method.ideal",
     "provider.sandbox",
@@ -47,11 +48,11 @@ const SLOTS: [&str; 6] = [
     "provider.adyen",
     "provider.mollie",
 ];
-/// What part of the peak is held.
+/// Fraction of the peak rate that the load keeps.
 const PART: f64 = 0.7;
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
-    let plan = Plan::of(options);
+    let plan = Plan::new(options);
     let mut world = World::new();
     world.load.run(None, plan.peak / 2);
     world.load.take_walked();
@@ -69,9 +70,9 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
 struct World {
     load: Load,
     simulators: Vec<Simulator>,
-    /// The module of each of [`SLOTS`], as it is shipped.
+    /// The shipped module of each of [`SLOTS`].
     modules: Vec<Vec<u8>>,
-    /// How often a module was replaced, a provider has failed, a receiver has failed.
+    /// Numbers of replaced modules, failures of providers and failures of the receiver.
     counts: [u16; 3],
     gateway: Gateway,
     receiver: Floor,
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    /// Holds the rate for as long as the plan says, and does what the plan says meanwhile.
+    /// Runs the load at a rate for the duration of the plan, with the plan's actions.
     fn hold(&mut self, plan: &Plan, rate: f64) -> Minutes {
         let mut minutes = Minutes::new(&self.load);
         let load = self.load.clone();
@@ -111,7 +112,7 @@ impl World {
             while began.elapsed() < at && !walking.is_finished() {
                 thread::sleep((at - began.elapsed().min(at)).min(Duration::from_millis(100)));
             }
-            // Where it has ended before its time, joining tells why.
+            // If the load has ended early, `join` below reports the reason.
             if walking.is_finished() && at < whole {
                 break;
             }

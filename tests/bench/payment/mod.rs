@@ -1,15 +1,15 @@
-//! Whole payments: created, started, approved at the provider's page, come back from, captured where that is ours to
-//! do, completed, and told to the shop. By turns with a floor that sends the same requests and events. Stripe's are
-//! paid over TLS too.
+//! Whole payments: create, start, approval on the provider's page, return of the payer, capture by the gateway if
+//! the method needs it, completion, and event to the shop. They alternate with a floor that sends the same
+//! requests and events. For Stripe there is also a variant with TLS.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `walk` | one payment from its creation until the shop was told, and how long each leg took |
-//! | `floor` | the server that does nothing else |
+//! | `walk` | a payment from its creation until the shop is notified, with the duration of each leg |
+//! | `floor` | the floor |
 //! | `receiver` | the shop's server |
-//! | `hour` | an hour of them, with failing providers and receivers and new modules, and the books afterwards |
+//! | `hour` | an hour of payments, with new modules and with failing providers and receivers |
 //!
-//! Gateway, floor, simulator, receiver and payers are processes of their own and share the machine.
+//! Gateway, floor, simulator, receiver and payers are separate processes on the same machine.
 
 mod floor;
 mod hour;
@@ -31,7 +31,7 @@ use self::walk::{Leg, Payers, Shop, Walked};
 pub(crate) use self::floor::learn;
 pub(crate) use self::hour::run as hour;
 
-/// Modules, each with the method that is paid by, and whether their providers have TLS. Adyen's card is captured by the
+/// Modules, each with its payment method and whether its provider uses TLS. Adyen's cards are captured by the
 /// gateway.
 const MODULES: [(&str, &str, bool); 5] = [
     ("sandbox", "ideal", false),
@@ -40,16 +40,17 @@ const MODULES: [(&str, &str, bool); 5] = [
     ("adyen", "credit_card", false),
     ("mollie", "ideal", false),
 ];
-/// Payments at once.
+/// Numbers of parallel payments.
 const AT_ONCE: [usize; 3] = [1, 6, 32];
-/// How long an idle gateway is watched.
+/// Duration of the measurement of an idle gateway.
 const IDLE: Duration = Duration::from_secs(30);
-/// The pause before that: a start leaves things to do.
+/// Delay before it, because a gateway still works after its start.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Questions that come behind a payment come within this.
+/// Time within which the queries after a payment are sent.
 const BEHIND: Duration = Duration::from_secs(6);
 
-/// Serves where this program was started as one of the processes that are measured beside the gateway.
+/// Serves if this program was started as one of the processes next to the gateway. Returns `false` for other
+/// arguments.
 pub(crate) fn serve(argument: &str) -> bool {
     match argument {
         floor::ARGUMENT => floor::serve(),
@@ -101,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     figures
 }
 
-/// What a gateway takes of a processor while nothing happens.
+/// Processor usage of an idle gateway.
 fn idle() -> Figure {
     let gateway = Gateway::limited();
     std::thread::sleep(SETTLING);
@@ -112,15 +113,15 @@ fn idle() -> Figure {
     Figure::new("idle gateway, of a core", share, "%").goal(Goal::AtMost(0.2))
 }
 
-/// How a gateway reaches its provider.
+/// Route from a gateway to its provider.
 pub(crate) enum Via<'a> {
     Straight,
-    /// Through a floor, which learns.
+    /// Through a floor that records the messages.
     Floor(SocketAddr),
     Tls(&'a Tls),
 }
 
-/// TLS in front of providers, in this process.
+/// TLS servers in front of providers, in this process.
 pub(crate) struct Tls {
     pub(crate) server: TlsServer,
     runtime: tokio::runtime::Runtime,
@@ -135,7 +136,7 @@ impl Tls {
         }
     }
 
-    /// Where a provider takes requests over TLS from now on.
+    /// Starts a TLS server in front of a provider and returns its address.
     pub(crate) fn before(&self, provider: SocketAddr) -> SocketAddr {
         self.runtime
             .block_on(self.server.serve("127.0.0.1:0", provider))
@@ -146,7 +147,7 @@ impl Tls {
 struct World {
     gateway: Gateway,
     floor: Floor,
-    /// What the floor has learned from, whose simulator it goes on with.
+    /// The gateway from which the floor was recorded. The floor continues to use its simulator.
     _teacher: Gateway,
     _receiver: Floor,
     _tls: Option<Tls>,
@@ -198,7 +199,7 @@ impl World {
 
     fn measure(&self, options: &Options, payers: Payers) -> Sides {
         let (rounds, time) = extent(options);
-        // Connections, caches, compiled code.
+        // Warms up connections, caches and compiled code.
         for shop in [&self.least, &self.paid] {
             shop.pay(payers, time / 3);
         }
@@ -220,9 +221,9 @@ impl World {
         sides
     }
 
-    /// The gateway's processor time of a whole payment, `whole` microseconds, by what it is spent for: that of
-    /// payments which are created alone, and of such as are started too, is measured. It comes last: payments that
-    /// are left behind have their providers asked about them.
+    /// The gateway's processor time of a whole payment (`whole` microseconds) by leg. Measures payments that are
+    /// only created, and payments that are also started; the difference is the rest. Must be the last measurement,
+    /// because the gateway queries providers about abandoned payments.
     fn by_leg(&self, options: &Options, module: &str, payers: Payers, whole: f64) -> Vec<Figure> {
         let at_once = payers.at_once;
         let (rounds, time) = extent(options);
@@ -250,7 +251,7 @@ impl World {
     }
 }
 
-/// How many rounds, and how long each is.
+/// Number and duration of rounds.
 const fn extent(options: &Options) -> (usize, Duration) {
     match options.quick {
         true => (1, Duration::from_secs(2)),
@@ -258,17 +259,17 @@ const fn extent(options: &Options) -> (usize, Duration) {
     }
 }
 
-/// Calls of the module so far that ask the provider about a payment.
+/// Number of query calls to the module so far.
 fn asked(metrics: &Metrics) -> f64 {
     metrics.sum("kassette_plugin_call_seconds_count", "function=\"query\"")
 }
 
-/// What one server was measured at, a round each.
+/// Results of one server, one per round.
 #[derive(Default)]
 struct Side {
     walked: Walked,
     rates: Vec<f64>,
-    /// Processor time for each payment, microseconds.
+    /// Processor time per payment in microseconds.
     cpu: Vec<f64>,
 }
 
@@ -281,21 +282,21 @@ impl Side {
     }
 }
 
-/// Gateway and floor.
+/// Results of gateway and floor.
 #[derive(Default)]
 struct Sides {
     gateway: Side,
     floor: Side,
-    /// What the gateway did, by [`COUNTED`].
+    /// Counts of the gateway's work, by [`COUNTED`].
     counts: [f64; COUNTED.len()],
-    /// Answers to callbacks: upper bounds in seconds, and how many took no longer.
+    /// Buckets of the durations of responses to callbacks: upper bound in seconds, and cumulative count.
     callbacks: Vec<(f64, f64)>,
-    /// Questions so far, when the last round ended.
+    /// Number of queries at the end of the last round.
     asked_then: f64,
     payments_of_last: f64,
 }
 
-/// What is counted for each payment: its name here, the metric, and a text of its labels.
+/// Counts per payment: name, metric, and a text in its labels.
 const COUNTED: [(&str, &str, &str); 6] = [
     (
         "commit groups, a write and a sync each",
@@ -394,7 +395,7 @@ impl Sides {
         let mut carried = 0.0;
         let payments = gateway.walked.payments as f64;
         for ((what, ..), count) in COUNTED.iter().zip(self.counts).rev() {
-            // Those without a name are counted with the one before them.
+            // A count without a name is added to the one before it.
             carried += count;
             if !what.is_empty() {
                 figures.push(Figure::new(name(what), carried / payments, "a payment"));
@@ -405,7 +406,7 @@ impl Sides {
     }
 }
 
-/// A percentile of a histogram, evenly spread within a bucket.
+/// A percentile of a histogram, by linear interpolation within a bucket.
 fn percentile_of(buckets: &[(f64, f64)], percentile: f64) -> f64 {
     let all = buckets.last().map_or(0.0, |(_, count)| *count);
     let wanted = all * percentile / 100.0;

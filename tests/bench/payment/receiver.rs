@@ -1,4 +1,5 @@
-//! The shop's server: takes events, and tells who asks when a payment's completion has arrived.
+//! The shop's server. It receives events, and responds to a waiting client when the completion of a payment has
+//! arrived.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,19 +16,20 @@ use tokio::sync::Semaphore;
 
 use crate::floor::serve_on_loopback;
 
-/// Starts this program as a receiver.
+/// Argument that starts this program as a receiver.
 pub(crate) const ARGUMENT: &str = "receiver";
-/// Where events are taken.
+/// Path for events.
 pub(crate) const HOOK: &str = "/hook";
-/// Where events are taken, or refused while the receiver is told to.
+/// Path for events that are rejected during a failure of the receiver.
 pub(crate) const UNSTEADY: &str = "/unsteady";
-/// Where it is asked: `/told/{payment}` answers once the payment's completion has arrived.
+/// Prefix of a path that responds once the completion of a payment has arrived: `/told/{payment}`.
 pub(crate) const TOLD: &str = "/told/";
 
-/// Where it is asked whether that has arrived: `/was-told/{payment}` answers 200 or 404.
+/// Prefix of a path that checks whether a completion has arrived: `/was-told/{payment}` returns 200 or 404.
 pub(crate) const WAS_TOLD: &str = "/was-told/";
 
-/// A permit for each completion that has arrived and was not asked for, by payment; the payments of all of them.
+/// One permit for each completion that no client has waited for yet, by payment; and the ids of all completed
+/// payments.
 #[derive(Default)]
 struct Completions {
     permits: HashMap<String, Arc<Semaphore>>,
@@ -68,7 +70,7 @@ fn number(payment: &str) -> u128 {
     u128::from_str_radix(payment, 16).unwrap()
 }
 
-/// What events at [`UNSTEADY`] are answered with.
+/// Status of the responses at [`UNSTEADY`].
 type Answer = Arc<AtomicU16>;
 
 async fn take_unsteadily(State(answer): State<Answer>) -> StatusCode {
@@ -79,7 +81,7 @@ async fn set_answer(State(answer): State<Answer>, Path(status): Path<u16>) {
     answer.store(status, Ordering::Relaxed);
 }
 
-/// Serves until it is killed; prints its address.
+/// Prints the address and serves until the process is killed.
 pub(crate) fn serve() {
     let router = Router::new()
         .route(HOOK, post(take))

@@ -1,4 +1,4 @@
-//! One payment after the other, as its shop and its payer see it.
+//! Payments from the view of shop and payer.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -12,27 +12,27 @@ use super::receiver::TOLD;
 use crate::client::{Connection, alone, once};
 use crate::requests::{Creates, get, post};
 
-/// Longest wait for a payment that is learned from.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long nothing more may come for a leg to count as over, where it is learned from.
+/// Maximum duration of the recorded payment.
+const PAYMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay after each step of the recorded payment, so that its messages do not mix.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Simulators close connections that are idle for ten seconds: after so long another one is opened.
+/// Maximum idle time of a connection to a simulator, which closes connections after ten seconds.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Payers who fall behind a rate catch up by so many payments at most.
+/// Maximum number of payments with which slow payers catch up with the rate.
 const BEHIND: u32 = 100;
 
-/// A part of a payment that is waited for.
+/// A measured part of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leg {
     Create,
     Start,
-    /// The page that the payer comes back to.
+    /// Response to the payer's return.
     Return,
-    /// From the payer's approval until the shop has the completion's event.
+    /// From the payer's approval to the arrival of the completion event at the shop.
     Told,
-    /// All of it, with what the provider's page takes.
+    /// The whole payment, with the time of the provider's page.
     Whole,
 }
 
@@ -56,19 +56,19 @@ impl Leg {
     }
 }
 
-/// Payments that were walked.
+/// Results of payments.
 pub(super) struct Walked {
-    /// All of them.
+    /// Number of payments.
     pub(super) payments: u64,
-    /// Those that were over in time, and the time.
+    /// Number of payments that ended within the time, and that time.
     in_time: (u64, Duration),
-    /// Microseconds, by leg.
+    /// Durations in microseconds, by leg.
     legs: [Histogram<u64>; Leg::ALL.len()],
 }
 
 impl Default for Walked {
     fn default() -> Self {
-        // Up to a minute, three digits.
+        // Up to a minute, with three digits.
         let histogram = || Histogram::new_with_bounds(1, 60_000_000, 3).unwrap();
         Self {
             payments: 0,
@@ -97,7 +97,7 @@ impl Walked {
         }
     }
 
-    /// Payments a second.
+    /// Payments per second.
     pub(super) fn rate(&self) -> f64 {
         self.in_time.0 as f64 / self.in_time.1.as_secs_f64()
     }
@@ -107,14 +107,15 @@ impl Walked {
     }
 }
 
-/// When the next payment begins, whichever payer is free: Adyen's captures take 1.5 s.
+/// Times of the next payments, shared by all payers, because a payer can be busy for 1.5 s with a capture at
+/// Adyen.
 pub(super) struct Pace {
     every: Duration,
     next: Cell<Instant>,
 }
 
 impl Pace {
-    pub(super) fn of(rate: f64) -> Self {
+    pub(super) fn per_second(rate: f64) -> Self {
         Self {
             every: Duration::from_secs_f64(1.0 / rate),
             next: Cell::new(Instant::now()),
@@ -128,47 +129,47 @@ impl Pace {
     }
 }
 
-/// Those who pay at a shop.
+/// The payers at a shop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Payers {
     pub(super) at_once: usize,
-    /// Payments a second; as many as can be where there is none.
+    /// Payments per second. `None` for as many as possible.
     pub(super) rate: Option<f64>,
 }
 
 /// A merchant at a server.
 pub(super) struct Shop {
     pub(super) server: SocketAddr,
-    /// Where its events arrive.
+    /// Server that receives its events.
     pub(super) receiver: SocketAddr,
     pub(super) key: String,
     pub(super) method: String,
 }
 
-/// What a payer and a shop have open.
+/// Open connections of a payer and a shop.
 pub(super) struct Connections {
     pub(super) server: Connection,
     receiver: Connection,
-    /// The provider's pages, once their address is known, and when they were last used.
+    /// The connection to the provider's page, once its address is known, and the time of its last use.
     provider: Option<(Connection, Instant)>,
 }
 
-/// How long each leg took.
+/// Duration of each leg.
 pub(super) type Legs = [Duration; Leg::ALL.len()];
 
 impl Shop {
-    /// Pays until the time is over; what is under way then is carried to its end.
+    /// Pays until the time has passed, and completes payments that have started.
     pub(super) fn pay(&self, payers: Payers, time: Duration) -> Walked {
         self.pay_up_to(Leg::Whole, payers, time)
     }
 
-    /// The same, where each payment is left behind after a leg: [`Leg::Create`] or [`Leg::Start`].
+    /// Pays up to a leg ([`Leg::Create`] or [`Leg::Start`]) and abandons each payment after it.
     pub(super) fn pay_up_to(&self, last: Leg, payers: Payers, time: Duration) -> Walked {
         alone(async {
             let creates = RefCell::new(Creates::by_method(&self.key, &self.method));
             let walked = RefCell::new(Walked::default());
             let end = Instant::now() + time;
-            let pace = payers.rate.map(Pace::of);
+            let pace = payers.rate.map(Pace::per_second);
             let payer = async || {
                 let mut connections = self.connect().await;
                 while Instant::now() < end {
@@ -214,7 +215,7 @@ impl Shop {
         legs
     }
 
-    /// Takes a payment that was just created to the end of a leg, or says why that cannot be: a provider may be
+    /// Continues a created payment to the end of a leg. Returns an error if that fails, because a provider may be
     /// gone.
     pub(super) async fn carry(
         &self,
@@ -260,7 +261,7 @@ impl Shop {
         Ok(json(server)["payment_id"].as_str().unwrap().to_owned())
     }
 
-    /// Answers the address of the provider's page.
+    /// Starts a payment and returns the URL of the provider's page.
     async fn start(&self, id: &str, server: &mut Connection) -> Result<String, String> {
         let method = &self.method;
         let body = format!(r#"{{"payment_id":"{id}","payment_method":"{method}"}}"#);
@@ -272,8 +273,8 @@ impl Shop {
             .ok_or_else(|| format!("start: {answer}"))
     }
 
-    /// One payment by itself, whose payer does not come back, so that callbacks alone complete it. Answers its
-    /// id and the address of the provider's page.
+    /// Makes one payment whose payer does not return, so that only callbacks complete it. Returns its id and the
+    /// URL of the provider's page.
     pub(super) fn pay_once(&self) -> (String, String) {
         let (id, page) = alone(async {
             let mut server = Connection::open(self.server).await;
@@ -292,7 +293,7 @@ impl Shop {
             if answer["status"] == "completed" {
                 break;
             }
-            assert!(began.elapsed() < PATIENCE, "{answer}");
+            assert!(began.elapsed() < PAYMENT_TIMEOUT, "{answer}");
             std::thread::sleep(QUIET / 10);
         }
         std::thread::sleep(QUIET);
@@ -300,7 +301,7 @@ impl Shop {
     }
 }
 
-/// The payer presses "approve"; answers the path that he is sent back to.
+/// Approves as the payer. Returns the path of the redirect.
 async fn approve(
     page: &str,
     provider: &mut Option<(Connection, Instant)>,
@@ -330,7 +331,7 @@ async fn approve(
     Ok(rest[rest.find('/').unwrap()..].to_owned())
 }
 
-/// Sends the request of a step; says what came where that is not an answer of this status.
+/// Sends a request of a step. An error describes the response if it has another status.
 async fn expect(
     step: &str,
     status: u16,

@@ -1,15 +1,15 @@
-//! One thread that takes all that waits, makes it durable together, and answers all.
+//! A thread that makes all waiting items durable together and answers all callers.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tokio::sync::oneshot;
 
-/// The store's own limit.
+/// Maximum size of a group, as in the store.
 const GROUP: usize = 256;
 
 type Waiting<T> = (T, oneshot::Sender<()>);
 
-/// The way to the thread; it ends with the last of these.
+/// Handle to the thread, which ends when the last handle is dropped.
 pub(crate) struct Group<T>(Sender<Waiting<T>>);
 
 impl<T> Clone for Group<T> {
@@ -19,7 +19,7 @@ impl<T> Clone for Group<T> {
 }
 
 impl<T: Send + 'static> Group<T> {
-    /// Starts the thread. `commit` returns when all that it is given is durable.
+    /// Starts the thread. `commit` returns when its items are durable.
     pub(crate) fn start(mut commit: impl FnMut(Vec<T>) + Send + 'static) -> Self {
         let (sender, waiting): (_, Receiver<Waiting<T>>) = channel();
         std::thread::spawn(move || {
@@ -40,7 +40,7 @@ impl<T: Send + 'static> Group<T> {
         Self(sender)
     }
 
-    /// Has an item made durable.
+    /// Waits until an item is durable.
     pub(crate) async fn submit(&self, item: T) {
         let (answer, answered) = oneshot::channel();
         self.0.send((item, answer)).unwrap();

@@ -1,5 +1,5 @@
-//! What payments take on the disk after `compact`: only created, and paid, with the attempt, its
-//! routing decision, the timeline and the events.
+//! Disk space of payments after `compact`: of created payments, and of paid payments with an attempt, its routing
+//! decision, the timeline and the events.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Judgement, Purpose, RoutingDecision};
 use kassette_domain::provider::{
-    Particulars, Payer, PayerAction, Report, VendorSettlement, VendorStatus,
+    Particulars, Payer, PayerAction, ProviderSettlement, ProviderStatus, Report,
 };
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
@@ -23,7 +23,7 @@ use kassette_store::{About, Payments as _, Stepped, StoreHealth as _};
 use super::super::figure::{Figure, Goal};
 use super::work::{self, End};
 
-/// Payments that are made of each kind.
+/// Number of payments of each kind.
 const PAYMENTS: usize = 50_000;
 /// Enough for full groups.
 const WRITERS: usize = 256;
@@ -37,7 +37,7 @@ pub(crate) fn measure(folder: &Path) -> Vec<Figure> {
     ]
 }
 
-/// Bytes on the disk for each payment after a compaction.
+/// Bytes on disk per payment after a compaction.
 fn each<O>(folder: &Path, operation: impl Fn(Arc<SledStore>) -> O + Clone + Send + 'static) -> f64
 where
     O: Future<Output = ()> + Send + 'static,
@@ -63,7 +63,7 @@ where
     compacted.bytes_after as f64 / compacted.payments as f64
 }
 
-/// Makes one payment and has it paid, as the gateway would.
+/// Creates a payment and completes it as the gateway would.
 async fn pay(store: Arc<SledStore>) {
     let now = work::now();
     let new = work::payment(now);
@@ -87,8 +87,8 @@ async fn pay(store: Arc<SledStore>) {
             attempt,
             report: Report {
                 reference,
-                status: VendorStatus::Completed,
-                settlement: VendorSettlement::Confirmed,
+                status: ProviderStatus::Completed,
+                settlement: ProviderSettlement::Confirmed,
                 received: due.amount,
                 currency: due.currency.code().into(),
                 returned: Minor(0),
@@ -112,7 +112,7 @@ fn choice(attempt: AttemptId, now: Time) -> Choice {
         return_token: Secret::new(&work::hex(&work::random::<22>())[..43]),
         account: account(),
         slot: Slot::parse("provider.stripe").unwrap(),
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         method: MethodId::CreditCard,
         expires_at: now.after(Duration::from_secs(3600)),
         busy_until: now.after(Duration::from_secs(30)),
@@ -125,7 +125,7 @@ fn choice(attempt: AttemptId, now: Time) -> Choice {
         decision: Some(RoutingDecision {
             at: now,
             slot: Slot::parse("method.credit_card").unwrap(),
-            digest: Digest::of(b"method"),
+            digest: Digest::hash(b"method"),
             purpose: Purpose::Start,
             chosen: Some(account()),
             explanation: "stripe-live: cheapest of those in health".into(),

@@ -1,15 +1,14 @@
-//! The embedded store by itself, against a log that is only appended to, and against redb with the same
-//! rows.
+//! The embedded store without a server, compared with an append-only log and with redb.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `work` | the payments that are made, and as many writers as are asked for |
-//! | `group` | one thread that takes all that waits, makes it durable, answers all: for raw and redb |
-//! | `raw` | the floor: one record a payment, appended, `fdatasync` |
+//! | `work` | new payments, and concurrent writers |
+//! | `group` | a thread that commits waiting items as a group, for raw log and redb |
+//! | `raw` | the floor: one record per payment, appended, `fdatasync` |
 //! | `other` | redb, with the rows that the store writes |
-//! | `speed` | creates a second, in turn with floor and redb |
-//! | `lives` | what payments take on the disk, compacted |
-//! | `size` | a thousand and a million payments: speed, memory, disk, opening |
+//! | `speed` | creates per second, alternately with floor and redb |
+//! | `lives` | disk space of payments after a compaction |
+//! | `size` | a thousand and a million payments: speed, memory, disk space, opening |
 
 pub(crate) mod group;
 mod lives;
@@ -24,13 +23,13 @@ use super::options::Options;
 
 pub(crate) use size::{ARGUMENT, fill};
 
-/// Creates a second, in turn with floor and redb.
+/// Creates per second, alternately with floor and redb.
 pub(crate) fn speed(options: &Options) -> Vec<Figure> {
     let folder = tempfile::tempdir().unwrap();
     speed::measure(options, folder.path())
 }
 
-/// A thousand and as many payments as a million is.
+/// A thousand payments, and the number that the options set.
 pub(crate) fn size(options: &Options) -> Vec<Figure> {
     let folder = tempfile::tempdir().unwrap();
     let mut figures = size::measure(options, folder.path());

@@ -1,7 +1,6 @@
-//! redb behind the same operation: what the store does on the caller's side (hashing, sealing, encoding),
-//! and the rows that it writes: each payment's own, and for each group one of the register, one of what
-//! falls due, and the group's number. Nothing is looked up but the payment's id, and no register is
-//! kept in memory, so the comparison leans towards redb.
+//! redb with the same operation: the work on the caller's side (hashing, sealing, encoding) and the rows that the
+//! store writes. These are one per payment, and per group one of the register, one due time, and the group's
+//! number. It looks up only the payment's id and keeps no register in memory, so the comparison favors redb.
 
 use std::path::Path;
 
@@ -17,16 +16,16 @@ use sha2::Sha256;
 use super::group::Group;
 
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
-/// Bytes that the register keeps of a payment.
+/// Bytes of a payment in the register.
 const REGISTERED: usize = 33;
 
-/// A payment's row.
+/// Row of a payment.
 pub(crate) struct Row {
     pub(crate) key: [u8; 20],
     pub(crate) value: Vec<u8>,
 }
 
-/// What makes rows ready on the caller's side.
+/// Prepares rows on the caller's side.
 pub(crate) struct Preparer {
     cipher: XChaCha20Poly1305,
     mac: Hmac<Sha256>,
@@ -46,7 +45,7 @@ impl Preparer {
         mac.finalize().into_bytes().into()
     }
 
-    /// A payment's row.
+    /// Encodes the row of a payment.
     pub(crate) fn row(&self, new: NewPayment, now: Time) -> Row {
         let email = new
             .request
@@ -71,7 +70,7 @@ impl Preparer {
     }
 }
 
-/// Writes groups of payments, each in one transaction that redb makes durable itself.
+/// Starts a thread that writes each group of payments in one durable transaction.
 pub(crate) fn start(path: &Path) -> Group<Row> {
     let database = Database::builder()
         .set_cache_size(super::work::CACHE_BYTES as usize)

@@ -1,11 +1,11 @@
-//! The floor: a log that is only appended to.
+//! The floor: an append-only log.
 
 use std::fs::File;
 use std::io::Write as _;
 
 use super::group::Group;
 
-/// Appends records to a file and makes each group of them durable with one `fdatasync`.
+/// Starts a thread that appends records to a file, with one `fdatasync` per group.
 pub(crate) fn start(mut log: File) -> Group<Vec<u8>> {
     Group::start(move |records: Vec<Vec<u8>>| {
         log.write_all(&records.concat()).unwrap();

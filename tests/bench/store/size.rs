@@ -1,5 +1,5 @@
-//! With a thousand and with a million payments stored: speed, memory, disk, and how long opening takes
-//! after a kill and after a clean end.
+//! A thousand and a million stored payments: speed, memory, disk space, and duration of opening after a kill and
+//! after an orderly shutdown.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -14,22 +14,22 @@ use super::super::figure::{Figure, Goal, median};
 use super::super::options::Options;
 use super::work::{self, End};
 
-/// What the process that fills a store is started with, before folder, payments and seconds.
+/// Argument that starts this program to fill a store, before folder, number of payments and seconds.
 pub(crate) const ARGUMENT: &str = "fill-a-store";
-/// Payments that are few.
+/// Number of payments in the small stores.
 const FEW: usize = 1000;
-/// How often both are measured, by turns: a machine's minutes differ by more than the stores do.
+/// Number of alternating measurements of both. A machine varies more over minutes than the stores differ.
 const PAIRS: u32 = 9;
-/// Of the folder that a process fills: the store with many payments, and each one with few.
+/// Folders of the store with many payments and of those with few, relative to the folder of the process.
 const MANY_FOLDER: &str = "many";
 const FEW_FOLDER: &str = "few";
-/// Connections of the goals.
+/// Number of connections in the goals.
 const WRITERS: usize = 32;
-/// A megabyte of the goals.
+/// Bytes of a megabyte in the goals.
 const MB: f64 = 1e6;
 
-/// Fills a store in a process of its own, so that its memory is the store's alone, tells what it
-/// measured, and waits to be killed.
+/// Fills a store in a separate process, so that its memory is only that of the store. Prints the results and waits
+/// to be killed.
 pub(crate) fn fill(mut arguments: impl Iterator<Item = String>) {
     let mut next = || arguments.next().unwrap();
     let (folder, payments, seconds) = (next(), next(), next());
@@ -68,7 +68,7 @@ pub(crate) fn fill(mut arguments: impl Iterator<Item = String>) {
     }
 }
 
-/// Bytes of this process in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -90,7 +90,7 @@ pub(crate) fn measure(options: &Options, folder: &Path) -> Vec<Figure> {
             payments.to_string(),
             (options.slice() / 3).as_secs_f64().to_string(),
         ])
-        // As the gateway has it.
+        // As in the gateway.
         .env("MIMALLOC_PURGE_DELAY", "100")
         .stdout(Stdio::piped())
         .spawn()
@@ -99,7 +99,6 @@ pub(crate) fn measure(options: &Options, folder: &Path) -> Vec<Figure> {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut told)
         .unwrap();
-    // SIGKILL.
     child.kill().unwrap();
     child.wait().unwrap();
     let told: Vec<f64> = told
@@ -129,7 +128,7 @@ pub(crate) fn measure(options: &Options, folder: &Path) -> Vec<Figure> {
     ]
 }
 
-/// How long opening takes, in seconds; closes in order.
+/// Duration of opening in seconds. Shuts the store down in order.
 fn opened(folder: &Path) -> f64 {
     let began = Instant::now();
     let store = work::open(folder);

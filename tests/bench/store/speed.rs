@@ -1,4 +1,4 @@
-//! Creates a second: the floor, redb and the store in turn, so that all see the same machine.
+//! Creates per second: floor, redb and store alternately, so that all have the same conditions.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::other::{self, Preparer};
 use super::raw;
 use super::work::{self, End, Run};
 
-/// What one round has measured.
+/// Results of one round.
 struct Round {
     floor: Run,
     redb: Run,

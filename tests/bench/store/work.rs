@@ -1,4 +1,4 @@
-//! The payments that are made, and as many writers as are asked for.
+//! New payments, and concurrent writers.
 
 use std::future::Future;
 use std::path::Path;
@@ -17,10 +17,10 @@ use kassette_domain::time::Time;
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
 use kassette_store::{Created, Payments as _};
 
-/// Memory for the database's pages, as the server's default is.
+/// Bytes for the page cache, as in the server's default.
 pub(crate) const CACHE_BYTES: u64 = 8 << 20;
 
-/// The server's threads.
+/// A runtime with two worker threads, like the server.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -52,10 +52,10 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Numbers that make requests differ.
+/// Number that makes each request unique.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// A payment as the gateway makes it: of one of fifty merchants, with an address and a return URL.
+/// A payment like one of the gateway: for one of fifty merchants, with an e-mail address and a return URL.
 pub(crate) fn payment(now: Time) -> NewPayment {
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let token: [u8; 22] = random();
@@ -77,14 +77,16 @@ pub(crate) fn payment(now: Time) -> NewPayment {
             method: None,
             email: Some(Email::parse(&format!("payer-{number}@example.org")).unwrap()),
             return_url: Some(ReturnUrl::parse("https://shop.example/orders/done", false).unwrap()),
+            extras: kassette_domain::extras::Extras::default(),
         },
         usd: Minor(108 + number % 100_000),
         rate: kassette_domain::money::Rate::ONE,
         rate_table: None,
-        // 43 characters, as many as the gateway's tokens have.
+        // 43 characters, like the gateway's tokens.
         token: Secret::new(&hex(&token)[..43]),
         expires_at: now.after(Duration::from_secs(24 * 3600)),
         risk_review: false,
+        fee_refundable: false,
         decision: None,
     }
 }
@@ -93,30 +95,29 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes one payment.
+/// Creates one payment.
 pub(crate) async fn create(store: Arc<SledStore>) {
     let now = now();
     let created = store.create(payment(now), None, now).await.unwrap();
     assert!(matches!(created, Created::New(_)));
 }
 
-/// What a run took.
+/// Result of a run.
 pub(crate) struct Run {
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) rate: f64,
-    /// 99 of 100 took no longer, milliseconds.
+    /// 99th percentile of the duration, in milliseconds.
     pub(crate) p99: f64,
 }
 
-/// When a run ends.
+/// Condition that ends a run.
 #[derive(Clone, Copy)]
 pub(crate) enum End {
     After(Duration),
     At(usize),
 }
 
-/// Has so many writers do an operation over and over, each the next as soon as the one before is
-/// answered.
+/// Runs an operation in this number of concurrent writers, each again and again without delay.
 pub(crate) async fn run<F, O>(writers: usize, end: End, operation: F) -> Run
 where
     F: Fn() -> O + Clone + Send + 'static,

@@ -1,10 +1,10 @@
-//! Markdown, as far as our documents use it: headings, fenced blocks, comments, code spans, links.
+//! Parser for the Markdown that our documents use: headings, fenced blocks, comments, code spans, links.
 
 use std::path::{Path, PathBuf};
 
-/// The documents' folders, beside README.md.
+/// Folders with documents, in addition to README.md.
 const FOLDERS: [&str; 6] = ["config", "wit", "plugins", "providers", "host", "tests"];
-/// A copy of wit/, which another test holds against it.
+/// A copy of wit/, which another test compares with the original.
 const COPY: &str = "plugins/sdk/wit";
 
 pub(super) fn root() -> PathBuf {
@@ -12,40 +12,36 @@ pub(super) fn root() -> PathBuf {
     server.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A fenced block.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Where it begins, for messages: `config/README.md:12`.
+    /// Start of the block, for messages: `config/README.md:12`.
     pub(super) at: String,
     pub(super) language: String,
     pub(super) text: String,
-    /// What a comment right before it says.
+    /// Text of the comment directly before the block.
     pub(super) mark: Option<String>,
 }
 
-/// Code in a sentence.
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) at: String,
     pub(super) text: String,
 }
 
-/// A document.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// Its path in the repository.
+    /// Path in the repository.
     pub(super) name: String,
-    /// Everything but blocks of code.
+    /// All text except code blocks.
     pub(super) prose: String,
     pub(super) blocks: Vec<Block>,
     pub(super) spans: Vec<Span>,
-    /// The targets of links, with where they stand.
+    /// Targets and locations of links.
     pub(super) links: Vec<Span>,
-    /// What a link to a heading names.
+    /// Names of the headings in links.
     pub(super) anchors: Vec<String>,
 }
 
-/// All documents.
 pub(super) fn documents() -> Vec<Document> {
     let mut names = vec!["README.md".to_owned()];
     let mut folders: Vec<String> = FOLDERS.map(str::to_owned).to_vec();
@@ -78,7 +74,7 @@ impl Document {
             ..Self::default()
         };
         let mut lines = text.lines().enumerate();
-        // Lines that belong together: code may begin in one and end in the next.
+        // Lines of a paragraph: a code span may continue on the next line.
         let (mut paragraph, mut begins) = (String::new(), 1);
         let mut mark = None;
         while let Some((number, line)) = lines.next() {
@@ -126,7 +122,7 @@ impl Document {
         document
     }
 
-    /// Takes code and links out of a paragraph.
+    /// Collects the code spans and links of a paragraph.
     fn take(&mut self, paragraph: &str, begins: usize) {
         self.prose.push_str(paragraph);
         self.prose.push('\n');
@@ -160,7 +156,7 @@ impl Document {
     }
 }
 
-/// What GitHub calls a heading.
+/// Name of a heading in links on GitHub.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()

@@ -1,6 +1,7 @@
-//! The story of config/operators.md: its commands in their order, with what its payers do between them.
+//! Runs the story of config/operators.md: its commands in order, with the payers' actions between them.
 //!
-//! What a command prints has the words of what the page shows; ids, times and figures are those of one run. `KASSETTE_WRITE_OUTPUTS` has them written into the page instead.
+//! The output of a command must have the same words as the page, except IDs, times and figures.
+//! `KASSETTE_WRITE_OUTPUTS` writes the output into the page instead.
 
 use std::os::unix::fs::symlink;
 
@@ -14,11 +15,11 @@ use crate::swap::{guest, slot};
 
 const PAGE: &str = "config/operators.md";
 const IDEAL: &str = "method.ideal";
-/// Payments after which a candidate whose payers never pay has long been rolled back.
+/// Maximum number of payments until a candidate is rolled back whose payers never pay.
 const MOST: usize = 200;
 
-/// Payments of these amounts. Their payers pay, but not at the second account where that is told; those that began
-/// there.
+/// Makes payments of these amounts, whose payers pay, or do `at_second` at the second account. Returns those of
+/// the second account.
 async fn pay(server: &Server, amounts: &[&str], at_second: &str) -> Vec<Value> {
     let mut second = Vec::new();
     for amount in amounts {
@@ -33,7 +34,7 @@ async fn pay(server: &Server, amounts: &[&str], at_second: &str) -> Vec<Value> {
     second
 }
 
-/// Payments until the candidate is gone; those that it decided.
+/// Makes payments until the candidate is rolled back. Returns those that it moved to the second account.
 async fn regress(server: &Server) -> Vec<Value> {
     let mut moved = Vec::new();
     for _ in 0..MOST {
@@ -54,7 +55,7 @@ async fn regress(server: &Server) -> Vec<Value> {
     );
 }
 
-/// Without how many of an account's starts worked, which is told only of accounts that have had some.
+/// Removes an account's percentage of successful starts, which is shown only after the account's first starts.
 fn without_health(text: &str) -> String {
     let parts: Vec<&str> = text.split(" % work").collect();
     let (last, parts) = parts.split_last().unwrap();
@@ -66,8 +67,8 @@ fn without_health(text: &str) -> String {
         .collect()
 }
 
-/// The words of a table or of JSON, sorted: where a cell is wrapped depends on figures. A word that holds a digit is
-/// a figure, a time or an id.
+/// Words of a table or of JSON, sorted, because figures affect where a cell wraps. A word with a digit (a figure,
+/// a time or an ID) becomes `#`.
 fn words(text: &str) -> Vec<&str> {
     let is_between = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&c);
     let words = text.split(is_between).filter(|word| !word.is_empty());
@@ -106,7 +107,7 @@ async fn the_operators_story_happens_as_it_is_told() {
         }
         if block.text.contains("plugin diff") {
             pay(&server, &amounts, "approve").await;
-            // Each was decided at its creation and at its start.
+            // Each payment was decided at its creation and at its start.
             let all = async || {
                 let diff = server.admin("GET", "/plugins/method.ideal/diff", None);
                 let diff = diff.await.expect(200).json();

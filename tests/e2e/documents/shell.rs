@@ -1,7 +1,7 @@
-//! Shell blocks of the documents, run in their order with bash against a gateway of `dev`.
+//! Runs the documents' shell blocks in order, with bash against a gateway of `dev`.
 //!
-//! A block is run as it stands there but for what [`Page`] replaces: addresses, folders of the system, ids. What
-//! belongs to root (users, services) is passed by; a gateway that a block starts is stopped once it serves.
+//! A block runs unchanged except for what [`Page`] replaces: addresses, system folders, IDs. Commands that need
+//! root (users, services) do nothing. A gateway that a block starts is stopped once it serves.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -17,7 +17,7 @@ use super::{elsewhere, is_shell, root};
 use crate::harness::Server;
 use crate::pages::PICTURE;
 
-/// What bash knows before each block.
+/// Bash code before each block.
 const PRELUDE: &str = r#"
 set -euo pipefail
 # As root these would change the machine.
@@ -63,23 +63,22 @@ kassette() {
 }
 "#;
 
-/// The id of the first line of the work list about money that is no payment's.
+/// Command that prints the ID of the first work item about surplus money.
 const SURPLUS: &str = r#"$(curl -s -H "Authorization: Bearer $KASSETTE_OPERATOR_TOKEN" "$KASSETTE_ADMIN_URL/work" |
     python3 -c 'import json, sys
 print(next(line["id"] for line in json.load(sys.stdin)["work"] if line["kind"] == "surplus"))')"#;
 
-/// A document and what its blocks need.
+/// A document and the requirements of its blocks.
 struct Page {
     name: &'static str,
-    /// What is written in place of what, in this order.
+    /// Texts and their replacements, applied in order.
     replaced: Vec<(&'static str, String)>,
-    /// The folder of the repository in which blocks with such a text are run; the others in its root.
+    /// Working folders of blocks that contain a text, relative to the repository. Other blocks run in its root.
     inside: &'static [(&'static str, &'static str)],
-    /// What a block with such a text prints.
+    /// Output that a block with a text must contain.
     prints: &'static [(&'static str, &'static str)],
 }
 
-/// Ids and the like, of things that were made for the blocks.
 struct Made {
     approved: String,
     declined: String,
@@ -129,7 +128,7 @@ async fn made(server: &Server) -> Made {
     }
 }
 
-/// The endpoint whose receiver `dev` runs.
+/// ID of the endpoint whose receiver `dev` runs.
 fn endpoint(server: &Server) -> &str {
     server.ready()["merchants"][0]["webhook_endpoint_id"]
         .as_str()
@@ -159,7 +158,7 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                 ("/run/", below("/run/")),
                 ("/etc/", below("/etc/")),
                 ("/var/lib/", below("/var/lib/")),
-                // The backup that was made by the block before.
+                // The previous block's backup.
                 ("/backups/kassette-2026-11-21", below("/backups/kassette-*")),
                 ("/backups/kassette-$(", below("/backups/kassette-$(")),
                 (
@@ -181,7 +180,7 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                     "payment refund PAYMENT",
                     format!("payment refund {}", made.approved),
                 ),
-                // The line that the decline left.
+                // The work item that the decline has opened.
                 ("work refund WORK", format!("work refund {SURPLUS}")),
                 ("PAYMENT", made.open.clone()),
             ],
@@ -221,7 +220,7 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
     ]
 }
 
-/// A copy of the repository's configuration that binds no fixed port.
+/// Copies the repository's configuration without its fixed ports.
 fn configuration(folder: &Path) {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
@@ -244,18 +243,18 @@ fn configuration(folder: &Path) {
     std::fs::write(main, text.replace("127.0.0.1:8081", "127.0.0.1:0")).unwrap();
 }
 
-/// What is there on the machine of a page's reader before its first block.
+/// Prepares the folders that a reader has before the page's first block.
 async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
     configuration(&folder.join("config"));
     if page.name == "README.md" {
-        // Run beside `dev`, whose data directory is there, by the author of a module.
+        // A module's author works next to `dev`, which has created the data directory.
         let data = server.plugin_dir().parent().unwrap().to_owned();
         symlink(data, folder.join("data")).unwrap();
         let module = server.plugin_dir().join("method.ideal.wasm");
         std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
     }
     if page.name == "config/README.md" {
-        // What an operator would try.
+        // Files that an operator would pass to the commands.
         let module = server.plugin_dir().join("method.ideal.wasm");
         std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
         std::fs::write(folder.join("ideal.toml"), "").unwrap();
@@ -264,10 +263,10 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
         std::fs::write(folder.join("shop.png"), picture).unwrap();
         let module = server.plugin_dir().join("provider.sandbox.wasm");
         std::fs::copy(module, folder.join("my-sandbox.wasm")).unwrap();
-        // A merchant that was made just now has no domain yet.
+        // A new merchant does not have a domain yet.
         let domain = "/merchants/1/domains/shop.example";
         server.admin("DELETE", domain, None).await.expect(204);
-        // Another machine that has the configuration and the master key, and no store.
+        // Another machine with the configuration and the master key, but without a store.
         let etc = system.join("etc/kassette");
         configuration(&etc);
         let main = etc.join("kassette.toml");
@@ -294,7 +293,7 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
     }
 }
 
-/// Runs a block; gives what it printed.
+/// Runs a block and returns its output.
 pub(super) fn run(
     script: &str,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! The admin API with an operator's token of each role.
+//! The admin API with tokens of each operator role.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::talk::Words;
 use crate::world::ADMIN;
 use crate::{rules, talk, world};
 
-/// What only a token of the role admin may change: the routes' last words.
+/// Last path segments of routes on which only the role admin may change something.
 const ADMINS: [&str; 2] = ["/operators", "/merchants"];
 
 pub(crate) fn run(input: &[u8]) {
@@ -18,7 +18,7 @@ pub(crate) fn run(input: &[u8]) {
     }
     world::within(true, |world| {
         let mut words = world.draw();
-        // What an operator shows may be removed by one of the inputs; the next world has it again.
+        // An input may remove an entity that `words` refer to. The next world contains it again.
         for section in talk::split(input) {
             world.pass(Duration::from_millis(100));
             let Some(mut asked) = talk::read(section, &words, &world.credentials, world.now())

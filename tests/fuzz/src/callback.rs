@@ -1,12 +1,12 @@
-//! The function `callback` of each provider module, run natively, with its vendor's signature and answers.
+//! The function `callback` of each provider module, run natively with its vendor's signatures and responses.
 //!
-//! The first line of an input names the module and how it is signed: `genuine`, `forged` (with another
-//! secret) or `bare` (as it stands); a number of seconds may follow by which the module's clock is off. Then
-//! come the lines `POST /path?query` and headers, an empty line, the body. Behind each line `%%` is an answer
-//! of the vendor: its status, headers, an empty line, its body.
+//! The first line of an input contains the module and the signature: `genuine`, `forged` (with another secret) or
+//! `bare` (none added). The difference of the module's clock in seconds may follow. Then come a line `POST
+//! /path?query`, headers, an empty line and the body. After each line `%%` follows a response of the vendor:
+//! status, headers, an empty line and the body.
 //!
-//! A simulator signs. Without its signature nothing is believed, no answer holds a secret, and money that is
-//! reported stands in what the vendor said.
+//! A simulator signs the callback. Rules: without its signature the module accepts nothing, its output never
+//! contains a secret, and reported amounts occur in the input.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -29,20 +29,20 @@ use memchr::memmem;
 
 use crate::talk;
 
-/// When everything happens, milliseconds since 1970.
+/// Time of all calls, in milliseconds since 1970.
 const NOW: u64 = 1_800_000_000_000;
 
-/// Most requests of one callback that are answered.
+/// Maximum number of requests per callback that get a response.
 const ANSWERS: usize = 8;
 
-/// What the accounts' secrets hold.
+/// Text in all secrets of the accounts.
 const MARK: &str = "OfTheFuzzedAccount";
 
-/// What the runtime bounds (`host/runtime/src/v0_2/provider.rs`).
+/// Limits of the runtime (`host/runtime/src/v0_2/provider.rs`).
 const REFERENCE: usize = 255;
 const NOTICES: usize = 256;
 
-/// A module, as far as a callback needs it.
+/// The parts of a module that a callback needs.
 struct Module {
     name: &'static str,
     describe: fn() -> Description,
@@ -71,7 +71,7 @@ const MODULES: [Module; 9] = modules![
     "stripe" kassette_provider_stripe::Stripe,
 ];
 
-/// An account, and the keys of its secrets.
+/// Settings of an account, and the keys of its secrets.
 struct Desk {
     settings: Vec<(String, String)>,
     keys: Arc<HashMap<String, Vec<u8>>>,
@@ -80,7 +80,7 @@ struct Desk {
 struct Vendors {
     sim: Sim,
     desks: BTreeMap<&'static str, Desk>,
-    /// What certificates stand at the addresses that PayPal names.
+    /// Certificates at the URLs that PayPal's callbacks contain.
     certificates: RefCell<HashMap<String, Response>>,
     _runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
@@ -138,7 +138,7 @@ impl Vendors {
         }
     }
 
-    /// What the simulator answers at an address without credentials.
+    /// The simulator's response at a URL without credentials.
     fn certificate(&self, url: &str) -> Option<Response> {
         if let Some(kept) = self.certificates.borrow().get(url) {
             return Some(kept.clone());
@@ -174,11 +174,11 @@ fn key(text: &str, encoding: Encoding) -> Vec<u8> {
     }
 }
 
-/// A host whose vendor answers what the input says, one request after the other.
+/// A host that returns the input's responses in order.
 struct Answers {
     keys: Arc<HashMap<String, Vec<u8>>>,
     answers: VecDeque<Response>,
-    /// The one that needs no credentials.
+    /// Response to the only request without credentials.
     certificate: Option<Response>,
 }
 
@@ -212,7 +212,7 @@ fn code<M: Mac + KeyInit>(key: &[u8], message: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// How a callback is signed.
+/// Signature of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signed {
     Genuine,
@@ -266,7 +266,7 @@ fn run_at(vendors: &Vendors, input: &[u8]) {
     let host = Answers {
         keys: Arc::clone(&desk.keys),
         answers: sections.filter_map(answer).take(ANSWERS).collect(),
-        // Signing has asked for it: only addresses of the simulator are asked at all.
+        // Only if the callback was signed: then the URL is one of the simulator.
         certificate: named
             .filter(|_| signed != Signed::Bare)
             .and_then(|(_, url)| vendors.certificate(url)),
@@ -289,7 +289,7 @@ fn run_at(vendors: &Vendors, input: &[u8]) {
     assert!((200..300).contains(&heard.status), "{name}: {told}");
     assert!(heard.notices.len() <= NOTICES, "{name}: {told}");
     let money = heard.notices.iter().any(|notice| notice.report.is_some());
-    // Mollie signs nothing, so nothing that it says is believed: it only has the host ask.
+    // Mollie does not sign callbacks, so its module reports nothing and only requests a query.
     match name {
         "mollie" => {
             assert!(!money, "mollie reports: {told}");
@@ -306,6 +306,14 @@ fn run_at(vendors: &Vendors, input: &[u8]) {
                 );
             }
         }
+        // Adyen signs individual items, and some kinds of items never. The module acknowledges those without a
+        // report.
+        "adyen" if signed != Signed::Genuine => {
+            assert!(!money, "adyen reports: {told}");
+            let forged = signed == Signed::Forged && seals_an_item(&incoming.body);
+            let believed = forged && !heard.notices.is_empty();
+            assert!(!believed, "adyen believes a forgery: {told}");
+        }
         _ => assert_eq!(signed, Signed::Genuine, "{name} believes a forgery: {told}"),
     }
     for report in heard
@@ -318,7 +326,17 @@ fn run_at(vendors: &Vendors, input: &[u8]) {
     }
 }
 
-/// The first line, and the rest.
+/// Whether an item of Adyen's notification has a signature.
+fn seals_an_item(body: &[u8]) -> bool {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let items = body["notificationItems"].as_array();
+    items
+        .into_iter()
+        .flatten()
+        .any(|item| item["NotificationRequestItem"]["additionalData"]["hmacSignature"].is_string())
+}
+
+/// The first line, and the rest of the text.
 fn line(text: &[u8]) -> Option<(&str, &[u8])> {
     let at = memchr::memchr(b'\n', text).unwrap_or(text.len());
     let (first, rest) = text.split_at(at);
@@ -377,9 +395,9 @@ fn answer(text: &[u8]) -> Option<Response> {
     })
 }
 
-/// Whether the runtime hands a report on. What is not of the contract's form it refuses, and no callback
-/// counts against a module.
-fn is_taken(report: &Report) -> bool {
+/// Whether the runtime would accept a report. It rejects a report in the wrong format, without a fault of the
+/// module.
+pub(crate) fn is_taken(report: &Report) -> bool {
     let id = |text: &str| {
         let plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
         (1..=REFERENCE).contains(&text.len()) && text.chars().all(plain)
@@ -391,8 +409,8 @@ fn is_taken(report: &Report) -> bool {
         && (!captured || report.received.amount > 0)
 }
 
-/// What is said to be received stands in what the vendor said.
-fn assert_told(input: &[u8], report: &Report) {
+/// Checks that the amount received occurs in the input.
+pub(crate) fn assert_told(input: &[u8], report: &Report) {
     let amount = report.received.amount;
     let digits: Vec<u8> = input.iter().copied().filter(u8::is_ascii_digit).collect();
     let there = |text: &str| memmem::find(&digits, text.as_bytes()).is_some();

@@ -1,7 +1,7 @@
-//! A folder of configuration as `config check` and `serve` read it. An input is its files, between them
-//! a line `%%`; each begins with its path.
+//! A configuration folder as `config check` and `serve` read it. An input consists of files, separated by lines
+//! `%%`. Each starts with its path.
 //!
-//! [`SECRET`] may stand in an account's `[secrets]`: no message may repeat it.
+//! An account's `[secrets]` may contain [`SECRET`], which no message may repeat.
 
 use std::cell::RefCell;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{talk, world};
 
 const SECRET: &str = "zq-s3cret-of-a-vendor";
 
-/// Paths that an input may write to, and no others.
+/// Folders to which an input may write, in addition to `kassette.toml`.
 const FOLDERS: [&str; 3] = ["methods/", "providers/", "releases/"];
 
 thread_local! {
@@ -38,7 +38,7 @@ pub(crate) fn run(input: &[u8]) {
     });
 }
 
-/// Writes the files; the main one's text.
+/// Writes the files and returns the text of `kassette.toml`.
 fn lay(folder: &Path, input: &[u8]) -> String {
     let mut main = String::new();
     for section in talk::split(input) {
@@ -68,7 +68,7 @@ fn lay(folder: &Path, input: &[u8]) -> String {
     main
 }
 
-/// Whether [`SECRET`] is one: nothing but the value of secrets. Names and other values are repeated.
+/// Whether [`SECRET`] occurs only as the value of secrets. Names and other values may be repeated.
 fn is_secret(input: &[u8]) -> bool {
     memmem::find_iter(input, SECRET).all(|at| {
         let (before, after) = (&input[..at], &input[at + SECRET.len()..]);
@@ -80,7 +80,7 @@ fn is_secret(input: &[u8]) -> bool {
 
 fn check(folder: &Path, main: &str, secret: bool) {
     let mut problems = kassette_server::fuzzing::config_problems(folder);
-    // There is none in the environment of the tests, and a file would have to be made with its mode.
+    // The tests' environment has none, and a file would need a certain mode.
     problems.retain(|(_, why)| !why.starts_with("no master key"));
     let settings = kassette_server::fuzzing::settings(folder);
     let told = || format!("{problems:?}\n{main}");
@@ -94,7 +94,7 @@ fn check(folder: &Path, main: &str, secret: bool) {
         assert_ne!(*line, Some(0), "{}", told());
     }
     match settings {
-        // What `serve` refuses `config check` has told before.
+        // Everything that `serve` rejects must be a problem in `config check`.
         Err(why) => {
             assert!(!(secret && why.contains(SECRET)), "{why}");
             assert!(!problems.is_empty(), "only serve refuses it: {why}\n{main}");

@@ -1,5 +1,5 @@
-//! What the targets are fed with without libFuzzer: `seeds/<target>/*`, written by people, and
-//! `corpus/<target>.jsonl`, what fuzzing kept: an input a line, a JSON string whose characters are the bytes.
+//! Inputs without libFuzzer: `seeds/<target>/*`, written by people, and `corpus/<target>.jsonl`, found by fuzzing,
+//! with one input per line as a JSON string whose characters are the bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The inputs written by people, by their files' names.
+/// The seeds with their file names.
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     files(&here().join("seeds").join(target))
 }
 
-/// What fuzzing kept, by its lines.
+/// The inputs found by fuzzing with their line numbers.
 pub fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
     let text = fs::read_to_string(packed(target)).unwrap_or_default();
     let bytes = |line: &str| -> Vec<u8> {
@@ -25,7 +25,7 @@ pub fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
     text.lines().enumerate().map(named).collect()
 }
 
-/// Writes seeds and what was kept into a folder, a file for each, as libFuzzer wants them.
+/// Writes all inputs to a folder, each in a file, as libFuzzer needs them.
 pub fn unpack(target: &str, folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     for (name, bytes) in seeds(target).into_iter().chain(kept(target)) {
@@ -33,7 +33,7 @@ pub fn unpack(target: &str, folder: &Path) {
     }
 }
 
-/// Keeps the files of a folder that are no seeds.
+/// Replaces the corpus with the files of a folder that are not seeds.
 pub fn pack(target: &str, folder: &Path) {
     let seeds = seeds(target);
     let mut lines: Vec<String> = files(folder)

@@ -1,16 +1,17 @@
-//! Fuzzing targets: functions over bytes that panic where a rule is broken.
+//! Fuzzing targets: functions of bytes that panic if a rule is broken.
 //!
-//! Under libFuzzer `run` feeds them with what reaches new code; an ordinary test feeds them with what it
-//! kept (`corpus/`) and with the examples that it began with (`seeds/`).
+//! With libFuzzer, `run` calls them with inputs that reach new code. An ordinary test calls them with the inputs
+//! found so far (`corpus/`) and with the seeds (`seeds/`).
 //!
-//! | Target | Drives |
+//! | Target | Code under test |
 //! |---|---|
 //! | `router` | the public listener's routes: merchants' API, callbacks, pages |
-//! | `callback` | the function `callback` of each provider module, with answers of its vendor |
-//! | `reseller` | the resellers' routes with signatures right and wrong |
+//! | `callback` | the function `callback` of each provider module, with responses of its vendor |
+//! | `reseller` | the resellers' routes with valid and invalid signatures |
 //! | `sandbox` | the sandbox's payer pages |
-//! | `admin` | the admin API with an operator's token of each role |
-//! | `configuration` | a folder of configuration, as `config check` and `serve` read it |
+//! | `admin` | the admin API with tokens of each operator role |
+//! | `answers-stripe` etc. | the function `query` of one provider module, with responses of its vendor |
+//! | `configuration` | a configuration folder, as `config check` and `serve` read it |
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -22,6 +23,7 @@
 )]
 
 mod admin;
+mod answers;
 mod callback;
 mod configuration;
 pub mod corpus;
@@ -33,18 +35,26 @@ mod sandbox;
 mod talk;
 mod world;
 
-/// A target: its name, and what is done with each input.
+/// A target: its name, and the function for each input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 15] = [
     ("router", router::run),
     ("callback", callback::run),
     ("reseller", reseller::run),
     ("sandbox", sandbox::run),
     ("admin", admin::run),
     ("configuration", configuration::run),
+    ("answers-adyen", answers::adyen),
+    ("answers-btcpay", answers::btcpay),
+    ("answers-mollie", answers::mollie),
+    ("answers-paypal", answers::paypal),
+    ("answers-paysafe", answers::paysafe),
+    ("answers-razorpay", answers::razorpay),
+    ("answers-revolut", answers::revolut),
+    ("answers-sandbox", answers::sandbox),
+    ("answers-stripe", answers::stripe),
 ];
 
-/// Longest input: more finds nothing new and costs time.
+/// Maximum bytes of an input for most targets. Longer inputs cost time and reach no new code.
 pub const LONGEST: usize = 4096;

@@ -1,5 +1,5 @@
-//! Modules whose behaviour an input chooses: a method that takes every account, and a vendor that does
-//! what the order's reference says and believes news that carries its word.
+//! Modules whose behavior depends on the input: a method that accepts every account, and a provider whose
+//! responses depend on the payment's order id. It accepts callbacks with a certain header.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, Instructions,
-    Notice, Open, PaidFacts, Particulars, PayerAction, ProviderDescription, QueryFailure, Question,
-    QuestionKind, RefundFailure, RefundOrder, RefundTerms, Report, Service, StartFailure, Started,
-    Subject, VendorSettlement, VendorStatus,
+    Notice, Open, PaidFacts, Particulars, PayerAction, ProviderDescription, ProviderSettlement,
+    ProviderStatus, QueryFailure, Question, QuestionKind, RefundFailure, RefundOrder, RefundQuery,
+    RefundTerms, Report, Service, StartFailure, Started, Subject,
 };
 use kassette_domain::routing::{
     Availability, Context, Ground, MethodDescription, RankAnswer, RoutingRefusal, Verdict,
 };
-use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, VendorQuery};
+use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, ProviderQuery};
 use kassette_runtime::CallError;
 
-/// The header with which news is believed, and its value.
+/// Header that proves a callback, and its value.
 const PROOF: (&str, &str) = ("x-proof", "genuine");
 
 pub(crate) struct Scripted;
 
 impl Modules for Scripted {
-    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
+    fn method(&self, method: MethodId, _: Environment) -> Option<Arc<dyn Method>> {
         let description = MethodDescription {
             id: method,
             label: method.as_str().to_owned(),
@@ -43,10 +43,11 @@ impl Modules for Scripted {
         MethodId::SPECIFIED.into()
     }
 
-    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+    fn provider(&self, module: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         let service = |method| Service {
             method,
             currencies: vec![],
+            minimums: vec![],
         };
         let description = ProviderDescription {
             id: module.to_owned(),
@@ -62,10 +63,10 @@ impl Modules for Scripted {
     }
 
     fn provider_version(&self, slot: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
-        self.provider(slot.name())
+        self.provider(slot.name(), Environment::Live)
     }
 
-    fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+    fn previous_provider(&self, _: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         None
     }
 
@@ -76,7 +77,7 @@ impl Modules for Scripted {
     fn forget_tokens(&self, _: &AccountId) {}
 }
 
-/// What the vendor takes.
+/// Payment methods that the provider supports.
 pub(crate) const METHODS: [MethodId; 3] = [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna];
 
 struct Ranks(Slot, Arc<MethodDescription>);
@@ -87,7 +88,7 @@ impl Method for Ranks {
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(b"method")
+        Digest::hash(b"method")
     }
 
     fn description(&self) -> &Arc<MethodDescription> {
@@ -135,7 +136,7 @@ impl Provider for Speaks {
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(b"provider")
+        Digest::hash(b"provider")
     }
 
     fn description(&self) -> &ProviderDescription {
@@ -197,7 +198,8 @@ impl Provider for Speaks {
         Box::pin(async move { said })
     }
 
-    /// The body is words: the attempt, where it stands, what was received in cents and the currency.
+    /// The body consists of an attempt's id, its status, the amount received in cents and the currency, separated
+    /// by spaces. All except the id are optional.
     fn callback<'a>(
         &'a self,
         _: &'a Access,
@@ -216,12 +218,12 @@ impl Provider for Speaks {
     fn query<'a>(
         &'a self,
         _: &'a Access,
-        question: &'a VendorQuery,
+        question: &'a ProviderQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         let attempt = &question.attempt;
         let said = match attempt.order.contains("absent") {
             true => Err(QueryFailure::Absent),
-            false => Ok(report(attempt.id, VendorStatus::Pending, Minor(0), "EUR")),
+            false => Ok(report(attempt.id, ProviderStatus::Pending, Minor(0), "EUR")),
         };
         Box::pin(async move { Ok(said) })
     }
@@ -247,6 +249,7 @@ impl Provider for Speaks {
         _: &'a Access,
         _: &'a PaidFacts,
         _: &'a RefundOrder,
+        _: RefundQuery,
     ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
         Box::pin(async {
             Ok(Err(QueryFailure::Unavailable(
@@ -265,14 +268,14 @@ fn read(body: &[u8]) -> Option<CallbackReply> {
     let attempt = AttemptId::parse(words.next()?).ok()?;
     let status = match words.next() {
         None => None,
-        Some("pending") => Some(VendorStatus::Pending),
-        Some("processing") => Some(VendorStatus::Processing),
-        Some("verification") => Some(VendorStatus::VerificationPending),
-        Some("review") => Some(VendorStatus::Review),
-        Some("completed") => Some(VendorStatus::Completed),
-        Some("declined") => Some(VendorStatus::Declined),
-        Some("failed") => Some(VendorStatus::Failed),
-        Some("cancelled") => Some(VendorStatus::Cancelled),
+        Some("pending") => Some(ProviderStatus::Pending),
+        Some("processing") => Some(ProviderStatus::Processing),
+        Some("verification") => Some(ProviderStatus::VerificationPending),
+        Some("review") => Some(ProviderStatus::Review),
+        Some("completed") => Some(ProviderStatus::Completed),
+        Some("declined") => Some(ProviderStatus::Declined),
+        Some("failed") => Some(ProviderStatus::Failed),
+        Some("cancelled") => Some(ProviderStatus::Cancelled),
         Some(_) => return None,
     };
     let received = Minor(words.next().unwrap_or("0").parse().ok()?);
@@ -290,13 +293,13 @@ fn read(body: &[u8]) -> Option<CallbackReply> {
     })
 }
 
-fn report(attempt: AttemptId, status: VendorStatus, received: Minor, currency: &str) -> Report {
+fn report(attempt: AttemptId, status: ProviderStatus, received: Minor, currency: &str) -> Report {
     Report {
         reference: format!("ref-{attempt}"),
         status,
         settlement: match status {
-            VendorStatus::Completed => VendorSettlement::Confirmed,
-            _ => VendorSettlement::Pending,
+            ProviderStatus::Completed => ProviderSettlement::Confirmed,
+            _ => ProviderSettlement::Pending,
         },
         received,
         currency: currency.chars().take(3).collect(),

@@ -1,7 +1,7 @@
-//! The resellers' routes with signatures right and wrong.
+//! The resellers' routes with valid and invalid signatures.
 //!
-//! `{signature}` stands for the right one; `{signature-method}`, `-target`, `-timestamp`, `-nonce`, `-body`
-//! and `-key` for one over a request in which that piece is another.
+//! `{signature}` in an input is replaced by the valid signature, `{signature-method}`, `-target`, `-timestamp`,
+//! `-nonce`, `-body` and `-key` by the signature of a request in which this part differs.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use kassette_domain::signing::SignedRequest;
 use crate::talk::Request;
 use crate::{rules, talk, world};
 
-/// For how many seconds a nonce is taken.
+/// Number of seconds for which a nonce stays reserved.
 const RESERVED: u64 = 600;
 
 const SIGNATURE: &str = "x-service-signature";
 
-/// The pieces that a signature covers, and the key.
+/// The parts that a signature covers, and the key.
 const PIECES: [&str; 6] = ["method", "target", "timestamp", "nonce", "body", "key"];
 
 pub(crate) fn run(input: &[u8]) {
@@ -56,7 +56,7 @@ pub(crate) fn run(input: &[u8]) {
     });
 }
 
-/// Puts the signature in where the input asks for one; whether it is the right one.
+/// Replaces the placeholder by a signature. Returns whether the signature is valid.
 fn sign(asked: &mut Request) -> bool {
     let said = asked.headers.get(SIGNATURE).cloned();
     let said = said.as_ref().and_then(|value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! The public listener's routes, with keys that are good.
+//! The public listener's routes, with valid keys.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What holds for every answer, whatever was asked.
+//! Rules for every response.
 
 use memchr::memmem;
 use rust_decimal::Decimal;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::talk::{self, Answer, Request};
 use crate::world::{Counted, OTHERS, World};
 
-/// Where answers are pages or a vendor's, not JSON.
+/// Prefixes of paths with pages or responses for vendors instead of JSON.
 const NO_API: [&str; 6] = [
     "/checkout/",
     "/return/",
@@ -17,7 +17,7 @@ const NO_API: [&str; 6] = [
     "/openapi.json",
 ];
 
-/// Holds an answer against the rules.
+/// Checks a response against the rules.
 pub(crate) fn judge(
     world: &World,
     input: &[u8],
@@ -59,7 +59,7 @@ pub(crate) fn judge(
         .starts_with("application/json");
     if answer.status >= 400 && api && !head {
         let error = answer.json().unwrap_or_default();
-        let known = |name: &String| ["error", "code", "field"].contains(&name.as_str());
+        let known = |name: &String| ["error", "code", "field", "status"].contains(&name.as_str());
         let only = error
             .as_object()
             .is_some_and(|error| error.keys().all(known));
@@ -92,7 +92,7 @@ pub(crate) fn judge(
     }
 }
 
-/// What was asked to be paid is what the payment is over.
+/// Checks that a created payment has the requested amount, currency, order id and environment.
 fn money(asked: &Request, answer: &Answer, told: &dyn Fn() -> String) {
     let path = asked.target.split('?').next().unwrap_or_default();
     if !["/api/v1/payments", "/api/v1/reseller/payments"].contains(&path) {

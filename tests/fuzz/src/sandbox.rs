@@ -1,6 +1,6 @@
-//! The sandbox's payer pages, with payments of the sandbox's own module in every state.
+//! The sandbox's payer pages, with payments of the sandbox module in every state.
 //!
-//! `{p0}` … stand for the payments' tokens.
+//! `{p0}`, `{p1}` etc. in an input are replaced by the payments' tokens.
 
 use std::cell::RefCell;
 
@@ -11,9 +11,9 @@ use memchr::memmem;
 
 use crate::talk::{self, Words};
 
-/// After so many inputs the books begin anew.
+/// Number of inputs after which new books are started.
 const INPUTS: u32 = 2_000;
-/// Payments, and what was done to each before.
+/// Outcomes that each payment already has.
 const PAYMENTS: [&[&str]; 8] = [
     &[],
     &[],
@@ -148,7 +148,7 @@ fn judge(asked: &talk::Request, answer: &talk::Answer, before: &[BookEntry], aft
             "{}",
             told()
         );
-        // Whatever was asked, the page's own scripts and markup are all there is.
+        // For any request, the page consists only of its own markup, without scripts.
         assert!(
             memmem::find(&answer.body, b"<script").is_none(),
             "a script: {}",

@@ -1,8 +1,8 @@
-//! The form of an input that is a talk with a router: requests as they stand in HTTP/1, one after the
-//! other, between them a line `%%`.
+//! Format of an input with requests for a router: text like HTTP/1 requests, separated by lines `%%`.
 //!
-//! A word in braces stands for what only the running test knows: `{payment}` for a payment's id, `{now+60}`
-//! for a time. Credentials are put into `Authorization` alone, so that an answer never has to hold one.
+//! A name in braces is replaced by a value that only the running test knows, such as `{payment}` by a payment's id
+//! or `{now+60}` by a time. Credentials are only inserted in `Authorization`, so that no response has a reason to
+//! contain one.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,26 +16,26 @@ use memchr::memmem;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-/// Most requests of one input.
+/// Maximum number of requests per input.
 const MOST: usize = 6;
-/// Most bytes of an answer that are read: more than any list of what a world holds.
+/// Maximum bytes of a response, more than any list of a world needs.
 const ANSWER: usize = 4 << 20;
 
-/// What the words in braces stand for.
+/// Values by name.
 pub(crate) type Words = BTreeMap<&'static str, String>;
 
-/// A request, ready to be sent.
+/// A request that can be sent.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) target: String,
     pub(crate) headers: HeaderMap,
     pub(crate) version: Version,
     pub(crate) body: Vec<u8>,
-    /// Which credential stands in `Authorization`; none where it is none of ours.
+    /// Name of the credential in `Authorization`, if it is one of the world.
     pub(crate) credential: Option<&'static str>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -58,7 +58,7 @@ impl Answer {
     }
 }
 
-/// The requests of an input, as they stand there.
+/// The requests of an input, as text.
 pub(crate) fn split(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(input);
     std::iter::from_fn(move || {
@@ -73,7 +73,7 @@ pub(crate) fn split(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     .take(MOST)
 }
 
-/// Reads a request; none where no HTTP library would hand it on.
+/// Parses a request. `None` if an HTTP library would reject it.
 pub(crate) fn read(
     section: &[u8],
     words: &Words,
@@ -123,7 +123,7 @@ pub(crate) fn read(
     })
 }
 
-/// Puts in what the words stand for. `{now}`, `{now+9}` and `{now-9}` are seconds since 1970.
+/// Replaces names in braces. `{now}`, `{now+9}` and `{now-9}` are seconds since 1970.
 fn fill(text: &[u8], words: &Words, now: u64) -> Vec<u8> {
     const LONGEST_WORD: usize = 24;
     let mut filled = Vec::with_capacity(text.len() + 64);
@@ -156,7 +156,7 @@ fn fill(text: &[u8], words: &Words, now: u64) -> Vec<u8> {
     filled
 }
 
-/// Sends a request to a router, as from an address of the documentation.
+/// Sends a request to a router, from an address reserved for documentation.
 pub(crate) async fn send(router: &Router, asked: &Request) -> Answer {
     let mut request = http::Request::builder()
         .method(asked.method.clone())
@@ -177,7 +177,7 @@ pub(crate) async fn send(router: &Router, asked: &Request) -> Answer {
     }
 }
 
-/// With `KASSETTE_FUZZ_SHOW`, says what came of an input: for a look at a single one.
+/// Prints a result if `KASSETTE_FUZZ_SHOW` is set, to examine a single input.
 #[expect(clippy::print_stderr, reason = "a person has asked for it")]
 pub(crate) fn show(told: impl FnOnce() -> String) {
     static SHOWN: LazyLock<bool> =

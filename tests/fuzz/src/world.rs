@@ -1,4 +1,4 @@
-//! A gateway over a store in memory's file system, with two merchants, a reseller, operators and payments.
+//! A gateway with a store in memory, two merchants, a reseller, operators and payments.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,13 +26,13 @@ use serde_json::{Value, json};
 use crate::modules::{METHODS, Scripted};
 use crate::talk::{self, Answer, Request, Words};
 
-/// The name under which the admin API answers.
+/// Host name of the admin API.
 pub(crate) const ADMIN: &str = "admin.example";
-/// What stands in everything that is another merchant's, and in nothing else.
+/// Text in everything that belongs to the other merchant, and nowhere else.
 pub(crate) const OTHERS: &str = "zqothers";
-/// The value of an account's secret.
+/// Value of an account's secret.
 const VENDOR_SECRET: &str = "vendor-secret-of-the-account-zq";
-/// After so many inputs a world is made anew, so that it stays small.
+/// Number of inputs after which a new world is created, to keep it small.
 const INPUTS: u32 = 5_000;
 
 pub(crate) struct World {
@@ -41,26 +41,26 @@ pub(crate) struct World {
     pub(crate) admin: Router,
     store: Arc<dyn Store>,
     clock: Arc<AdjustableClock>,
-    /// What words in braces stand for.
+    /// Values by name, for inputs.
     pub(crate) words: Words,
-    /// The credentials, by the words that stand for them.
+    /// Credentials by name, for inputs.
     pub(crate) credentials: Words,
-    /// What no answer may hold.
+    /// Texts that no response may contain.
     pub(crate) secrets: Vec<String>,
-    /// Nonces with which a request was let in, and when.
+    /// Nonces of accepted requests, and the time of each.
     pub(crate) nonces: HashMap<Vec<u8>, u64>,
     inputs: u32,
-    /// What was counted up for words that are new each time.
+    /// Counter for values that are new for each input.
     drawn: u64,
     _folder: tempfile::TempDir,
 }
 
-/// What a request that is refused must leave as it is.
+/// State that a rejected request must not change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// The newest payment, and where it stands.
+    /// Id of the newest payment.
     payment: Option<String>,
-    /// The newest line of the audit log.
+    /// Id of the newest entry of the audit log.
     pub(crate) line: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
-/// A folder in memory where there is one: each commit syncs.
+/// A folder in memory if possible, because each commit syncs.
 pub(crate) fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -78,7 +78,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     .unwrap()
 }
 
-/// Runs an input in this thread's world; `modules` puts the real runtime behind the admin API.
+/// Runs an input in this thread's world. With `modules` the admin API uses the real runtime.
 pub(crate) fn within(modules: bool, act: impl FnOnce(&mut World)) {
     WORLD.with_borrow_mut(|kept| {
         // A world in which a rule was broken is not used again.
@@ -113,7 +113,7 @@ fn account(name: &str, environment: Environment) -> Account {
     }
 }
 
-/// What is configured: limits that no input reaches.
+/// Settings, with limits that no input reaches.
 fn settings() -> Settings {
     let accounts = [
         account("first-test", Environment::Test),
@@ -133,7 +133,7 @@ fn settings() -> Settings {
             ..Webhooks::default()
         },
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),
-        ..Settings::of("https://pay.example")
+        ..Settings::new("https://pay.example")
     }
 }
 
@@ -195,7 +195,7 @@ impl World {
             ("viewer", Role::Viewer),
             ("operator", Role::Operator),
             ("admin", Role::Admin),
-            // One that an input may remove.
+            // An operator that an input may remove.
             ("spare", Role::Viewer),
         ] {
             world.operator(word, role);
@@ -208,12 +208,12 @@ impl World {
         self.runtime.block_on(work)
     }
 
-    /// Seconds since 1970, in the world.
+    /// Current time of the world, in seconds since 1970.
     pub(crate) fn now(&self) -> u64 {
         self.clock.now().as_secs()
     }
 
-    /// A request's time passes; with it what limits count, and what waits for a time.
+    /// Advances the clock by the time of a request, for rate limits and timers.
     pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
@@ -244,13 +244,17 @@ impl World {
         self.credentials.insert(word, shown.to_owned());
     }
 
-    /// A request of the world's own; what is answered must be a success.
+    /// Sends a request to prepare the world. It must succeed.
     fn ask(&self, admin: bool, key: &str, method: Method, target: &str, body: &Value) -> Value {
         let bearer = format!("Bearer {}", self.credentials[key]);
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static(ADMIN));
         headers.insert(AUTHORIZATION, bearer.parse().unwrap());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if admin {
+            headers.insert("x-audit-actor", HeaderValue::from_static("ann"));
+            headers.insert("x-audit-reason", HeaderValue::from_static("a test"));
+        }
         let asked = Request {
             method,
             target: target.to_owned(),
@@ -277,7 +281,8 @@ impl World {
         }
     }
 
-    /// Two merchants with keys, a reseller of the first, webhooks, payments in several states.
+    /// Creates two merchants with keys, a reseller of the first, webhook endpoints, and payments in several
+    /// states.
     fn furnish(&mut self) {
         let create = |name: &str| {
             json!({ "name": name, "live_approved": true,
@@ -409,7 +414,7 @@ impl World {
         }
     }
 
-    /// The vendor tells where a payment stands.
+    /// Sends a callback about a payment.
     fn hear(&self, news: &str) {
         let mut headers = HeaderMap::new();
         headers.insert("x-proof", HeaderValue::from_static("genuine"));
@@ -425,7 +430,7 @@ impl World {
         assert_eq!(answer.status, 200, "{news}: {}", answer.text());
     }
 
-    /// Words that are new for each input.
+    /// The values by name, with some that are new for each input.
     pub(crate) fn draw(&mut self) -> Words {
         let mut words = self.words.clone();
         for word in ["new", "newer"] {
@@ -435,7 +440,7 @@ impl World {
         words
     }
 
-    /// What is there, as far as it shows at once.
+    /// The newest payment and audit log entry.
     pub(crate) fn count(&self) -> Counted {
         let one = || Paging {
             limit: 1,
@@ -457,18 +462,18 @@ impl World {
     }
 }
 
-/// A field's text.
+/// Text of a field. Empty if it is missing.
 pub(crate) fn said(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_default().to_owned()
 }
 
-/// What stands behind the last slash of a field's text.
+/// Text after the last slash of a field.
 pub(crate) fn last(value: &Value, field: &str) -> String {
     let text = said(value, field);
     text.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// Adds what an answer tells to the words, so that the next request can name it.
+/// Adds values of a response, so that the next request can use them.
 pub(crate) fn learn(words: &mut Words, answer: &Answer) {
     let Some(value) = answer.json() else {
         return;

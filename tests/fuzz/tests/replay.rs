@@ -1,4 +1,4 @@
-//! Every input that was kept, and every example, keeps every rule of its target.
+//! Replays all seeds and all inputs found by fuzzing against the rules of their targets.
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::panic::catch_unwind;
@@ -41,6 +41,15 @@ fn what_was_found_at_the_sandboxes_pages_keeps_their_rules() {
 #[test]
 fn what_was_found_at_the_admin_api_keeps_its_rules() {
     replay("admin");
+}
+
+#[test]
+fn what_was_found_in_answers_of_providers_keeps_their_rules() {
+    for (name, _) in TARGETS {
+        if name.starts_with("answers-") {
+            replay(name);
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The judgement: every payment by the simulators' books and by what operators see.
+//! Checks every payment against the simulators' books and the admin API.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Display, Formatter};
@@ -9,38 +9,37 @@ use crate::fallback::payer::Payer;
 use crate::harness::Server;
 use crate::table::{Has, lacks};
 
-/// States in which a payment would still wait for its payer or the gateway.
+/// Statuses in which a payment waits for its payer or the gateway.
 pub(crate) const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
-/// Verdicts that are printed whole.
+/// Maximum number of failures that are printed in full.
 const MOST_TOLD: usize = 5;
 
-/// The books and the work list at the end of a run.
 pub(crate) struct Judge<'a> {
     server: &'a Server,
-    /// By attempt.
+    /// By attempt ID.
     entries: HashMap<String, Vec<Value>>,
-    /// By payment.
+    /// By payment ID.
     work: HashMap<String, Vec<Value>>,
 }
 
-/// What a run has shown.
+/// Summary of a run.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// No account was well when the shop asked.
+    /// Number of payments that could not be created, because no account was available.
     not_created: usize,
     ends: BTreeMap<String, usize>,
-    /// Attempts by their state at the end.
+    /// Number of attempts by their final state.
     attempts: BTreeMap<String, usize>,
     work: BTreeMap<String, usize>,
-    /// Payments that more than one account was tried for.
+    /// Number of payments with attempts at more than one account.
     fell_back: usize,
-    /// Payments that were paid at another account than the one that ranks first when all are well.
+    /// Number of payments paid at another account than the first choice without faults.
     paid_elsewhere: usize,
     captured: u64,
 }
 
-/// Whether an approval at this account only allows us to take the money: where its news never comes, the
-/// allowance runs out and the payer has not paid.
+/// Whether an approval at this account is only an authorization: if its callback never arrives, the authorization
+/// expires and the payer has not paid.
 fn only_allows(account: &str) -> bool {
     let module = account.trim_end_matches("-test");
     [Has::LateMoney, Has::TakesAtOnce]
@@ -48,13 +47,13 @@ fn only_allows(account: &str) -> bool {
         .any(|has| lacks(module, *has).is_some())
 }
 
-/// Whether an approval need not come to a capture: the fault takes it away, or an operator declines.
+/// Whether an approval may end without a capture, because of the fault or because an operator declines.
 fn loses(payer: &Payer) -> bool {
     let taken_away = ["capture-refused", "voids-approval", "forgets"];
     taken_away.contains(&payer.plan.fault) || payer.plan.decision == Some("decline")
 }
 
-/// Whether an authorisation stays until we void it.
+/// Whether an authorization remains until the gateway voids it.
 fn is_ours_to_void(entry: &Value) -> bool {
     let module = entry["provider_id"]
         .as_str()
@@ -83,7 +82,7 @@ impl Display for Shown {
 }
 
 impl<'a> Judge<'a> {
-    pub(crate) async fn of(server: &'a Server, accounts: &BTreeSet<String>) -> Self {
+    pub(crate) async fn new(server: &'a Server, accounts: &BTreeSet<String>) -> Self {
         let mut entries: HashMap<String, Vec<Value>> = HashMap::new();
         for account in accounts {
             for entry in server.books(account).await {
@@ -112,7 +111,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges all payments; fails where one of them is wrong.
+    /// Checks all payments. Panics if a check fails.
     pub(crate) async fn judge(mut self, payers: &[Payer]) -> Shown {
         let (mut shown, mut wrong) = (Shown::default(), Vec::new());
         for payer in payers {
@@ -125,7 +124,7 @@ impl<'a> Judge<'a> {
                 wrong.push(format!("{why}\n{payer:?}\n{inside:#}"));
             }
         }
-        // Whatever is left in the books is no attempt's: money that the gateway does not know of.
+        // Entries that remain belong to no attempt. A capture among them is money that the gateway does not know.
         for entry in self.entries.into_values().flatten() {
             if entry["captured_times"] != 0 {
                 wrong.push(format!("money that belongs to no attempt: {entry}"));
@@ -139,7 +138,7 @@ impl<'a> Judge<'a> {
             told.join("\n\n")
         );
         let paid = shown.ends.get("completed").copied().unwrap_or_default();
-        // The plan lets about a third be paid for; a few more or fewer, as kills and faults meet them.
+        // The plan lets about a third of the payments complete. Kills and faults change the number.
         assert!(
             paid * 4 > payers.len() && shown.fell_back > 0 && shown.paid_elsewhere > 0,
             "a run that shows little: {shown}"
@@ -207,7 +206,7 @@ impl<'a> Judge<'a> {
             let listed = work
                 .iter()
                 .any(|line| line["attempt_id"] == entry["attempt_id"]);
-            // A payment in review is with an operator, whatever its attempt is known to be.
+            // Money of a payment in review is known to an operator, in any state of the attempt.
             let held = status == "review" || (status == "completed" && *state == "captured");
             if !held && !listed && !attempts.iter().any(|each| is_lost(each, entry)) {
                 return Err(format!("money of which no operator knows: {entry}"));
@@ -218,7 +217,7 @@ impl<'a> Judge<'a> {
         {
             return Err("the vendor had acknowledged an approval and has no money".into());
         }
-        // What was due, or what an operator saw and accepted. No run has an admin's word.
+        // The amount due, or the amount that an operator accepted. No admin vouches for a payment in these runs.
         let due = |(entry, _): &(Value, &str)| {
             let paid = |money: &Value, amount: &str| {
                 entry["amount"] == money[amount] && entry["currency"] == money["currency"]
@@ -245,7 +244,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether the bank has taken this money back, and the gateway knows: the books tell of refunds alone.
+/// Whether the money was lost in a dispute that the gateway knows. The books contain only refunds.
 fn is_lost(attempt: &Value, entry: &Value) -> bool {
     let disputes = attempt["disputes"].as_array().unwrap();
     attempt["attempt_id"] == entry["attempt_id"]

@@ -1,5 +1,4 @@
-//! The gateway through its lives: killed with `kill -9`, started again on the same folder, while payers
-//! go on.
+//! The gateway's lives: it is killed with `kill -9` and started again on the same folder while payers continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,27 +12,27 @@ use crate::fallback::judge::WAITING;
 use crate::harness::{Answer, Server};
 use crate::world::wanted;
 
-/// An advance of a day does everything that thousands of payments have due.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// An advance by a day performs all due work of thousands of payments.
+const ADVANCE_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// One gateway with its simulators, in one folder.
+/// A gateway with its simulators, in one folder.
 pub(crate) struct Lives {
-    /// The server of now; none between a kill and the next start.
+    /// The current server. `None` between a kill and the next start.
     server: watch::Sender<Option<Arc<Server>>>,
-    /// Where its lives have listened: payers hold addresses of earlier ones.
+    /// Base URLs of all lives: payers have addresses from earlier ones.
     bases: Mutex<Vec<String>>,
     kills: AtomicUsize,
-    /// Connections stay open: a run's requests must not use up the system's ports.
+    /// Keeps connections open, so that a run does not use up the system's ports.
     http: reqwest::Client,
 }
 
 impl Lives {
-    /// The first life, on a fresh folder with a `kassette.toml`.
+    /// Starts the first life on a fresh folder, with this `kassette.toml`.
     pub(crate) async fn begin(settings: &str) -> Self {
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .timeout(PATIENCE)
+            .timeout(ADVANCE_TIMEOUT)
             .build()
             .unwrap();
         let first = Server::simulating(&wanted(), settings).await;
@@ -53,50 +52,70 @@ impl Lives {
         self.server.send_replace(Some(Arc::new(server)));
     }
 
-    /// The server of now, once there is one.
+    /// Waits for a running server.
     pub(crate) async fn server(&self) -> Arc<Server> {
         let mut server = self.server.subscribe();
         let server = server.wait_for(Option::is_some).await.unwrap().clone();
         server.unwrap()
     }
 
-    /// Ends it at once and starts it again.
+    /// Kills the server and starts it again. The simulated clock returns to the system's time.
     pub(crate) async fn kill(&self) {
+        self.kill_before(async |_| ()).await;
+    }
+
+    /// Like `kill`, but the clock continues from its previous time, because real providers' clocks are not set
+    /// back.
+    pub(crate) async fn kill_in_time(&self) {
+        let before = self.server().await.now().await;
+        let catch_up = async |server: &Server| {
+            let behind = before - server.now().await;
+            server.advance(u64::try_from(behind).unwrap_or(0)).await;
+        };
+        self.kill_before(catch_up).await;
+    }
+
+    async fn kill_before(&self, live: impl AsyncFnOnce(&Server)) {
         let server = self.server.send_replace(None).unwrap();
         let folder = server.kill();
         self.kills.fetch_add(1, Ordering::Relaxed);
-        self.live(Server::in_folder(folder).await);
+        let next = Server::in_folder(folder).await;
+        live(&next).await;
+        self.live(next);
     }
 
     pub(crate) fn kills(&self) -> usize {
         self.kills.load(Ordering::Relaxed)
     }
 
-    /// Orders a fault.
     pub(crate) async fn fault(&self, account: &str, fault: &str, times: u32) {
         self.server().await.fault(account, fault, times).await;
     }
 
-    /// Moves the clock.
     pub(crate) async fn advance(&self, seconds: u64) {
         self.server().await.advance(seconds).await;
     }
 
-    /// Moves the clock where the gateway is there to hear it.
-    pub(crate) async fn nudge(&self, seconds: u64) {
+    /// Calls the admin API as an operator. `None` if there was no response.
+    pub(crate) async fn operate(&self, path: &str, body: &serde_json::Value) -> Option<Answer> {
         let server = self.server().await;
-        let request = self.http.post(format!("{}/dev/clock", server.admin_base()));
-        let body = json!({ "advance_seconds": seconds });
-        let request = request.bearer_auth(server.operator_token()).json(&body);
-        let _ = self.send(request).await;
+        let request = self.http.post(format!("{}{path}", server.admin_base()));
+        let request = request.bearer_auth(server.operator_token());
+        self.send(request.json(body)).await
     }
 
-    /// Lets everything come to its end: late callbacks, questions, attempts' ends, payments' ends, and
-    /// the last question of the schedule, after which a person looks.
+    /// Advances the clock, if the gateway is running.
+    pub(crate) async fn nudge(&self, seconds: u64) {
+        let body = json!({ "advance_seconds": seconds });
+        let _ = self.operate("/dev/clock", &body).await;
+    }
+
+    /// Waits until everything has ended: late callbacks, queries, attempts, payments, and the last scheduled
+    /// query, after which a person decides.
     pub(crate) async fn reconcile(&self) {
         const DAY: u64 = 24 * 3600;
-        /// A jump of the clock waits for what is due no longer than it must: thousands of payments
-        /// take some days more than one does.
+        /// Maximum number of additional days: an advance does not wait for all due work, so thousands of payments
+        /// need several days.
         const MOST_DAYS: usize = 60;
         for seconds in [11, 301, 3600, 3600, DAY, DAY, DAY, DAY, DAY, DAY, DAY] {
             self.advance(seconds).await;
@@ -109,7 +128,7 @@ impl Lives {
         }
     }
 
-    /// Whether a payment is neither over nor with an operator.
+    /// Whether a payment has neither ended nor is in review.
     async fn a_payment_waits(&self) -> bool {
         let server = self.server().await;
         for status in WAITING {
@@ -122,7 +141,7 @@ impl Lives {
         false
     }
 
-    /// Sends a request of a payer or a shop; none where it was not answered.
+    /// Sends a request of a payer or a shop. `None` if there was no response.
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Option<Answer> {
         let response = request.send().await.ok()?;
         Some(Answer {
@@ -132,17 +151,17 @@ impl Lives {
         })
     }
 
-    /// A request to where an address leads now.
+    /// A request to the current address that corresponds to this URL.
     pub(crate) async fn to(&self, method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
         let base = self.server().await.base().to_owned();
         let bases = self.bases.lock().clone();
         let path = bases.iter().find_map(|old| url.strip_prefix(old.as_str()));
         let url = path.map_or_else(|| url.to_owned(), |path| format!("{base}{path}"));
-        // Forms of our own pages are taken from our own pages alone.
+        // The gateway accepts only forms from its own pages.
         self.http.request(method, url).header("origin", base)
     }
 
-    /// A call of a shop; none where it was not answered.
+    /// Calls the API as a shop. `None` if there was no response.
     pub(crate) async fn call(
         &self,
         key: &str,
@@ -154,14 +173,12 @@ impl Lives {
         self.send(request).await
     }
 
-    /// An operator's decision about a review, whatever the answer: there may be none to decide, or the
-    /// gateway is killed.
+    /// Decides a review as an operator. Any outcome is accepted: the payment may not be in review, or the gateway
+    /// is killed.
     pub(crate) async fn decide(&self, payment: &str, decision: &str) {
-        let server = self.server().await;
-        let url = format!("{}/payments/{payment}/review", server.admin_base());
         let body = json!({ "decision": decision, "actor": "ann", "reason": "drawn" });
-        let request = self.http.post(url).bearer_auth(server.operator_token());
-        if let Some(answer) = self.send(request.json(&body)).await {
+        let path = format!("/payments/{payment}/review");
+        if let Some(answer) = self.operate(&path, &body).await {
             assert!(
                 [200, 202, 409].contains(&answer.status),
                 "{decision}: {answer:?}"
@@ -169,7 +186,7 @@ impl Lives {
         }
     }
 
-    /// A payment as operators see it.
+    /// Status of a payment in the merchant API. `None` if there was no response.
     pub(crate) async fn status(&self, key: &str, payment: &str) -> Option<String> {
         let url = format!("{}/api/v1/payments/{payment}", self.server().await.base());
         let answer = self.send(self.http.get(url).bearer_auth(key)).await?;

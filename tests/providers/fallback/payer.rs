@@ -1,4 +1,4 @@
-//! One payment with its shop and its payer, who go on whatever is lost on the way.
+//! A payment with its shop and its payer, who continue after lost responses.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,24 +6,26 @@ use serde_json::{Value, json};
 use crate::browser::Form;
 use crate::fallback::lives::Lives;
 use crate::fallback::plan::Plan;
-use crate::harness::{merge, new_payment};
+use crate::harness::{Answer, merge, new_payment};
 use crate::table::currency;
 use crate::visit::{MOST_PAGES, Step, fields};
 
-/// Tries before a payer gives up.
+/// Number of tries before a payer gives up.
 const TRIES: usize = 5;
-/// Requests of a shop until it gives up: a kill costs one or two, and where no account is well nothing
-/// can be sold.
+/// Number of requests before a shop gives up. A kill costs one or two; if no account is available, nothing can be
+/// sold.
 const REPEATS: usize = 10;
 
-/// A payment and what its payer has seen.
+/// A payment and its payer's state.
 #[derive(Debug)]
 pub(crate) struct Payer {
     pub(crate) plan: Plan,
-    /// Null where none could be made.
+    /// `Null` if no payment could be created.
     pub(crate) payment: Value,
-    /// Whether the vendor has acknowledged an approval.
+    /// Whether the provider has acknowledged an approval.
     pub(crate) approved: bool,
+    /// The form of the provider's page on which a button was pressed last.
+    pub(crate) form: Option<Form>,
 }
 
 impl Payer {
@@ -32,10 +34,11 @@ impl Payer {
             plan,
             payment: Value::Null,
             approved: false,
+            form: None,
         }
     }
 
-    /// Does what is planned, as far as it can be done; then an operator decides, where that is planned.
+    /// Performs the payer's plan as far as possible, then the operator's planned decision.
     pub(crate) async fn pay(self, lives: &Lives) -> Self {
         let paid = self.pay_only(lives).await;
         if let Some(decision) = paid.plan.decision.filter(|_| !paid.payment.is_null()) {
@@ -52,14 +55,16 @@ impl Payer {
             let Some(form) = self.to_the_vendor(lives).await else {
                 continue;
             };
-            // A payer whose first try was declined takes another card.
+            // A payer whose first try was declined uses another card.
             let outcome = match self.plan.outcome {
                 "decline" if declined => "approve",
                 "leave" => return self,
                 planned => planned,
             };
-            let pressed = press(lives, &form, outcome).await;
-            let Some(back) = pressed else {
+            let pressed = press(lives, &form, &[("outcome", outcome)]).await;
+            self.form = Some(form);
+            let back = pressed.and_then(|answer| answer.header("location").map(str::to_owned));
+            let Some(back) = back else {
                 continue;
             };
             self.approved |= outcome == "approve";
@@ -77,7 +82,8 @@ impl Payer {
         self
     }
 
-    /// Creates the payment: the same request until it is answered; whether there is one.
+    /// Creates the payment by repeating the same request until it gets a response. False if no payment was
+    /// created.
     async fn create(&mut self, lives: &Lives) -> bool {
         let method = &self.plan.route.method;
         let mut body = new_payment();
@@ -85,7 +91,7 @@ impl Payer {
             "checkout_mode": "direct", "payment_method": method, "currency": currency(method),
         });
         merge(&mut body, more);
-        // Some vendors ask for what others have been told already.
+        // The fault `ask` makes providers ask for data that other payments already contain.
         if self.plan.fault != "ask" {
             merge(&mut body, json!({ "customer_email": "ann@example.com" }));
         }
@@ -103,18 +109,18 @@ impl Payer {
         false
     }
 
-    fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         self.payment["payment_id"].as_str().unwrap()
     }
 
-    /// Starts the payment and follows to the vendor's buttons; none where that leads nowhere now.
+    /// Starts the payment and follows to the provider's buttons. `None` if that is not possible now.
     async fn to_the_vendor(&self, lives: &Lives) -> Option<Form> {
         let route = &self.plan.route;
         let body = json!({ "payment_id": self.id(), "payment_method": route.method });
         let path = "/api/v1/payments/start";
         let started = lives.call(&route.key, path, &body).await?;
-        // No account is available or too many starts are under way, the result is unknown, or it is over: the payer
-        // tries again later.
+        // No account is available, too many starts are in flight, the outcome is unknown, or the payment has
+        // ended: the payer tries again later.
         assert!(
             [200, 409, 422, 503].contains(&started.status),
             "{started:?}"
@@ -129,12 +135,12 @@ impl Payer {
             if page.status >= 400 {
                 return None;
             }
-            // A page of ours that says how the payment stands: there is nothing to press.
+            // A gateway page that shows the payment's status, without a button.
             if page.status == 200 && !page.text.contains("<form") && !page.text.contains("primary")
             {
                 return None;
             }
-            let next = match Step::of(&page, &url) {
+            let next = match Step::parse(&page, &url) {
                 Step::There(form) => return Some(form),
                 Step::Open(to) => {
                     url = to;
@@ -154,7 +160,7 @@ impl Payer {
         None
     }
 
-    /// Waits until the gateway has heard of a decline, where it will: some news never comes.
+    /// Waits briefly until the gateway knows of a decline. Some callbacks never arrive.
     async fn is_heard(&self, lives: &Lives) {
         for _ in 0..TRIES {
             let status = lives.status(&self.plan.route.key, self.id()).await;
@@ -166,11 +172,9 @@ impl Payer {
     }
 }
 
-/// Presses a button at the vendor's; where the browser goes then. None where it is unknown whether
-/// it was heard, or where it was refused.
-async fn press(lives: &Lives, form: &Form, outcome: &str) -> Option<String> {
-    let pressed = form.with(&[("outcome", outcome)]);
+/// Presses a button of the provider's page. `None` if the outcome is unknown.
+pub(crate) async fn press(lives: &Lives, form: &Form, fields: &[(&str, &str)]) -> Option<Answer> {
+    let pressed = form.with(fields);
     let request = lives.to(Method::POST, &form.action).await.form(&pressed);
-    let answer = lives.send(request).await?;
-    answer.header("location").map(str::to_owned)
+    lives.send(request).await
 }

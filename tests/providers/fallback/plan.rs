@@ -1,4 +1,4 @@
-//! Who ranks first where, and what is to go wrong there.
+//! Which account ranks first for which shop, and the faults there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::harness::{Server, unique};
 use crate::table::currency;
 use crate::world;
 
-/// Every fault of `dev/faults`, and none.
+/// Every fault of `dev/faults`, and `none`.
 const FAULTS: [&str; 23] = [
     "refuse-connection",
     "timeout-before-effect",
@@ -34,42 +34,42 @@ const FAULTS: [&str; 23] = [
     "down",
     "none",
 ];
-/// Payments that make a batch worth its while.
+/// Minimum number of payments in a batch.
 const LEAST: usize = 15;
-/// Calls that one order of a fault that hangs or refuses spoils: each costs seconds, and after six the
-/// account is not used anyway.
+/// Number of calls affected by a fault that hangs or refuses. Each costs seconds, and after six the account is not
+/// used anyway.
 const FEW: u32 = 4;
-/// Calls that an order of any other fault spoils.
+/// Number of calls affected by any other fault.
 const MANY: u32 = 1000;
 
-/// A shop of which a method's first account is another one than at the next shop.
+/// A shop and method. Other shops have another account ranked first for the method.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) key: String,
     pub(crate) method: String,
-    /// In rank.
+    /// Sorted by rank.
     accounts: Vec<String>,
 }
 
-/// Every way that payments can be routed.
+/// All combinations of shop and method.
 pub(crate) struct Routes {
     routes: Vec<Route>,
-    /// All accounts, by whose books is judged.
+    /// All accounts, whose books are checked.
     pub(crate) accounts: BTreeSet<String>,
 }
 
-/// What one payer does.
+/// Decisions of one payer.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) route: Route,
     pub(crate) fault: &'static str,
     pub(crate) outcome: &'static str,
     pub(crate) comes_back: bool,
-    /// What an operator decides about it, where it comes to a review.
+    /// An operator's decision if the payment is in review.
     pub(crate) decision: Option<&'static str>,
 }
 
-/// Payments that meet one fault at the account that ranks first for them.
+/// Payments during a fault at the account that ranks first for them.
 pub(crate) struct Batch {
     pub(crate) account: String,
     pub(crate) fault: &'static str,
@@ -78,16 +78,25 @@ pub(crate) struct Batch {
 }
 
 impl Route {
-    /// Who takes it when all are well.
+    /// Route to one account only.
+    pub(crate) fn to(account: &str, key: &str, method: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            method: method.to_owned(),
+            accounts: vec![account.to_owned()],
+        }
+    }
+
+    /// The account that takes the payment if all accounts are available.
     pub(crate) fn first(&self) -> &str {
         &self.accounts[0]
     }
 }
 
 impl Routes {
-    /// Opens shops until every account has been the first in rank of each of its methods: each shop
-    /// leaves out who was first at the one before.
-    pub(crate) async fn of(server: &Server) -> Self {
+    /// Creates shops until every account has ranked first for each of its methods. Each shop excludes the accounts
+    /// that ranked first at the previous ones.
+    pub(crate) async fn read(server: &Server) -> Self {
         let modules = world::modules(server).await;
         let mut methods: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for module in &modules {
@@ -100,7 +109,7 @@ impl Routes {
         let mut routes = Vec::new();
         let mut shops = 0;
         while methods.values().any(|accounts| !accounts.is_empty()) {
-            // Every other shop has each payment looked at before it is taken.
+            // In every other shop, each payment is reviewed before its capture.
             shops += 1;
             let key = shop(server, &methods, shops % 2 == 0).await;
             for (method, accounts) in &mut methods {
@@ -118,7 +127,7 @@ impl Routes {
         Self { routes, accounts }
     }
 
-    /// Those on which an account ranks first; with others behind it, where there are such.
+    /// Routes with this account first; only those with further accounts, if there are any.
     fn led_by(&self, account: &str) -> Vec<&Route> {
         let led = || {
             self.routes
@@ -134,8 +143,12 @@ impl Routes {
     }
 }
 
-/// A merchant whose methods go to these accounts; its key.
-async fn shop(server: &Server, methods: &BTreeMap<String, Vec<String>>, reviewed: bool) -> String {
+/// Creates a merchant whose methods use these accounts. Returns its key.
+pub(crate) async fn shop(
+    server: &Server,
+    methods: &BTreeMap<String, Vec<String>>,
+    reviewed: bool,
+) -> String {
     let policy = |accounts: &Vec<String>| json!({ "enabled": true, "providers": accounts });
     let methods: serde_json::Map<String, Value> = methods
         .iter()
@@ -152,21 +165,15 @@ async fn shop(server: &Server, methods: &BTreeMap<String, Vec<String>>, reviewed
     });
     let made = server.admin("POST", "/merchants", Some(&body)).await;
     let id = made.expect(201).json()["merchant_id"].as_u64().unwrap();
-    let body = json!({ "environment": "test" });
-    let path = format!("/merchants/{id}/keys");
-    let issued = server.admin("POST", &path, Some(&body)).await;
-    issued.expect(201).json()["key"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    server.refund_key(id, "test").await
 }
 
-/// A method's accounts as the routing would choose them for a shop.
+/// Accounts of a method, in the rank that routing gives them for a shop.
 async fn ranked(server: &Server, key: &str, method: &str, accounts: &[String]) -> Vec<String> {
     if accounts.is_empty() {
         return Vec::new();
     }
-    // A listing leaves out what is late once.
+    // A listing omits a method once if its module is late.
     let listed = async || {
         let path = format!("/api/v1/methods?amount=49.90&currency={}", currency(method));
         let listed = server.get(key, &path).await.expect(200).json();
@@ -182,14 +189,14 @@ async fn ranked(server: &Server, key: &str, method: &str, accounts: &[String]) -
     server.wait_for(method, listed).await
 }
 
-/// Batches over all faults and all accounts that rank first somewhere, as far as the payments reach.
+/// Batches over all faults and all first accounts, as far as the number of payments allows.
 pub(crate) fn batches(routes: &Routes, payments: usize) -> Vec<Batch> {
     let all = FAULTS.len() * routes.accounts.len();
     let number = (payments / LEAST).clamp(FAULTS.len(), all.max(FAULTS.len()));
     let accounts: Vec<&String> = routes.accounts.iter().collect();
     let batch = |number_of: usize| {
         let fault = FAULTS[number_of % FAULTS.len()];
-        // One fault meets one account after the other, and neighbouring batches different ones.
+        // A fault affects one account after the other, and neighboring batches affect different accounts.
         let account = accounts[(number_of / FAULTS.len() + number_of) % accounts.len()];
         let led = routes.led_by(account);
         let size = payments / number + usize::from(number_of < payments % number);

@@ -1,4 +1,4 @@
-//! The archive: the same files give the same bytes.
+//! Packs the archive. The same files give the same bytes.
 
 use std::io;
 
@@ -7,16 +7,17 @@ use tar::{Builder, EntryType, Header};
 
 use super::Files;
 
-/// When everything in an archive was made, where `SOURCE_DATE_EPOCH` does not say: the year 2000.
+/// Modification time of all files unless `SOURCE_DATE_EPOCH` is set: the start of the year 2000, as Unix time in
+/// seconds.
 const MADE_AT: u64 = 946_684_800;
 
-/// Packs files below one folder, in the order of their paths, as root's.
+/// Packs files below one folder, in order of their paths and owned by root.
 pub(super) fn pack(folder: &str, files: &Files, compression: u32) -> io::Result<Vec<u8>> {
     let made_at = std::env::var("SOURCE_DATE_EPOCH").ok();
     let made_at = made_at.and_then(|seconds| seconds.parse().ok());
     let made_at = made_at.unwrap_or(MADE_AT);
     let level = Compression::new(compression);
-    // The head of gzip has no time and no name.
+    // This gzip header contains no time and no name.
     let gzip = GzBuilder::new().write(Vec::new(), level);
     let mut tar = Builder::new(gzip);
     for (path, (mode, bytes)) in files {

@@ -1,4 +1,4 @@
-//! The bill of materials: every crate that is compiled into the program and its modules (CycloneDX 1.6).
+//! The bill of materials: every crate compiled into the program and its modules (CycloneDX 1.6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 
 use crate::{BuildError, cargo};
 
-/// The program's package.
 const PROGRAM: &str = "kassette";
 
-/// The bill, and the version that it is of.
+/// A bill of materials and the version of the program it describes.
 pub(super) struct Bom {
     pub(super) version: String,
     pub(super) json: Vec<u8>,
@@ -30,7 +29,6 @@ struct Locked {
     checksum: Option<String>,
 }
 
-/// A crate that is compiled in.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Crate {
     name: String,
@@ -38,8 +36,8 @@ struct Crate {
     license: String,
 }
 
-/// Lists the crates of the program and of some modules' packages, without the network.
-pub(super) fn of(root: &Path, target: &str, modules: &[&str]) -> Result<Bom, BuildError> {
+/// Lists the crates of the program and of the modules' packages, without network access.
+pub(super) fn read(root: &Path, target: &str, modules: &[&str]) -> Result<Bom, BuildError> {
     let packages = [&[PROGRAM], modules].concat();
     let crates = crates(&cargo::tree(root, target, &packages)?);
     let path = root.join("Cargo.lock");
@@ -78,8 +76,8 @@ pub(super) fn of(root: &Path, target: &str, modules: &[&str]) -> Result<Bom, Bui
     })
 }
 
-/// The crates of `cargo tree`: a line of name, version and perhaps more, a tab and the licence each, with a
-/// mark where a crate was listed before.
+/// Parses the output of `cargo tree`. Each line has the name, the version, perhaps more, a tab and the license,
+/// and ends in `(*)` if the crate was listed before.
 fn crates(tree: &str) -> BTreeSet<Crate> {
     let read = |line: &str| {
         let (package, license) = line.split_once('\t')?;
@@ -89,7 +87,7 @@ fn crates(tree: &str) -> BTreeSet<Crate> {
         Some(Crate {
             name: name.to_owned(),
             version: version.to_owned(),
-            // As crates wrote it once: MIT/Apache-2.0.
+            // Old manifests write "MIT/Apache-2.0", which is not an SPDX expression.
             license: license.replace('/', " OR "),
         })
     };

@@ -1,9 +1,9 @@
 //! A release: one archive with the program, its modules, samples, checksums and a bill of materials.
 //!
-//! | file | holds |
+//! | module | content |
 //! |---|---|
-//! | `archive` | the files, packed in one order and of one time |
-//! | `bom` | every crate that is compiled in |
+//! | `archive` | packs the files in a fixed order and with a fixed time |
+//! | `bom` | lists every crate that is compiled in |
 
 mod archive;
 mod bom;
@@ -19,39 +19,38 @@ use sha2::{Digest as _, Sha256};
 use crate::bundle::{BundledModule, append};
 use crate::{BuildError, Built, child};
 
-/// strip reads 150 MB and writes 50.
+/// Time limit of `strip`, which reads about 150 MB and writes 50 MB.
 const STRIP_LIMIT: Duration = Duration::from_secs(120);
-/// rustc answers at once.
+/// Time limit of `rustc --print`, which usually takes milliseconds.
 const QUESTION_LIMIT: Duration = Duration::from_secs(120);
 
-/// What a release is made of.
+/// Content of a release.
 #[derive(Clone, Copy, Debug)]
 pub struct Release<'a> {
     /// The workspace's folder.
     pub root: &'a Path,
-    /// The program, as cargo built it.
+    /// The executable, as cargo built it.
     pub program: &'a Path,
-    /// The modules that it is to bring along.
+    /// The modules to append to the program.
     pub modules: &'a [Built],
-    /// What it was compiled for, such as `x86_64-unknown-linux-gnu`.
+    /// Target that the program was compiled for, such as `x86_64-unknown-linux-gnu`.
     pub target: &'a str,
-    /// How hard the archive is packed, 0 to 9.
+    /// gzip level of the archive, 0 to 9.
     pub compression: u32,
 }
 
-/// The files of a release: mode and bytes by their path in it.
+/// Mode and bytes of the files of a release, by path in the archive.
 type Files = BTreeMap<String, (u32, Vec<u8>)>;
 
 impl Release<'_> {
-    /// Writes `kassette-<version>-<target>.tar.gz` into a folder, and `….tar.gz.sha256` beside it; gives
-    /// the archive's path. The same files give the same bytes.
+    /// Writes `kassette-<version>-<target>.tar.gz` and its `.sha256` file into a folder. Returns the path of the
+    /// archive. The same files give the same bytes.
     ///
-    /// # Errors
-    /// Where a file cannot be read or written, and where there is no strip.
+    /// # Errors Fails if a file cannot be read or written, if cargo cannot list the crates, or if `strip` fails.
     pub fn write(&self, out: &Path) -> Result<PathBuf, BuildError> {
         fs::create_dir_all(out).map_err(BuildError::io("create", out))?;
         let modules = self.modules.iter().map(|module| module.package.as_str());
-        let bom = bom::of(self.root, self.target, &modules.collect::<Vec<_>>())?;
+        let bom = bom::read(self.root, self.target, &modules.collect::<Vec<_>>())?;
         let name = format!("kassette-{}-{}", bom.version, self.target);
         let mut files = Files::new();
         files.insert("kassette".into(), (0o755, self.whole_program(out)?));
@@ -61,7 +60,7 @@ impl Release<'_> {
         }
         files.insert("kassette.cdx.json".into(), (0o644, bom.json));
         self.add(&mut files, "", |name| name == "LICENSE")?;
-        // An operator's own files may lie beside the samples: they are named, not the folder.
+        // Selects files by name: an operator's own files may be next to the samples.
         self.add(&mut files, "config", |name| {
             name == "kassette.toml" || name.ends_with(".md")
         })?;
@@ -84,7 +83,7 @@ impl Release<'_> {
         Ok(archive)
     }
 
-    /// The program without what only debuggers read, and with its modules.
+    /// The program without debug information and with its modules.
     fn whole_program(&self, out: &Path) -> Result<Vec<u8>, BuildError> {
         let scratch = tempfile::tempdir_in(out).map_err(BuildError::io("create", out))?;
         let stripped = scratch.path().join("kassette");
@@ -109,7 +108,7 @@ impl Release<'_> {
         Ok(program)
     }
 
-    /// Adds the files of a folder of the workspace that a rule names.
+    /// Adds the files of a workspace folder whose names match `is_part`.
     fn add(
         &self,
         files: &mut Files,
@@ -129,10 +128,9 @@ impl Release<'_> {
     }
 }
 
-/// What this machine's compiler compiles for.
+/// Returns the target that this machine's compiler compiles for by default.
 ///
-/// # Errors
-/// Where there is no rustc, or it does not say.
+/// # Errors Fails if rustc is missing, or prints no target.
 pub fn host_target() -> Result<String, BuildError> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut ask = Command::new(rustc);
@@ -152,7 +150,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     kassette_files::write(path, 0o644, bytes).map_err(BuildError::io("write", path))
 }
 
-/// A line as `sha256sum --check` reads it.
+/// A line in the format of `sha256sum --check`.
 fn sum(bytes: &[u8], path: &str) -> String {
     format!("{}  {path}\n", hex::encode(Sha256::digest(bytes)))
 }

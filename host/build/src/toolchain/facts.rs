@@ -1,4 +1,4 @@
-//! What this machine has.
+//! Facts about this machine.
 use super::{PACKAGES, TARGET};
 use crate::{BuildError, child};
 use std::ffi::OsString;
@@ -6,28 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// rustc and dpkg answer at once; rustup's proxy may first install a toolchain file's toolchain.
+/// Time limit of rustc and dpkg. Both are fast, but rustup's proxy may first install the toolchain of a toolchain
+/// file.
 const QUESTION_LIMIT: Duration = Duration::from_secs(120);
 
-/// What this machine has, as far as the choice of a toolchain depends on it.
+/// Facts that the choice of a toolchain depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The toolchain in use compiles to the target.
+    /// Whether the toolchain in use has the target.
     pub target: bool,
-    /// There is a rustup.
+    /// Whether rustup is in `PATH`.
     pub rustup: bool,
-    /// The toolchain's own linker, where it has one.
+    /// The toolchain's own linker. `None` if it has none.
     pub lld: Option<PathBuf>,
-    /// Debian's compiler and source are installed.
+    /// Whether Debian's compiler and source are installed.
     pub debian_packages: bool,
-    /// There is an apt-get.
+    /// Whether apt-get is in `PATH`.
     pub apt: bool,
-    /// We may install packages.
+    /// Whether this process runs as root and may install packages.
     pub root: bool,
 }
 
 impl Facts {
-    /// Asks rustc and looks around.
+    /// Runs rustc and inspects the machine.
     pub(crate) fn gather() -> Result<Self, BuildError> {
         let answer = child::run(
             Command::new(rustc()).args([
@@ -57,12 +58,11 @@ impl Facts {
     }
 }
 
-/// The compiler that cargo would use.
 fn rustc() -> OsString {
     std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
 }
 
-/// An interrupted installation leaves an empty folder, so look for the core library itself.
+/// Whether the folder contains the core library: an interrupted installation leaves an empty folder.
 fn has_library(folder: &str) -> bool {
     std::fs::read_dir(folder).is_ok_and(|entries| {
         entries.flatten().any(|entry| {

@@ -1,4 +1,6 @@
-//! What is counted of a canary.
+//! Counts of payments that judge a canary.
+
+use serde::{Deserialize, Serialize};
 
 use crate::key::Environment;
 
@@ -6,15 +8,15 @@ use crate::key::Environment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cohort {
     pub environment: Environment,
-    /// Of a hundred payments so many are the candidate's.
+    /// The candidate's share of payments, in percent.
     pub percent: u8,
 }
 
 impl Cohort {
-    /// Above every percentage.
+    /// Added to keys of test payments; no percentage is larger.
     const TEST: u8 = 100;
 
-    /// As a row has it.
+    /// The key under which rows store the cohort.
     pub const fn key(self) -> u8 {
         match self.environment {
             Environment::Live => self.percent,
@@ -22,7 +24,7 @@ impl Cohort {
         }
     }
 
-    /// Reads [`Cohort::key`].
+    /// Parses [`Cohort::key`].
     pub const fn of_key(key: u8) -> Self {
         match key.checked_sub(Self::TEST) {
             Some(percent @ 1..) => Self {
@@ -37,19 +39,19 @@ impl Cohort {
     }
 }
 
-/// What was counted of the payments that judge a candidate, by share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Counts of the payments that judge a candidate, by share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Live payments judge where there are any: else the holder of a test key could have a good candidate rolled
-    /// back, or hide a bad one.
+    /// Environment of the payments. Live payments judge if there are any: otherwise the holder of a test key could
+    /// have a good candidate rolled back, or hide a bad one.
     pub environment: Environment,
-    /// What was counted under each share, in percent, the smallest first.
+    /// Counts under each share, in percent, smallest first.
     pub by_share: Vec<(u8, Counts)>,
 }
 
 impl Counted {
-    /// Of all that was counted, by the keys of cohorts.
-    pub fn of(all: Vec<(u8, Counts)>) -> Self {
+    /// Selects the judging counts from all counts by cohort key.
+    pub fn new(all: Vec<(u8, Counts)>) -> Self {
         let cohorts = all
             .into_iter()
             .map(|(key, counts)| (Cohort::of_key(key), counts));
@@ -70,7 +72,7 @@ impl Counted {
     }
 }
 
-/// Who decides a payment.
+/// The version that decides a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arm {
     /// The version on trial.
@@ -80,31 +82,31 @@ pub enum Arm {
 }
 
 /// Payments of one side, each counted once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub payments: u64,
     pub failed: u64,
 }
 
-/// The same thing of both sides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Tallies of both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// Payments that the candidate decided.
     pub candidate: Tally,
-    /// The others.
+    /// The other payments.
     pub control: Tally,
 }
 
-/// What was counted while one share was set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counts under one share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Starts of payments: the first of each.
+    /// First starts of payments.
     pub starts: Pair,
-    /// What became of those attempts that were started.
+    /// Outcomes of the attempts that were started.
     pub completions: Pair,
-    /// Decisions of the candidate's side over which the active version was asked too.
+    /// Decisions of the candidate for which the active version was also called.
     pub compared: u64,
-    /// Those over which the two differ.
+    /// Compared decisions that differ.
     pub differing: u64,
 }
 
@@ -120,10 +122,10 @@ impl Pair {
 }
 
 impl Counts {
-    /// Figures of a row.
+    /// Number of figures in a row.
     pub const FIGURES: usize = 10;
 
-    /// As a row has them.
+    /// The figures of a row.
     pub const fn figures(&self) -> [u64; Self::FIGURES] {
         let (starts, completions) = (&self.starts, &self.completions);
         [
@@ -140,7 +142,7 @@ impl Counts {
         ]
     }
 
-    /// Reads [`Counts::figures`].
+    /// Parses [`Counts::figures`].
     pub const fn of_figures(figures: [u64; Self::FIGURES]) -> Self {
         const fn pair(figures: [u64; 4]) -> Pair {
             let [candidate, candidate_failed, control, control_failed] = figures;
@@ -164,7 +166,7 @@ impl Counts {
         }
     }
 
-    /// Adds what was counted elsewhere or later.
+    /// Adds counts of another place or time.
     pub fn add(&mut self, other: &Self) {
         let mut sums = self.figures();
         for (sum, more) in sums.iter_mut().zip(other.figures()) {
@@ -173,7 +175,7 @@ impl Counts {
         *self = Self::of_figures(sums);
     }
 
-    /// Payments that came to an end: started and paid or not, or not started, which is a failure too.
+    /// Payments with an outcome: started attempts that ended, and failed starts, which are failures here too.
     pub fn outcomes(&self) -> Pair {
         let of = |starts: Tally, completions: Tally| Tally {
             payments: completions.payments.saturating_add(starts.failed),
@@ -185,7 +187,7 @@ impl Counts {
         }
     }
 
-    /// What was counted under all shares.
+    /// Sum of the counts under all shares.
     pub fn total(counted: &[(u8, Self)]) -> Self {
         let mut all = Self::default();
         counted.iter().for_each(|(_, counts)| all.add(counts));

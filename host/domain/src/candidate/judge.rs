@@ -1,19 +1,20 @@
-//! Whether a canary goes on.
+//! Judgement of canaries.
 
 use super::counts::Pair;
 use super::{Counts, MOST_FALSE_ALARMS, log_evidence};
 
-/// Evidence is told up to here: all above is as certain, and figures as large are not read.
+/// Maximum reported evidence: beyond it certainty no longer grows.
 const MOST_TOLD: f64 = 1e12;
 
-/// What an operator allows a canary.
+/// An operator's limits for a canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CanaryLimits {
-    /// Payments that the candidate has decided before its rates are judged, and before a ramp goes on.
+    /// Number of payments that the candidate must have decided before its rates are judged, and before a ramp
+    /// advances.
     pub min_sample: u64,
-    /// By how much more often than the active version's its payments may fail, in percent of that.
+    /// How much more often its payments may fail than the active version's, in percent of the latter.
     pub margin_percent: u16,
-    /// Of a hundred of its decisions so many may differ from the active version's; none: any.
+    /// Maximum percentage of its decisions that may differ from the active version's. `None`: no limit.
     pub max_divergence_percent: Option<u8>,
 }
 
@@ -27,32 +28,32 @@ impl Default for CanaryLimits {
     }
 }
 
-/// A rate that is compared.
+/// A rate to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuccessRate {
-    /// Starts that opened an attempt at a vendor.
+    /// Starts that opened an attempt at a provider.
     Starts,
-    /// Payments whose attempt was paid, of all that came to an end: those that were not started too. A candidate that
-    /// starts more of its payments has more left that can fail later, and is not held to fail less often for that.
+    /// Paid payments among those with an outcome, including failed starts: a candidate that starts more payments
+    /// has more that can fail later, and must not be judged worse for it.
     Completions,
 }
 
 impl SuccessRate {
     pub const ALL: [Self; 2] = [Self::Starts, Self::Completions];
 
-    /// What is compared of the two sides.
-    pub fn of(self, counts: &Counts) -> Pair {
+    /// The counts to compare.
+    pub fn pair(self, counts: &Counts) -> Pair {
         match self {
             Self::Starts => counts.starts,
             Self::Completions => counts.outcomes(),
         }
     }
 
-    /// How many to one the failures under each share, in percent, speak against "the candidate is no worse than the
+    /// Odds by which the failures under each share, in percent, speak against "the candidate is no worse than the
     /// margin"; at most 10¹².
     pub fn evidence(self, counted: &[(u8, Counts)], margin_percent: u16) -> f64 {
         let failed = counted.iter().map(|(percent, counts)| {
-            let pair = self.of(counts);
+            let pair = self.pair(counts);
             (*percent, pair.candidate.failed, pair.control.failed)
         });
         let evidence = log_evidence(&failed.collect::<Vec<_>>(), margin_percent).exp();
@@ -60,20 +61,21 @@ impl SuccessRate {
     }
 }
 
-/// What keeps a canary from going on.
+/// Reason to roll a canary back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CanaryFailure {
-    /// More of its payments fail than of the others.
+    /// Its payments fail more often than the others.
     Worse {
         rate: SuccessRate,
-        /// As [`SuccessRate::evidence`] has it.
+        /// See [`SuccessRate::evidence`].
         evidence: f64,
     },
-    /// Its decisions differ from the active version's more often than they may.
+    /// Its decisions differ from the active version's more often than allowed.
     Diverges,
 }
 
-/// Judges what was counted under each share, in percent; none: it may go on. May be asked after each payment.
+/// Judges the counts under each share, in percent. `None`: the canary may continue. Can be called after each
+/// payment.
 pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<CanaryFailure> {
     let all = Counts::total(counted);
     if let Some(most) = limits.max_divergence_percent {
@@ -84,11 +86,11 @@ pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<CanaryFa
         }
     }
     SuccessRate::ALL.into_iter().find_map(|rate| {
-        if rate.of(&all).candidate.payments < limits.min_sample {
+        if rate.pair(&all).candidate.payments < limits.min_sample {
             return None;
         }
         let evidence = rate.evidence(counted, limits.margin_percent);
-        // Each of two rates may raise half of the false alarms.
+        // Each of the two rates may cause half of the false alarms.
         let enough = 2.0 / MOST_FALSE_ALARMS;
         (evidence >= enough).then_some(CanaryFailure::Worse { rate, evidence })
     })
@@ -130,7 +132,7 @@ mod tests {
         assert_eq!(any, None);
     }
 
-    /// A hundred payments of the candidate and nine hundred others, of which so many failed.
+    /// A hundred payments of the candidate and nine hundred others, with numbers of failures of both.
     fn counted(starts: [u64; 2], completions: [u64; 2]) -> [(u8, Counts); 1] {
         let pair = |payments: [u64; 2], failed: [u64; 2]| Pair {
             candidate: Tally {
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_candidate_that_starts_more_payments_may_have_more_that_fail_later() {
-        // Half of all that is started is paid; the candidate starts all, the others a fifth.
+        // Half of the started payments are paid; the candidate starts all, the others a fifth.
         assert_eq!(
             judge(&counted([0, 720], [50, 90]), &CanaryLimits::default()),
             None

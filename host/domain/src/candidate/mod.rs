@@ -1,8 +1,7 @@
-//! A version that is tried beside the active one of its slot: which payments it decides, and what became of them.
+//! A version on trial next to the active one of its slot: which payments it decides, and with which outcomes.
 //!
-//! A payment is on one side for ever: a keyed hash of its id, held against the share that was set when the payment
-//! was made, says on which. Nothing has to be kept for that, each node comes to the same answer, and a share that
-//! grows moves no payment that is under way.
+//! A payment stays on one side permanently: a keyed hash of its id is compared with the share at the time of its
+//! creation. So the side need not be stored, all nodes agree on it, and a growing share moves no existing payment.
 
 mod counts;
 mod judge;
@@ -23,46 +22,46 @@ use crate::id::{Digest, PaymentId, digest_text};
 use crate::lifecycle::AttemptFate;
 use crate::time::Time;
 
-/// Steps of a ramp at most, the first included.
+/// Maximum number of steps of a ramp, including the first.
 pub const MOST_STEPS: usize = 10;
-/// Shares that are remembered; payments from before the earliest are on neither side.
+/// Maximum number of shares kept; payments from before the earliest are on neither side.
 const MOST_SHARES: usize = 32;
-/// The shortest and the longest time between two steps of a ramp.
+/// Allowed time between two steps of a ramp, in seconds.
 pub const STEP_TIMES: std::ops::RangeInclusive<u64> = 1..=30 * 86_400;
 
 /// A version on trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Of its file.
+    /// Digest of its file.
     #[serde(with = "digest_text")]
     pub digest: Digest,
-    /// When it was put beside the active version in this mode.
+    /// Time at which it was put on trial in this mode.
     pub since: Time,
-    /// None: it is asked in the shadow of live decisions, and decides none.
+    /// `None`: a shadow, which is called in addition to live decisions and decides none.
     pub canary: Option<Canary>,
 }
 
 /// The share of payments that a candidate decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
-    /// Random; which payments are its.
+    /// Random key that selects the payments.
     key: [u8; 16],
-    /// Shares so far, the earliest first; at least one.
+    /// Shares so far, earliest first; at least one.
     shares: Vec<Share>,
-    /// Percents that follow, the next first.
+    /// Percentages to come, next first.
     ramp: Vec<u8>,
-    /// Between two steps.
+    /// Time between two steps.
     every: Duration,
 }
 
-/// From a moment on, so much of what is new.
+/// A share of new payments from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Share {
     from: Time,
     percent: u8,
 }
 
-/// Why a canary cannot be begun so.
+/// Reason why a canary cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCanary {
     #[error("must be one to 10 whole numbers from 1 to 100, each larger than the one before")]
@@ -71,26 +70,26 @@ pub enum BadCanary {
     Every,
 }
 
-/// On which side a payment is, and of which share.
+/// The side of a payment, and the share at its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
     pub arm: Arm,
-    /// Of a hundred payments made at its time so many are the candidate's.
+    /// The candidate's share at the payment's creation, in percent.
     pub percent: u8,
 }
 
-/// What a ramp comes to next.
+/// Next stage of a ramp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advance {
     /// A larger share.
     Share(Canary),
-    /// The candidate takes the active version's place.
+    /// The candidate replaces the active version.
     Promote,
 }
 
 impl Canary {
-    /// A share, or the steps of a ramp. One that ends in 100 promotes the candidate as its last step; a share of 100
-    /// alone stays as it is.
+    /// Starts a share, or the steps of a ramp. A ramp that ends in 100 promotes the candidate as its last step; a
+    /// single share of 100 does not.
     ///
     /// # Errors
     /// See [`BadCanary`].
@@ -122,7 +121,7 @@ impl Canary {
         })
     }
 
-    /// Another share, or other steps, from now on. What was made before stays on its side.
+    /// Another share, or other steps, from now on. Earlier payments stay on their side.
     ///
     /// # Errors
     /// See [`BadCanary`].
@@ -136,27 +135,27 @@ impl Canary {
         })
     }
 
-    /// The share of payments that are made now, in percent.
+    /// The current share of new payments, in percent.
     pub fn percent(&self) -> u8 {
         self.shares.last().map_or(0, |share| share.percent)
     }
 
-    /// Since when.
+    /// Time at which the current share was set.
     pub fn percent_since(&self) -> Option<Time> {
         self.shares.last().map(|share| share.from)
     }
 
-    /// The steps that follow, in percent.
+    /// Steps to come, in percent.
     pub fn ramp(&self) -> &[u8] {
         &self.ramp
     }
 
-    /// The time between two of them.
+    /// Time between two steps.
     pub const fn every(&self) -> Duration {
         self.every
     }
 
-    /// On which side a payment is; none for one that was made before the canary began.
+    /// The side of a payment. `None` if it was created before the canary, or before the earliest share kept.
     pub fn side(&self, payment: PaymentId, made_at: Time) -> Option<Side> {
         let mut shares = self.shares.iter().rev();
         let share = shares.find(|share| share.from <= made_at)?;
@@ -170,10 +169,10 @@ impl Canary {
         })
     }
 
-    /// Where the payment's id falls among a hundred places of the same size.
+    /// A payment's place from 0 to 99, evenly distributed.
     fn place(&self, payment: PaymentId) -> u8 {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else {
-            // HMAC takes keys of any length.
+            // HMAC accepts keys of any length.
             return u8::MAX;
         };
         mac.update(payment.as_bytes());
@@ -186,7 +185,8 @@ impl Canary {
         u8::try_from(place).unwrap_or(u8::MAX)
     }
 
-    /// The next step, where its time has come; `decided` are payments that the candidate's share of now has decided.
+    /// The next step, if it is due. `decided`: number of payments that the candidate has decided under the current
+    /// share.
     pub fn advance(&self, now: Time, decided: u64, limits: &CanaryLimits) -> Option<Advance> {
         let (next, rest) = self.ramp.split_first()?;
         let since = self.percent_since()?;
@@ -204,7 +204,7 @@ impl Canary {
 }
 
 impl Counts {
-    /// Counts what became of a payment's first attempt in the slot.
+    /// Counts an outcome of a payment's first attempt in the slot.
     pub fn resolve(&mut self, arm: Arm, resolution: AttemptFate) {
         match resolution {
             AttemptFate::Started(well) => self.starts.count(arm, well),
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_candidate_reads_as_it_was_written() {
         let candidate = Candidate {
-            digest: Digest::of(b"module"),
+            digest: Digest::hash(b"module"),
             since: NOW,
             canary: Some(canary(&[1, 5, 100])),
         };

@@ -1,33 +1,36 @@
-//! Whether failures fall on the candidate's side more often than its share: a test that may be looked at at any time.
+//! A test of whether failures fall on the candidate's side more often than its share. It can be repeated at any
+//! time.
 //!
-//! A keyed hash draws the side of each payment. Where a payment fails no more often when the candidate decides it, a
-//! failure is therefore the candidate's with a probability `q` of at most its share `p`, whatever else makes payments
-//! fail and however that changes over time. With a margin `m` it may fail `a = 1 + m` times as often, and `q` is at
-//! most `q0 = pa / (pa + 1 - p)`.
+//! A keyed hash draws the side of each payment. If a payment fails no more often when the candidate decides it, a
+//! failure is therefore the candidate's with a probability `q` of at most its share `p`, regardless of other
+//! causes of failures and of their changes over time. With a margin `m` it may fail `a = 1 + m` times as often,
+//! and `q` is at most `q0 = pa / (pa + 1 - p)`.
 //!
-//! For a candidate that fails `r` times as often as it may, `q1 = par / (par + 1 - p)`. Each failure multiplies the
-//! evidence by `q1 / q0` where it is the candidate's, and by `(1 - q1) / (1 - q0)` where it is not. The expectation of
+//! For a candidate that fails `r` times as often as allowed, `q1 = par / (par + 1 - p)`. Each failure multiplies
+//! the evidence by `q1 / q0` if it is the candidate's, and by `(1 - q1) / (1 - q0)` if not. The expectation of
 //! that factor is linear in `q`, grows with it, and is 1 at `q0`: for every `q` up to `q0` the product is a
-//! supermartingale that starts at 1, over failures of different shares too, and so is a mean of it over several `r`
-//! (the method of mixtures: H. Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Annals of
-//! Mathematical Statistics 41, 1970). It ever reaches `1 / alpha` with a probability of at most `alpha` (J. Ville,
-//! "Étude critique de la notion de collectif", 1939), so that it may be looked at after each payment.
+//! supermartingale that starts at 1, also over failures of different shares, and so is a mean of it over several
+//! `r` (the method of mixtures: H. Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm",
+//! Annals of Mathematical Statistics 41, 1970). At some time it reaches `1 / alpha` with a probability of at most
+//! `alpha` (J. Ville, "Étude critique de la notion de collectif", 1939), so that it can be evaluated after each
+//! payment.
 //!
-//! Canaries are judged in this way in M. Lindon and A. Malek, "Anytime-Valid Inference for Multinomial Count Data"
-//! (NeurIPS 2022), and M. Lindon, C. Sanden and V. Shirikian, "Rapid Regression Detection in Software Deployments
-//! through Sequential Testing" (KDD 2022).
+//! M. Lindon and A. Malek, "Anytime-Valid Inference for Multinomial Count Data" (NeurIPS 2022), and M. Lindon, C.
+//! Sanden and V. Shirikian, "Rapid Regression Detection in Software Deployments through Sequential Testing" (KDD
+//! 2022), judge canaries in this way.
 
-/// Of canaries whose candidate is no worse, so many are rolled back at most, however often one looks.
+/// Maximum fraction of canaries that are rolled back although the candidate is no worse, regardless of the number
+/// of evaluations.
 pub const MOST_FALSE_ALARMS: f64 = 0.01;
 
-/// How many times as often as it may the candidate fails, by each part of the mixture: the excess doubles.
+/// Failure rates of the parts of the mixture, as multiples of the allowed rate: the excess doubles.
 const RATIOS: [f64; 9] = [1.125, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 33.0];
 
-/// The natural logarithm of the evidence against a candidate that fails no more often than the margin allows: 0 says
-/// nothing, and more speaks against it. Always finite.
+/// The natural logarithm of the evidence against a candidate that fails no more often than the margin allows: 0 is
+/// neutral, more speaks against it. Always finite.
 ///
-/// `levels` are shares in percent with the failures of the candidate's payments and of the others while that share was
-/// set. The margin is in percent of how often the others fail.
+/// `levels` are shares in percent, with the numbers of failures of the candidate's payments and of the others
+/// under each share. The margin is in percent of the others' failure rate.
 pub fn log_evidence(levels: &[(u8, u64, u64)], margin_percent: u16) -> f64 {
     let allowed = 1.0 + f64::from(margin_percent) / 100.0;
     let logarithms = RATIOS.map(|ratio| {
@@ -41,8 +44,8 @@ pub fn log_evidence(levels: &[(u8, u64, u64)], margin_percent: u16) -> f64 {
     largest + (parts.iter().sum::<f64>() / RATIOS.len() as f64).ln()
 }
 
-/// Of one share: with the odds `o = pa / (1 - p)` that a failure is the candidate's, `q1 / q0 = r (1 + o) / (1 + or)`
-/// and `(1 - q1) / (1 - q0) = (1 + o) / (1 + or)`.
+/// Logarithm for one share: with the odds `o = pa / (1 - p)` that a failure is the candidate's,
+/// `q1 / q0 = r (1 + o) / (1 + or)` and `(1 - q1) / (1 - q0) = (1 + o) / (1 + or)`.
 fn log_likelihood_ratio(
     percent: u8,
     allowed: f64,
@@ -50,7 +53,7 @@ fn log_likelihood_ratio(
     candidate: u64,
     control: u64,
 ) -> f64 {
-    // Where all payments are on one side, no failure says anything.
+    // If all payments are on one side, failures prove nothing.
     if !(1..100).contains(&percent) {
         return 0.0;
     }
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_margin_is_added_to_what_the_candidate_may_fail() {
-        // 1.5 times as often as the others, of whom there are nine times as many.
+        // 1.5 times as often as the others, which are nine times as many.
         let failed = [(10, 1_500, 9_000)];
         assert!(log_evidence(&failed, 0) > enough());
         assert!(log_evidence(&failed, 49) < enough());
@@ -106,7 +109,7 @@ mod tests {
         let whole = log_evidence(&[(10, 30, 120)], 0);
         let parts = log_evidence(&[(10, 10, 90), (10, 20, 30)], 0);
         assert!((whole - parts).abs() < 1e-9);
-        // Three times as often as the others, at each share.
+        // Three times as often as the others, under each share.
         let ramp = [(1, 6, 198), (5, 12, 76), (25, 20, 20)];
         let alone = ramp.map(|level| log_evidence(&[level], 0));
         let largest = alone.into_iter().fold(f64::MIN, f64::max);
@@ -126,8 +129,8 @@ mod tests {
             prop_assert!(log_evidence(&levels, margin).is_finite());
         }
 
-        /// What makes the product a supermartingale: the mean of the evidence after one more failure, where that is
-        /// the candidate's as often as it may be.
+        /// The condition for a supermartingale: the mean of the evidence after one more failure, if failures are
+        /// the candidate's as often as allowed.
         #[test]
         fn one_more_failure_adds_nothing_on_average_where_the_candidate_is_as_bad_as_it_may_be(
             percent in 1..100_u8,

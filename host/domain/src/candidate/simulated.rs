@@ -1,22 +1,22 @@
-//! What canaries come to, over many runs at random: how seldom a candidate that is no worse is rolled back, and how
-//! soon a worse one. `KASSETTE_CANARY_RUNS` sets how many runs (10,000 in the long form of `.ci/run`).
+//! Results of canaries over many random runs: how rarely a candidate is rolled back that fails no more often, and
+//! how soon a worse one. `KASSETTE_CANARY_RUNS` sets the number of runs (10,000 in the long form of `.ci/run`).
 
 use proptest::prelude::RngExt as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use super::*;
 
-/// Runs of each, where it is not said.
+/// Default number of runs.
 const SAMPLE: u64 = 500;
-/// From so many on, no room is left for chance.
+/// From this number of runs, the limit leaves out the tolerance for chance.
 const WHOLE: u64 = 10_000;
 
-/// Of a hundred payments so many fail.
+/// Failure rates of a version, in percent.
 #[derive(Clone, Copy)]
 struct Version {
-    /// At their start.
+    /// Failures at the start.
     starts: u32,
-    /// Later, of those that were started.
+    /// Later failures of started payments.
     completions: u32,
 }
 
@@ -26,14 +26,14 @@ const SOUND: Version = Version {
 };
 
 struct Trial {
-    /// The first run's; each other's is one more.
+    /// Seed of the first run; each next run adds one.
     seed: u64,
     candidate: Version,
     control: Version,
-    /// In percent, each for as many payments.
+    /// Shares in percent, each for the same number of payments.
     shares: &'static [u8],
     margin_percent: u16,
-    /// Of both sides, in a run that finds nothing.
+    /// Maximum number of payments of both sides.
     payments: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Trial {
 }
 
 impl Trial {
-    /// How many payments the candidate had decided when it was rolled back; none where it was not.
+    /// Number of payments that the candidate had decided when it was rolled back. `None` if it was not.
     fn run(&self, seed: u64) -> Option<u64> {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -79,7 +79,7 @@ impl Trial {
                     counts.resolve(arm, AttemptFate::Ended(is_paid));
                 }
                 decided += u64::from(arm == Arm::Candidate);
-                // Nothing else changes what is found.
+                // Other payments do not change the verdict.
                 let is_news = !is_paid || arm == Arm::Candidate;
                 if is_news && judge(&counted, &limits).is_some() {
                     return Some(decided);
@@ -89,7 +89,7 @@ impl Trial {
         None
     }
 
-    /// The outcome of each run, those that were rolled back first and soonest first, and how many those are.
+    /// The outcome of each run, earliest rollbacks first, and the number of rollbacks.
     fn runs(&self, what: &str) -> (Vec<Option<u64>>, usize) {
         let runs = std::env::var("KASSETTE_CANARY_RUNS").map_or(SAMPLE, |runs| {
             runs.parse()
@@ -106,13 +106,13 @@ impl Trial {
         (found, rolled_back)
     }
 
-    /// Asserts that no more are rolled back than may be.
+    /// Asserts that rollbacks do not exceed their limit.
     fn is_left_alone(&self, what: &str) {
         let (runs, rolled_back) = self.runs(what);
         assert!(rolled_back <= most_rolled_back(runs.len()), "{what}");
     }
 
-    /// Asserts that half of the runs or more are rolled back after so many payments of the candidate at most.
+    /// Asserts that at least half of the runs are rolled back after at most `most` payments of the candidate.
     fn is_found_after(&self, most: u64, what: &str) {
         let (runs, _) = self.runs(what);
         let median = runs[runs.len() / 2];
@@ -120,8 +120,8 @@ impl Trial {
     }
 }
 
-/// Of so many runs that each may be rolled back with the probability [`MOST_FALSE_ALARMS`]: the number that is exceeded
-/// once in a million times; in the long form that part of them.
+/// Limit of rollbacks, if each run may be rolled back with the probability [`MOST_FALSE_ALARMS`]: a number
+/// exceeded once in a million times; in the long form, that fraction of the runs.
 fn most_rolled_back(runs: usize) -> usize {
     let (all, probability) = (runs as f64, MOST_FALSE_ALARMS);
     if runs as u64 >= WHOLE {
@@ -141,7 +141,7 @@ fn most_rolled_back(runs: usize) -> usize {
 
 #[test]
 fn the_room_for_chance_is_the_binomial_distributions() {
-    // Of 500 runs at a hundredth P(X > 18) is 1.16e-6, and P(X > 19) 2.8e-7.
+    // Of 500 runs with probability 0.01: P(X > 18) is 1.16e-6, and P(X > 19) 2.8e-7.
     assert_eq!(most_rolled_back(500), 19);
     assert_eq!(most_rolled_back(10_000), 100);
 }

@@ -1,21 +1,41 @@
-//! What an operator decides, and expiry.
+//! Acts of operators, and expiry.
+
+use std::time::Duration;
 
 use super::moves::StepLog;
 use super::{NewDecision, PaymentAggregate, Refusal, StepOutcome};
+use crate::attempt::AuthorizationWatch;
+use crate::id::AttemptId;
 use crate::payment::{Resolution, ReviewCause, Status};
 use crate::provider::Payer;
 use crate::time::Time;
 
-/// A decision from outside the vendor's world.
+/// Time before an authorization's end at which it is put on the work list.
+pub(super) const WARNED_BEFORE: Duration = Duration::from_secs(24 * 3600);
+
+/// Owner of the API key used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiCaller {
+    Merchant,
+    Reseller,
+}
+
+/// A decision that does not come from the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// An operator decides a review.
     Review(Box<NewDecision>),
-    /// An operator sends a payment to review: processing, or waiting for proof.
+    /// An operator sends a payment to review that is processing, or waiting for proof.
     ToReview,
-    /// An operator calls the payment off: created, or pending without an open attempt.
+    /// An operator cancels a payment that is created, or pending without an open attempt.
     Cancel,
-    /// The payment's time has passed: created, or pending without an open attempt.
+    /// The merchant or a reseller cancels it through the API.
+    CancelByApi(ApiCaller),
+    /// A waiting decline is carried out, because the provider gave no answer for long enough.
+    CarryOut,
+    /// The authorization of this attempt ends soon, or has ended.
+    Authorization(AttemptId),
+    /// The payment has expired: created, or pending without an open attempt.
     Expire,
 }
 
@@ -26,14 +46,21 @@ impl PaymentAggregate {
             Act::Review(_) => "operator: declined",
             Act::ToReview => "operator: sent to review",
             Act::Cancel => "operator: cancelled",
+            Act::CancelByApi(ApiCaller::Merchant) => "merchant: cancelled",
+            Act::CancelByApi(ApiCaller::Reseller) => "reseller: cancelled",
+            Act::CarryOut => "operator: the decision was carried out",
+            Act::Authorization(_) => "the authorization ends",
             Act::Expire => "its time has passed",
         };
         cause.clone_into(&mut log.cause);
         match act {
             Act::Review(new) => self.decide(*new, log),
             Act::ToReview => self.send_to_review(log),
-            Act::Cancel => self.drop_unpaid(Status::Cancelled, log),
-            // The worker that asked was early, or its clock was set back.
+            Act::Cancel | Act::CancelByApi(_) => self.drop_unpaid(Status::Cancelled, log),
+            // The step itself carries out a waiting decision.
+            Act::CarryOut => Ok(StepOutcome::Done),
+            Act::Authorization(id) => self.authorization_ends(id, log),
+            // The worker was early, or its clock was set back.
             Act::Expire if log.now < self.payment.expires_at && !self.payment.status.is_final() => {
                 Ok(StepOutcome::Nothing)
             }
@@ -41,13 +68,38 @@ impl PaymentAggregate {
         }
     }
 
-    /// Has an operator decide what the vendor has not.
+    /// Lets an operator decide in place of the provider.
     fn send_to_review(&mut self, log: &mut StepLog<'_>) -> Result<StepOutcome, Refusal> {
         let status = self.payment.status;
         if !matches!(status, Status::Processing | Status::VerificationPending) {
             return Err(Refusal::WrongStatus(status));
         }
         self.review(ReviewCause::Operator, log);
+        Ok(StepOutcome::Done)
+    }
+
+    /// Warns of an authorization that ends within a day. After the end the provider is queried: it may have
+    /// captured or held the money, so our clock cannot end the attempt.
+    fn authorization_ends(
+        &mut self,
+        id: AttemptId,
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
+        let i = self.index(id)?;
+        let attempt = &mut self.attempts[i];
+        let Some(end) = attempt.authorization_end() else {
+            return Ok(StepOutcome::Nothing);
+        };
+        match attempt.authorization {
+            AuthorizationWatch::None | AuthorizationWatch::Warned if log.now >= end => {
+                attempt.authorization = AuthorizationWatch::Asked;
+                attempt.queries.ask_by(log.now);
+            }
+            AuthorizationWatch::None if log.now >= end.before(WARNED_BEFORE) => {
+                attempt.authorization = AuthorizationWatch::Warned;
+            }
+            _ => return Ok(StepOutcome::Nothing),
+        }
         Ok(StepOutcome::Done)
     }
 
@@ -58,7 +110,7 @@ impl PaymentAggregate {
             return Err(Refusal::WrongStatus(status));
         }
         if let Some(open) = self.open_attempt() {
-            return Err(Refusal::VendorFirst(open.id));
+            return Err(Refusal::ProviderFirst(open.id));
         }
         self.move_to(to, log);
         Ok(StepOutcome::Done)
@@ -74,10 +126,14 @@ impl PaymentAggregate {
 
     pub(super) fn redact(&mut self) -> StepOutcome {
         self.payment.email = None;
+        if let Some(notes) = &mut self.payment.notes {
+            notes.is_erased = true;
+        }
         for attempt in &mut self.attempts {
             attempt.payer = Payer::default();
             attempt.answers.clear();
             attempt.returned = None;
+            attempt.particulars.instrument = None;
         }
         StepOutcome::Done
     }

@@ -1,41 +1,37 @@
-//! What has become of an attempt, as those see it who compare versions of modules.
+//! Outcomes of attempts, for comparing versions of modules.
 
-use crate::attempt::{Attempt, AttemptState};
+use crate::attempt::{Attempt, Stage};
 
-/// What became of an attempt.
+/// Outcome of a start or of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptFate {
-    /// The vendor answered its start: whether something was opened there.
+    /// The start was answered. True if the provider opened the payment.
     Started(bool),
-    /// What was opened there came to its end: whether it was paid.
+    /// An opened attempt ended. True if it was paid.
     Ended(bool),
 }
 
-/// How far an attempt is.
+/// Progress of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// What its start came to is not known.
+    /// The outcome of the start is unknown.
     Starting,
-    /// Something is open at the vendor.
+    /// The payment is open at the provider.
     Opened,
-    /// It is over; whether it was paid.
+    /// It has ended. True if it was paid.
     Over(bool),
 }
 
 fn progress(attempt: &Attempt) -> Progress {
-    match attempt.state {
-        AttemptState::Open | AttemptState::Unknown if attempt.action.is_none() => {
-            Progress::Starting
-        }
-        state if state.is_open() => Progress::Opened,
-        state => Progress::Over(matches!(
-            state,
-            AttemptState::Captured | AttemptState::Surplus
-        )),
+    match attempt.stage {
+        Stage::Live { step: None, .. } if attempt.stage.is_starting() => Progress::Starting,
+        Stage::Live { .. } => Progress::Opened,
+        Stage::Captured { .. } | Stage::Surplus { .. } => Progress::Over(true),
+        Stage::Ended { .. } => Progress::Over(false),
     }
 }
 
-/// What a step resolved of an attempt, as it was before it and is now.
+/// Outcomes that a step added to an attempt. `before` is `None` for a new attempt.
 pub(super) fn resolved(
     before: Option<&Attempt>,
     now: &Attempt,

@@ -1,10 +1,10 @@
-//! Taking an attempt in hand before the vendor is spoken to.
+//! Claims on attempts before calls to the provider.
 
 use super::{ClaimPurpose, PaymentAggregate, Refusal, StepOutcome};
-use crate::attempt::{Attempt, AttemptState};
+use crate::attempt::{Attempt, AttemptState, Stage};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, Status};
-use crate::provider::VendorStatus;
+use crate::provider::ProviderStatus;
 use crate::time::Time;
 
 impl PaymentAggregate {
@@ -17,32 +17,15 @@ impl PaymentAggregate {
     ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         let attempt = &self.attempts[i];
-        if let Some(busy) = attempt.busy_until.filter(|busy| now < *busy) {
+        if let Some(busy) = attempt.claim.busy_until().filter(|busy| now < *busy) {
             return Err(Refusal::Busy(busy));
         }
         self.may_claim(i, purpose, now)?;
-        let attempt = &mut self.attempts[i];
-        match purpose {
-            ClaimPurpose::Start => {
-                // The task that started it before is lost, and its outcome with it.
-                attempt.uncertain = true;
-                attempt.last_sent = until;
-                // It is wanted again: the closing that was tried before is over.
-                attempt.closing = false;
-                attempt.hold_until = None;
-            }
-            ClaimPurpose::Capture => {
-                attempt.state = AttemptState::Capturing;
-                attempt.ended_at = None;
-                attempt.closing = false;
-            }
-            ClaimPurpose::Cancel => attempt.closing = true,
-        }
-        attempt.busy_until = Some(until);
+        self.attempts[i].claim(purpose, until);
         Ok(StepOutcome::Done)
     }
 
-    /// Whether an attempt that is not in hand may be taken for a purpose.
+    /// Checks that an unclaimed attempt may be claimed for a purpose.
     fn may_claim(&self, i: usize, purpose: ClaimPurpose, now: Time) -> Result<(), Refusal> {
         let attempt = &self.attempts[i];
         let status = self.payment.status;
@@ -51,12 +34,7 @@ impl PaymentAggregate {
                 if status != Status::Pending {
                     return Err(Refusal::NotPayable(status));
                 }
-                now < attempt.expires_at
-                    && match attempt.state {
-                        AttemptState::Open => attempt.action.is_none(),
-                        AttemptState::Unknown => true,
-                        _ => false,
-                    }
+                now < attempt.expires_at && attempt.stage.awaits_start()
             }
             ClaimPurpose::Capture => {
                 let decides = self.waits_for(Resolution::Approve);
@@ -71,11 +49,11 @@ impl PaymentAggregate {
         if fits {
             Ok(())
         } else {
-            Err(Refusal::WrongState(attempt.state))
+            Err(Refusal::WrongState(attempt.state()))
         }
     }
 
-    /// Whether the payer's approval is to be captured as the payment's own money.
+    /// Whether the authorization is to be captured as the payment's own money.
     pub(super) fn wants_capture(&self, attempt: &Attempt) -> bool {
         let held = |own: usize| self.attempts[own].net().is_some();
         if self.captured().is_some_and(held) {
@@ -84,7 +62,7 @@ impl PaymentAggregate {
         match self.payment.status {
             Status::Pending | Status::Processing | Status::VerificationPending => {
                 matches!(
-                    attempt.state,
+                    attempt.state(),
                     AttemptState::Processing | AttemptState::Capturing
                 ) && !self.payment.risk_review
             }
@@ -97,15 +75,14 @@ impl PaymentAggregate {
         }
     }
 
-    /// Whether closing can be tried. What the payment still wants to capture is not voided.
+    /// Whether closing can be tried. An authorization that the payment still wants to capture is not voided.
     fn may_close(&self, attempt: &Attempt) -> bool {
         let decided = self.payment.status == Status::Review || self.payment.status.is_final();
-        match attempt.state {
-            AttemptState::Open | AttemptState::Unknown => true,
-            AttemptState::Captured | AttemptState::Surplus => false,
-            state if state.is_open() => decided,
-            _ => attempt.vendor.as_ref().is_some_and(|facts| {
-                facts.status == VendorStatus::Pending || (decided && attempt.is_authorised())
+        match attempt.stage {
+            Stage::Live { .. } => decided || attempt.stage.is_starting(),
+            Stage::Captured { .. } | Stage::Surplus { .. } => false,
+            Stage::Ended { .. } => attempt.vendor.as_ref().is_some_and(|facts| {
+                facts.status == ProviderStatus::Pending || (decided && attempt.is_authorised())
             }),
         }
     }

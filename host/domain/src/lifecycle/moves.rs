@@ -1,26 +1,28 @@
-//! The legal transitions, and what goes with each: the timeline, events, settlement, fee, work.
+//! The legal transitions and their consequences: timeline, events, settlement, fee.
 
-use super::{Change, NewEvent, NewWork, PaymentAggregate, QuerySchedule, Refusal, Transition};
-use crate::attempt::{Attempt, AttemptState};
+use super::{Change, NewEvent, PaymentAggregate, QuerySchedule, Refusal, Transition};
+use crate::attempt::{Attempt, End};
 use crate::decline::DeclineCode;
-use crate::event::{EventType, GivenBack};
+use crate::event::{EventSubject, EventType};
 use crate::id::AttemptId;
 use crate::key::Environment;
-use crate::money::{Minor, platform_fee};
+use crate::money::{platform_fee, proportion};
+use crate::movement::{MovementKind, Source};
 use crate::payment::{ReviewCause, Settlement, Status};
-use crate::provider::VendorSettlement;
+use crate::provider::ProviderSettlement;
 use crate::time::Time;
-use crate::work::WorkKind;
 
-/// Where a step writes what it did: its time, its cause in the timeline's words, the change.
+/// Context of a step: its time, its cause for the timeline, and the change that it records.
 pub(super) struct StepLog<'a> {
     pub(super) now: Time,
+    /// How the step's movements became known.
+    pub(super) source: Source,
     pub(super) cause: String,
     pub(super) schedule: &'a QuerySchedule,
     pub(super) change: &'a mut Change,
 }
 
-/// Whether `to` may follow `from` (decisions, "Legal transitions"): the whole table.
+/// Whether `to` may follow `from`: the complete table (decisions, "Legal transitions").
 pub(super) const fn legal(from: Status, to: Status) -> bool {
     use Status::{
         Cancelled, Completed, Created, Expired, Failed, Pending, Processing, Review,
@@ -54,7 +56,7 @@ pub(super) const fn legal(from: Status, to: Status) -> bool {
 }
 
 impl PaymentAggregate {
-    /// Where an attempt stands in the list.
+    /// Index of an attempt in the list.
     pub(super) fn index(&self, id: AttemptId) -> Result<usize, Refusal> {
         self.attempts
             .iter()
@@ -62,14 +64,12 @@ impl PaymentAggregate {
             .ok_or(Refusal::NoSuchAttempt)
     }
 
-    /// The attempt that holds the payment's money.
+    /// Index of the attempt that holds the payment's money.
     pub(super) fn captured(&self) -> Option<usize> {
-        self.attempts
-            .iter()
-            .position(|attempt| attempt.state == AttemptState::Captured)
+        self.attempts.iter().position(Attempt::is_captured)
     }
 
-    /// A line of the timeline from `from` to `to`, with the settlement as it is now.
+    /// Adds a timeline entry with the current settlement. `applied` is false for a move that is not legal.
     pub(super) fn line(&self, from: Status, to: Status, applied: bool, log: &mut StepLog<'_>) {
         log.change.transitions.push(Transition {
             at: log.now,
@@ -81,68 +81,40 @@ impl PaymentAggregate {
         });
     }
 
-    /// A line for what was recorded and changed no status.
+    /// Adds a timeline entry for a step that changed no status.
     pub(super) fn remark(&self, log: &mut StepLog<'_>) {
         self.line(self.payment.status, self.payment.status, true, log);
     }
 
-    /// An event about the payment as it stands.
+    /// Adds an event about the payment's current state.
     pub(super) fn tell(&self, kind: EventType, log: &mut StepLog<'_>) {
-        self.tell_of(kind, (None, None), log);
+        self.tell_of(kind, None, log);
     }
 
-    /// An event about a refund.
-    pub(super) fn tell_refund(&self, given: GivenBack, log: &mut StepLog<'_>) {
-        self.tell_of(EventType::PaymentRefunded, (Some(given), None), log);
-    }
-
-    /// An event about an attempt that failed while the payment goes on.
+    /// Adds an event about an attempt that failed while the payment continues.
     pub(super) fn tell_failed(&self, i: usize, log: &mut StepLog<'_>) {
-        if let Some(decline) = DeclineCode::of(&self.attempts[i]) {
-            self.tell_of(EventType::PaymentAttemptFailed, (None, Some(decline)), log);
+        if let Some(decline) = DeclineCode::of_attempt(&self.attempts[i]) {
+            let subject = Some(EventSubject::Decline(decline));
+            self.tell_of(EventType::PaymentAttemptFailed, subject, log);
         }
     }
 
-    fn tell_of(
+    pub(super) fn tell_of(
         &self,
         kind: EventType,
-        (refund, decline): (Option<GivenBack>, Option<DeclineCode>),
+        subject: Option<EventSubject>,
         log: &mut StepLog<'_>,
     ) {
         log.change.events.push(NewEvent {
             kind,
             status: self.payment.status,
             settlement: self.payment.settlement,
-            refund,
-            decline,
+            subject,
         });
     }
 
-    /// A line for the work list about an attempt.
-    pub(super) fn work(
-        &self,
-        i: usize,
-        kind: WorkKind,
-        amount: Minor,
-        detail: &str,
-        log: &mut StepLog<'_>,
-    ) {
-        let attempt = &self.attempts[i];
-        let currency = attempt.vendor.as_ref().map_or_else(
-            || attempt.due.currency.code().to_owned(),
-            |facts| facts.currency.clone(),
-        );
-        log.change.work.push(NewWork {
-            kind,
-            attempt: attempt.id,
-            account: attempt.account.clone(),
-            amount,
-            currency,
-            detail: format!("{detail} ({})", log.cause),
-        });
-    }
-
-    /// Moves the payment where that is legal, with its line and event; a line alone where it is not.
+    /// Moves the payment, with a timeline entry and an event. Adds only an unapplied entry if the move is not
+    /// legal.
     pub(super) fn move_to(&mut self, to: Status, log: &mut StepLog<'_>) {
         let from = self.payment.status;
         if !legal(from, to) {
@@ -152,8 +124,10 @@ impl PaymentAggregate {
         self.payment.status = to;
         self.payment.review = None;
         match (from, to) {
-            (_, Status::Failed) => self.payment.settlement = Settlement::Failed,
-            // Money turned up after all: whether it is safe is not known.
+            (_, Status::Failed) if !self.payment.uncertain_end => {
+                self.payment.settlement = Settlement::Failed;
+            }
+            // Money has arrived after all; its settlement is unknown.
             (Status::Failed, _) => self.payment.settlement = Settlement::Pending,
             _ => {}
         }
@@ -163,8 +137,8 @@ impl PaymentAggregate {
         }
     }
 
-    /// Has a person look. In a review that the vendor could end, a cause that only an operator can
-    /// decide takes over.
+    /// Moves the payment to review. During a review that the provider could end, a cause that only an operator can
+    /// decide replaces the old one.
     pub(super) fn review(&mut self, cause: ReviewCause, log: &mut StepLog<'_>) {
         if self.payment.status != Status::Review {
             self.move_to(Status::Review, log);
@@ -180,93 +154,80 @@ impl PaymentAggregate {
         }
     }
 
-    /// Completes the payment with what its captured attempt proves, or what an operator vouches for.
-    pub(super) fn complete(&mut self, vouched: Option<Settlement>, log: &mut StepLog<'_>) {
-        if legal(self.payment.status, Status::Completed) {
-            let proved = self
-                .captured()
-                .map_or(Settlement::Pending, |i| proved(&self.attempts[i]));
-            self.payment.settlement = vouched.unwrap_or(proved);
-            self.payment.completed_at = Some(log.now);
-            if self.payment.environment == Environment::Live {
-                self.payment.fee = Some(platform_fee(self.payment.usd));
+    /// Completes the payment with the settlement that an operator named, or that its captured attempt proves.
+    pub(super) fn complete(&mut self, named: Option<Settlement>, log: &mut StepLog<'_>) {
+        if !legal(self.payment.status, Status::Completed) {
+            return self.move_to(Status::Completed, log);
+        }
+        let own = self.captured();
+        self.payment.completed_at = Some(log.now);
+        let proved = own
+            .filter(|i| self.may_confirm(*i))
+            .map_or(Settlement::Pending, |i| proved(&self.attempts[i]));
+        self.payment.settlement = named.unwrap_or(proved);
+        if self.payment.environment == Environment::Live {
+            let fee = self.fee_of_completion();
+            self.payment.fee = Some(fee);
+            if let Some(i) = own {
+                self.post_platform_fee(i, MovementKind::PlatformFee, fee, log);
             }
         }
         self.move_to(Status::Completed, log);
-        if self.payment.status != Status::Completed {
-            return;
-        }
         if self.payment.is_paid() {
             self.tell(EventType::PaymentCompleted, log);
         }
-        let Some(i) = self.captured() else { return };
-        let excess = self.excess(i);
-        if excess > Minor(0) {
-            self.work(
-                i,
-                WorkKind::Excess,
-                excess,
-                "more was received than was due",
-                log,
-            );
+        if let Some(i) = own.filter(|_| self.payment.settlement == Settlement::Pending) {
+            self.attempts[i].watch(log.now, log.schedule);
         }
-        match self.payment.settlement {
-            Settlement::Pending => self.watch(i, log),
-            Settlement::Failed => self.unsettled(i, "the provider says it will not settle", log),
-            Settlement::Confirmed => {}
+    }
+
+    /// The platform's fee on the invoice amount, or on the amount that an operator accepted.
+    fn fee_of_completion(&self) -> crate::money::Minor {
+        let payment = &self.payment;
+        match &payment.short {
+            None => platform_fee(payment.usd),
+            Some((amount, currency)) if currency == payment.due.currency.code() => {
+                platform_fee(proportion(payment.usd, *amount, payment.due.amount))
+            }
+            Some(_) => {
+                let accepted = payment.decision.as_deref();
+                let accepted = accepted.and_then(|decision| decision.accept.as_ref());
+                platform_fee(accepted.and_then(|accept| accept.usd).unwrap_or_default())
+            }
         }
     }
 
     /// Applies the captured attempt's settlement facts to a completed payment. Confirmed is final.
     pub(super) fn settle(&mut self, i: usize, log: &mut StepLog<'_>) {
-        let known = self.payment.settlement;
         let proved = proved(&self.attempts[i]);
+        let known = self.payment.settlement;
         if known == Settlement::Confirmed || proved == known || proved == Settlement::Pending {
             return;
         }
-        // A vendor's word for money that it does not hold confirms no operator's.
-        if self.payment.vouched && self.attempts[i].net().is_none() {
+        // A status does not confirm money that has been returned.
+        if proved == Settlement::Confirmed && !self.may_confirm(i) {
             return;
         }
         self.payment.settlement = proved;
-        self.attempts[i].next_query = None;
+        self.attempts[i].queries.stop();
         self.remark(log);
         if proved == Settlement::Confirmed {
             self.tell(EventType::PaymentCompleted, log);
-        } else {
-            self.unsettled(i, "the provider says it will not settle", log);
         }
     }
 
-    /// Puts a completed payment whose money is not safe on the work list.
-    pub(super) fn unsettled(&self, i: usize, detail: &str, log: &mut StepLog<'_>) {
-        let amount = self.attempts[i].due.amount;
-        self.work(i, WorkKind::Unsettled, amount, detail, log);
-    }
-
-    /// How much more than due was received, in the currency that was due.
-    pub(super) fn excess(&self, i: usize) -> Minor {
-        let attempt = &self.attempts[i];
-        attempt
-            .vendor
-            .as_ref()
-            .filter(|facts| facts.currency == attempt.due.currency.code())
-            .map_or(Minor(0), |facts| {
-                Minor(facts.received.0.saturating_sub(attempt.due.amount.0))
-            })
-    }
-
-    /// Ends an attempt, and does to the payment what follows from it.
-    pub(super) fn end(&mut self, i: usize, state: AttemptState, log: &mut StepLog<'_>) {
-        self.shut(i, state, log.now);
-        if self.attempts[i].is_undecided() {
-            // The vendor contradicts itself: it is asked until it does not.
-            self.watch(i, log);
+    /// Ends an attempt and applies the consequences to the payment.
+    pub(super) fn end(&mut self, i: usize, how: End, log: &mut StepLog<'_>) {
+        let attempt = &mut self.attempts[i];
+        attempt.end(how, log.now);
+        if attempt.is_undecided() {
+            // The provider contradicts itself: query it until it does not.
+            attempt.watch(log.now, log.schedule);
         }
-        if state == AttemptState::Declined {
+        if how == End::Declined {
             self.payment.declines = self.payment.declines.saturating_add(1);
         }
-        let over = state == AttemptState::Failed || self.payment.declines >= Self::MAX_DECLINES;
+        let over = how == End::Failed || self.payment.declines >= Self::MAX_DECLINES;
         match self.payment.status {
             Status::Pending if over => self.move_to(Status::Failed, log),
             Status::Pending if log.now >= self.payment.expires_at => {
@@ -282,28 +243,25 @@ impl PaymentAggregate {
             Status::Review if self.payment.review.is_some_and(ReviewCause::ends_by_vendor) => {
                 self.move_to(Status::Failed, log);
             }
+            // An authorization ended without a capture, and the payment holds no other money.
+            Status::Review
+                if self.attempts[i].particulars.authorised_at.is_some()
+                    && self.open_attempt().is_none()
+                    && self.waiting().is_none()
+                    && !self.attempts.iter().any(Attempt::holds_money) =>
+            {
+                self.move_to(Status::Failed, log);
+            }
             _ => self.remark(log),
         }
     }
-
-    /// Ends an attempt and nothing else.
-    pub(super) fn shut(&mut self, i: usize, state: AttemptState, now: Time) {
-        let attempt = &mut self.attempts[i];
-        attempt.state = state;
-        attempt.ended_at = Some(now);
-        attempt.busy_until = None;
-        attempt.hold_until = None;
-        attempt.next_query = None;
-        attempt.closing = false;
-        attempt.retries = 0;
-    }
 }
 
-/// What an attempt's facts prove about its money.
+/// Settlement that an attempt's facts prove.
 fn proved(attempt: &Attempt) -> Settlement {
     match attempt.vendor.as_ref().map(|facts| facts.settlement) {
-        Some(VendorSettlement::Confirmed) => Settlement::Confirmed,
-        Some(VendorSettlement::Failed) => Settlement::Failed,
-        Some(VendorSettlement::Pending) | None => Settlement::Pending,
+        Some(ProviderSettlement::Confirmed) => Settlement::Confirmed,
+        Some(ProviderSettlement::Failed) => Settlement::Failed,
+        Some(ProviderSettlement::Pending) | None => Settlement::Pending,
     }
 }

@@ -1,13 +1,11 @@
-//! Opening attempts, and what became of a start.
+//! Opening attempts, and results of starts.
 
 use super::moves::StepLog;
-use super::query_failed::{FIRST_RETRY, sooner};
 use super::{Change, PaymentAggregate, Refusal, StartResult, StepOutcome};
-use crate::attempt::{Attempt, AttemptState, Choice};
+use crate::attempt::{Attempt, AttemptState, Choice, End, PayerStep};
 use crate::id::AttemptId;
-use crate::payment::{CheckoutMode, Payment, Status};
-use crate::provider::{Particulars, PayerAction};
-use crate::returns::Returns;
+use crate::payment::{CheckoutMode, Status};
+use crate::provider::PayerAction;
 use crate::secret::Secret;
 use crate::time::Time;
 
@@ -26,7 +24,7 @@ impl PaymentAggregate {
         Ok(StepOutcome::Opened(id))
     }
 
-    /// Whether a new attempt can be opened.
+    /// Checks that a new attempt can be opened.
     fn may_open(&self, now: Time) -> Result<(), Refusal> {
         let status = self.payment.status;
         if !matches!(status, Status::Created | Status::Pending) || now >= self.payment.expires_at {
@@ -41,13 +39,13 @@ impl PaymentAggregate {
         Ok(())
     }
 
-    /// Adds an attempt, held for the start that follows.
+    /// Adds an attempt, claimed for the start that follows.
     fn add(&mut self, mut choice: Choice, log: &mut StepLog<'_>) -> AttemptId {
         log.change.decisions.extend(choice.decision.take());
         if self.payment.mode == CheckoutMode::Hosted {
             self.payment.method = Some(choice.method);
         }
-        let attempt = new_attempt(&self.payment, choice, log);
+        let attempt = Attempt::open(&self.payment, choice, log.now, log.schedule);
         let id = attempt.id;
         self.attempts.push(attempt);
         id
@@ -63,15 +61,10 @@ impl PaymentAggregate {
         let i = self.index(id)?;
         check(&result)?;
         let now = log.now;
-        let state = self.attempts[i].state;
-        if !matches!(state, AttemptState::Open | AttemptState::Unknown) {
+        if !self.attempts[i].stage.is_starting() {
             return Ok(self.overtaken(i, result, log));
         }
-        let is_late = held.is_some() && self.attempts[i].busy_until != held;
-        if !self.attempts[i].closing && !is_late {
-            self.attempts[i].busy_until = None;
-        }
-        self.attempts[i].last_sent = now;
+        self.attempts[i].start_answered(held, now);
         log.cause = format!("start: {}", describe(&result, &self.attempts[i]));
         match result {
             StartResult::Open {
@@ -80,22 +73,19 @@ impl PaymentAggregate {
                 until,
             } => {
                 self.refer(i, reference.as_deref(), log.change);
-                let attempt = &mut self.attempts[i];
-                attempt.state = AttemptState::Open;
-                attempt.action = Some(action);
-                attempt.until = until;
+                self.attempts[i].await_payer(Some(PayerStep { action, until }));
                 Ok(StepOutcome::Done)
             }
             StartResult::Uncertain(detail) => {
-                self.doubt(i, detail, now);
+                self.attempts[i].doubt_start(detail, now);
                 Ok(StepOutcome::Done)
             }
-            // An account that cannot be used now says nothing about the start before, nor about what
-            // it reported itself.
+            // An account that cannot be used now proves nothing about the previous start, or about its own earlier
+            // reports.
             StartResult::Unavailable(detail)
-                if self.attempts[i].uncertain || self.attempts[i].vendor.is_some() =>
+                if self.attempts[i].stage.is_uncertain() || self.attempts[i].vendor.is_some() =>
             {
-                self.doubt(i, detail, now);
+                self.attempts[i].doubt_start(detail, now);
                 Ok(StepOutcome::Done)
             }
             StartResult::Unavailable(detail) => {
@@ -104,7 +94,7 @@ impl PaymentAggregate {
             }
             StartResult::Declined(detail) => {
                 self.attempts[i].detail = detail;
-                self.end(i, AttemptState::Declined, log);
+                self.end(i, End::Declined, log);
                 Ok(StepOutcome::Done)
             }
         }
@@ -118,12 +108,12 @@ impl PaymentAggregate {
         log: &mut StepLog<'_>,
     ) -> Result<StepOutcome, Refusal> {
         let Some(next) = next.filter(|_| self.payment.status == Status::Pending) else {
-            self.end(i, AttemptState::Unavailable, log);
+            self.end(i, End::Unavailable, log);
             return Ok(StepOutcome::Done);
         };
-        self.shut(i, AttemptState::Unavailable, log.now);
+        self.attempts[i].end(End::Unavailable, log.now);
         if self.may_open(log.now).is_err() {
-            self.end(i, AttemptState::Unavailable, log);
+            self.end(i, End::Unavailable, log);
             return Ok(StepOutcome::Done);
         }
         self.remark(log);
@@ -131,16 +121,7 @@ impl PaymentAggregate {
         Ok(StepOutcome::Opened(self.add(next, log)))
     }
 
-    /// Money may move: the attempt stays open until the vendor or a repeat tells.
-    fn doubt(&mut self, i: usize, detail: String, now: Time) {
-        let attempt = &mut self.attempts[i];
-        attempt.state = AttemptState::Unknown;
-        attempt.uncertain = true;
-        attempt.detail = detail;
-        attempt.next_query = sooner(attempt.next_query, now.after(FIRST_RETRY));
-    }
-
-    /// A report came before the start was recorded: what it said of the state stays.
+    /// Records the result of a start after a report: the state from the report stays.
     fn overtaken(&mut self, i: usize, result: StartResult, log: &mut StepLog<'_>) -> StepOutcome {
         let StartResult::Open {
             reference,
@@ -151,33 +132,16 @@ impl PaymentAggregate {
             return StepOutcome::Nothing;
         };
         self.refer(i, reference.as_deref(), log.change);
-        let attempt = &mut self.attempts[i];
-        match attempt.state {
-            AttemptState::Surplus => {}
-            state if state.is_open() || state == AttemptState::Captured => {
-                // The start is done; a capture or close that came after it is not.
-                if state != AttemptState::Capturing && !attempt.closing {
-                    attempt.busy_until = None;
-                }
-                attempt.action = Some(action);
-                attempt.until = until;
-            }
-            // It ended here and yet exists there: the vendor has to say what it is.
-            _ if reference.is_some() => {
-                attempt.next_query = sooner(attempt.next_query, log.now);
-            }
-            _ => {}
-        }
+        let next = PayerStep { action, until };
+        self.attempts[i].start_overtaken(next, reference.is_some(), log.now);
         StepOutcome::Done
     }
 
-    /// Remembers a vendor's id, the newest first.
+    /// Stores a provider's id, newest first.
     pub(super) fn refer(&mut self, i: usize, reference: Option<&str>, change: &mut Change) {
-        let attempt = &mut self.attempts[i];
         let Some(reference) = reference else { return };
-        let known = attempt.references.iter().any(|known| known == reference);
-        if !known && attempt.references.len() < Self::MAX_REFERENCES {
-            attempt.references.insert(0, reference.to_owned());
+        let attempt = &mut self.attempts[i];
+        if attempt.add_reference(reference) {
             change.references.push((attempt.id, reference.to_owned()));
         }
     }
@@ -195,30 +159,14 @@ impl PaymentAggregate {
             return Err(Refusal::NotPayable(self.payment.status));
         }
         let attempt = &mut self.attempts[i];
-        if let Some(until) = attempt.busy_until.filter(|until| now < *until) {
+        if let Some(until) = attempt.claim.busy_until().filter(|until| now < *until) {
             return Err(Refusal::Busy(until));
         }
-        let asked = matches!(attempt.action, Some(PayerAction::Ask(_)));
-        if attempt.state != AttemptState::Open || !asked || now >= attempt.expires_at {
-            return Err(Refusal::WrongState(attempt.state));
+        let asked = matches!(attempt.action(), Some(PayerAction::Ask(_)));
+        if attempt.state() != AttemptState::Open || !asked || now >= attempt.expires_at {
+            return Err(Refusal::WrongState(attempt.state()));
         }
-        for (name, answer) in answers {
-            attempt.answers.retain(|(known, _)| *known != name);
-            if attempt.answers.len() < Self::MAX_ANSWERS {
-                attempt.answers.push((name, answer));
-            }
-        }
-        attempt.action = None;
-        attempt.busy_until = Some(busy_until);
-        attempt.last_sent = busy_until;
-        attempt.closing = false;
-        let due = attempt.next_query;
-        // The vendor hears of it only now; a notice still has it asked.
-        self.watch(i, log);
-        if let Some(due) = due {
-            let attempt = &mut self.attempts[i];
-            attempt.next_query = sooner(attempt.next_query, due);
-        }
+        attempt.answer_questions(answers, busy_until, now, log.schedule);
         Ok(StepOutcome::Done)
     }
 
@@ -233,7 +181,7 @@ impl PaymentAggregate {
     }
 }
 
-/// Refuses what no start can answer.
+/// Rejects impossible results of a start.
 fn check(result: &StartResult) -> Result<(), Refusal> {
     match result {
         StartResult::Open {
@@ -250,7 +198,7 @@ fn check(result: &StartResult) -> Result<(), Refusal> {
     }
 }
 
-/// What became of a start, in the timeline's words.
+/// Result of a start, as the timeline shows it.
 fn describe(result: &StartResult, attempt: &Attempt) -> String {
     let word = match result {
         StartResult::Open { .. } => "open",
@@ -259,50 +207,4 @@ fn describe(result: &StartResult, attempt: &Attempt) -> String {
         StartResult::Uncertain(_) => "uncertain",
     };
     format!("{word} at {}", attempt.account)
-}
-
-/// An attempt as it is on opening: its first question is due even if its start is lost.
-fn new_attempt(payment: &Payment, choice: Choice, log: &StepLog<'_>) -> Attempt {
-    let now = log.now;
-    let expires_at = choice.expires_at.min(payment.expires_at);
-    Attempt {
-        id: choice.attempt,
-        payment: payment.id,
-        account: choice.account,
-        slot: choice.slot,
-        digest: choice.digest,
-        method: choice.method,
-        due: payment.due,
-        state: AttemptState::Open,
-        action: None,
-        until: None,
-        references: Vec::new(),
-        return_token: choice.return_token,
-        answers: Vec::new(),
-        payer: choice.payer,
-        returned: None,
-        uncertain: false,
-        vendor: None,
-        busy_until: Some(choice.busy_until),
-        next_query: log
-            .schedule
-            .turn(choice.attempt.as_bytes(), now, Some(expires_at), 0),
-        queries: 0,
-        silences: 0,
-        silent_since: None,
-        notices: 0,
-        notices_answered: 0,
-        watched_from: now,
-        hold_until: None,
-        retries: 0,
-        last_sent: choice.busy_until,
-        closing: false,
-        returns: Returns::default(),
-        particulars: Particulars::default(),
-        heard: Vec::new(),
-        opened_at: now,
-        expires_at,
-        ended_at: None,
-        detail: String::new(),
-    }
 }

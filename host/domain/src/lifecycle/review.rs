@@ -1,37 +1,58 @@
-//! An operator's decision about a review: recorded once, carried out by the vendor's word.
+//! An operator's decision about a review: recorded once, carried out with the provider's report.
 //!
-//! A decision waits until the vendor has captured or closed what it needs; the next actions that follow from
-//! it do that. Every report and every query that failed ends in [`PaymentAggregate::pursue`], which carries the
-//! decision out or lets it lapse, so that no way of learning the outcome can be forgotten.
+//! A decision waits until the provider has captured or closed the attempts that it needs; the next actions request
+//! that. Every report and every failed query calls [`PaymentAggregate::pursue`], which carries out the decision or
+//! lets it lapse, so that no path to the outcome can be forgotten.
+
+use std::time::Duration;
 
 use super::moves::StepLog;
 use super::{PaymentAggregate, QuerySchedule, Refusal, StepOutcome};
-use crate::attempt::{Attempt, AttemptState};
+use crate::attempt::{Attempt, AttemptState, End, Stage};
 use crate::event::EventType;
 use crate::money::Minor;
-use crate::payment::{DecisionState, Resolution, ReviewCause, ReviewDecision, Settlement, Status};
+use crate::movement::Bucket;
+use crate::payment::{
+    Accepted, DecisionState, Resolution, ReviewCause, ReviewDecision, Settlement, Status,
+};
 use crate::time::Time;
-use crate::work::WorkKind;
 
-/// What an operator asks for.
+/// Time after which a decline is carried out even if the provider has not answered.
+const DECLINE_WAITS: Duration = Duration::from_secs(24 * 3600);
+
+/// A new decision of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDecision {
     pub resolution: Resolution,
-    /// What the operator says of the settlement; with an approval alone. None: what the attempt proves.
+    /// Settlement that the operator names; only with an approval. `None`: the settlement that the attempt proves.
     pub settlement: Option<Settlement>,
-    /// Whether the operator vouches for money that the vendor does not confirm.
+    /// Whether the operator vouches for money that the provider does not confirm.
     pub vouch: bool,
+    /// Amount that the operator accepts instead of the invoice amount; only with an approval.
+    pub accept: Option<Accepted>,
+    /// Ids of pending refunds and open disputes despite which the operator approves.
+    pub despite: Vec<String>,
     /// The authenticated operator.
     pub operator: String,
-    /// The person that the operator acts for.
+    /// The person on whose behalf the operator acts.
     pub actor: String,
     pub reason: String,
 }
 
 impl NewDecision {
     fn is(&self, known: &ReviewDecision) -> bool {
-        (self.resolution, self.settlement, self.vouch)
-            == (known.resolution, known.settlement, known.vouch)
+        let accept = |accept: &Option<Accepted>| {
+            let accept = accept.as_ref();
+            accept.map(|accept| (accept.amount, accept.currency.clone()))
+        };
+        (self.resolution, self.settlement, self.vouch, &self.despite)
+            == (
+                known.resolution,
+                known.settlement,
+                known.vouch,
+                &known.despite,
+            )
+            && accept(&self.accept) == accept(&known.accept)
     }
 
     fn recorded(self, (received, currency): (Minor, String), at: Time) -> ReviewDecision {
@@ -39,6 +60,8 @@ impl NewDecision {
             resolution: self.resolution,
             settlement: self.settlement,
             vouch: self.vouch,
+            accept: self.accept,
+            despite: self.despite,
             state: DecisionState::Waiting,
             received,
             currency,
@@ -51,7 +74,7 @@ impl NewDecision {
     }
 }
 
-/// Where a resolution leads.
+/// Final status for a resolution.
 const fn aim(resolution: Resolution) -> Status {
     match resolution {
         Resolution::Approve => Status::Completed,
@@ -60,7 +83,7 @@ const fn aim(resolution: Resolution) -> Status {
 }
 
 impl PaymentAggregate {
-    /// Records a decision, and carries it out as far as that needs no vendor.
+    /// Records a decision, and carries it out as far as possible without the provider.
     pub(super) fn decide(
         &mut self,
         new: NewDecision,
@@ -89,19 +112,18 @@ impl PaymentAggregate {
             return Err(Refusal::DecisionWaits);
         }
         let approves = new.resolution == Resolution::Approve;
-        if approves && !new.vouch && self.backing().is_none() && self.to_capture().is_none() {
-            return Err(Refusal::NeedsVouch);
+        if approves {
+            self.may_approve(&new, log.now)?;
         }
-        // Where the vendor was asked to capture and has not, an admin's word counts now.
+        // If a requested capture did not happen, an admin can now vouch for the money.
         let lapsed = self.payment.decision.as_deref().is_some_and(|last| {
             last.resolution == Resolution::Approve && last.state == DecisionState::Lapsed
         });
         let by_word = approves && new.vouch && (replaces || lapsed || self.to_capture().is_none());
         let seen = self.seen();
-        // What it needs of the vendor is tried at once, whatever was in vain before.
+        // Its calls to the provider are tried at once, regardless of earlier failures.
         for attempt in &mut self.attempts {
-            attempt.hold_until = None;
-            attempt.retries = 0;
+            attempt.claim.retry_now();
         }
         self.payment.decision = Some(Box::new(new.recorded(seen, log.now)));
         if by_word && self.backing().is_none() {
@@ -109,13 +131,45 @@ impl PaymentAggregate {
         } else {
             self.pursue(log);
         }
+        if self.waits_for(Resolution::Approve) {
+            self.watch_for_approval(log);
+        }
         if log.change.transitions.is_empty() {
             self.remark(log);
         }
         Ok(StepOutcome::Done)
     }
 
-    /// A completed payment whose settlement never came is settled by an operator's word.
+    /// Restarts the query schedule for a waiting approval, which lapses after the last query.
+    fn watch_for_approval(&mut self, log: &StepLog<'_>) {
+        for i in 0..self.attempts.len() {
+            if self.is_needed_for_approval(i) {
+                let attempt = &mut self.attempts[i];
+                let due = attempt.queries.next();
+                attempt.watch(log.now, log.schedule);
+                if let Some(due) = due {
+                    attempt.queries.ask_by(due);
+                }
+            }
+        }
+    }
+
+    /// Whether a waiting approval depends on reports about an attempt.
+    fn is_needed_for_approval(&self, i: usize) -> bool {
+        let attempt = &self.attempts[i];
+        attempt.is_open() || self.to_capture().is_some_and(|each| each.id == attempt.id)
+    }
+
+    /// Lapses an approval that waits for an attempt, because the last scheduled query had no outcome.
+    pub(super) fn lapse_after_last_query(&mut self, i: usize, log: &mut StepLog<'_>) {
+        if self.waits_for(Resolution::Approve) && self.is_needed_for_approval(i) {
+            "the operator's decision lapsed: the provider has not confirmed the capture"
+                .clone_into(&mut log.cause);
+            self.lapse(None, log);
+        }
+    }
+
+    /// Settles a completed payment whose settlement was not reported, if an operator vouches for it.
     fn vouch_for_settlement(
         &mut self,
         new: NewDecision,
@@ -125,7 +179,12 @@ impl PaymentAggregate {
             && new.vouch
             && new.settlement == Some(Settlement::Confirmed)
             && self.payment.settlement == Settlement::Pending;
-        if !settles {
+        // Once refunds or lost disputes have returned everything, vouching is not possible.
+        let is_gone = self.captured().is_some_and(|i| {
+            let own = self.attempts[i].funds.position(Bucket::Own);
+            own.returned > Minor::ZERO && own.net() <= 0
+        });
+        if !settles || is_gone {
             return Err(Refusal::WrongStatus(self.payment.status));
         }
         let mut decision = new.recorded(self.seen(), log.now);
@@ -136,13 +195,12 @@ impl PaymentAggregate {
         self.remark(log);
         self.tell(EventType::PaymentCompleted, log);
         if let Some(i) = self.captured() {
-            self.attempts[i].next_query = None;
-            self.unsettled(i, "settled by an operator's word", log);
+            self.attempts[i].queries.stop();
         }
         Ok(StepOutcome::Done)
     }
 
-    /// The decision that waits for the vendor.
+    /// The decision that waits for the provider.
     pub(super) fn waiting(&self) -> Option<&ReviewDecision> {
         let decision = self.payment.decision.as_deref();
         decision.filter(|decision| {
@@ -150,13 +208,13 @@ impl PaymentAggregate {
         })
     }
 
-    /// Whether a decision of this kind waits for the vendor.
+    /// Whether a decision of this kind waits for the provider.
     pub(super) fn waits_for(&self, resolution: Resolution) -> bool {
         self.waiting()
             .is_some_and(|decision| decision.resolution == resolution)
     }
 
-    /// Carries a waiting decision out as soon as that is possible, or lets it lapse where it is not.
+    /// Carries out a waiting decision as soon as possible, or lets it lapse if it is impossible.
     pub(super) fn pursue(&mut self, log: &mut StepLog<'_>) {
         let Some(decision) = self.payment.decision.as_deref_mut() else {
             return;
@@ -165,7 +223,7 @@ impl PaymentAggregate {
             return;
         }
         if self.payment.status != Status::Review {
-            // The vendor's final word was faster.
+            // The provider's final status arrived first.
             let agrees = self.payment.status == aim(decision.resolution);
             decision.state = if agrees {
                 DecisionState::Done
@@ -180,11 +238,91 @@ impl PaymentAggregate {
         }
     }
 
+    /// Checks that an approval may be recorded now.
+    fn may_approve(&self, new: &NewDecision, now: Time) -> Result<(), Refusal> {
+        let due = self.payment.due;
+        if let Some(accept) = &new.accept
+            && accept.currency == due.currency.code()
+            && accept.amount >= due.amount
+        {
+            return Err(Refusal::AcceptsTooMuch);
+        }
+        let backing = self.backing();
+        let capture = self.to_capture();
+        if let Some(i) = backing {
+            let needed = self.despite_needed(i);
+            if needed.iter().any(|id| !new.despite.contains(id)) {
+                return Err(Refusal::NeedsDespite(needed));
+            }
+        } else if let Some(ended) = capture.and_then(Attempt::authorization_end)
+            && ended <= now
+            && !new.vouch
+        {
+            return Err(Refusal::AuthorizationEnded);
+        }
+        if new.vouch {
+            return Ok(());
+        }
+        if backing.is_none() && capture.is_none() {
+            return Err(Refusal::NeedsVouch);
+        }
+        let (amount, currency) = self.seen();
+        if self.is_enough(amount, &currency, new.accept.as_ref()) {
+            Ok(())
+        } else {
+            Err(Refusal::NotEnough { amount, currency })
+        }
+    }
+
+    /// Whether an amount is at least the invoice's, or exactly the accepted one.
+    fn is_enough(&self, amount: Minor, currency: &str, accept: Option<&Accepted>) -> bool {
+        let due = self.payment.due;
+        let paid = currency == due.currency.code() && amount >= due.amount;
+        match accept {
+            None => paid,
+            Some(accept) => (accept.amount, accept.currency.as_str()) == (amount, currency),
+        }
+    }
+
+    /// Ids of pending refunds and of open disputes and inquiries about an attempt's money.
+    pub fn despite_needed(&self, i: usize) -> Vec<String> {
+        let funds = &self.attempts[i].funds;
+        let refunds = funds.refunds.iter();
+        let pending = refunds.filter(|refund| refund.committed() > Minor::ZERO);
+        let disputes = funds.disputes.iter().filter(|disputed| disputed.is_open());
+        pending
+            .map(|refund| refund.id.to_string())
+            .chain(disputes.map(|disputed| disputed.dispute.id.clone()))
+            .collect()
+    }
+
+    /// Lets a waiting approval lapse if a refund was ordered, or a dispute opened, on the money that it would use.
+    pub(super) fn lapse_if_used(&mut self, i: usize, cause: ReviewCause, log: &mut StepLog<'_>) {
+        let named = self
+            .waiting()
+            .map_or(&[][..], |decision| &decision.despite[..]);
+        let news = self.despite_needed(i).iter().any(|id| !named.contains(id));
+        let used = self.backing() == Some(i)
+            || self
+                .to_capture()
+                .is_some_and(|each| each.id == self.attempts[i].id);
+        if news && used && self.waits_for(Resolution::Approve) {
+            self.lapse(Some(cause), log);
+        }
+    }
+
     fn pursue_approval(&mut self, log: &mut StepLog<'_>) {
+        let (accept, vouch) = match self.waiting() {
+            Some(decision) => (decision.accept.clone(), decision.vouch),
+            None => return,
+        };
         if let Some(i) = self.backing() {
-            if self.suffices(i) {
+            let (amount, currency) = self.available(i);
+            let enough = self.is_enough(amount, &currency, accept.as_ref());
+            if vouch || enough {
+                self.payment.vouched |= !enough;
                 self.complete_with(i, log);
-            } else if self.attempts[i].returns.total() > Minor(0) {
+            } else if self.attempts[i].funds.balance.total().returned > Minor::ZERO {
                 self.lapse(Some(ReviewCause::Refund), log);
             } else {
                 self.lapse(Some(ReviewCause::Mismatch), log);
@@ -194,128 +332,163 @@ impl PaymentAggregate {
         }
     }
 
-    /// Whether a capture was taken in and its proof is still to come.
+    /// Money of an attempt that an approval can use, with its currency's code: neither returned nor being
+    /// refunded.
+    fn available(&self, i: usize) -> (Minor, String) {
+        let attempt = &self.attempts[i];
+        let amount = attempt.funds.total().for_completion();
+        (amount, attempt.received_currency().to_owned())
+    }
+
+    /// Whether a capture was accepted and its proof is still missing.
     fn is_proof_due(&self) -> bool {
-        let open = self.open_attempt().map(|open| open.state);
+        let open = self.open_attempt().map(Attempt::state);
         open == Some(AttemptState::VerificationPending)
     }
 
-    /// Whether what an attempt holds is what is due, or what the operator saw and accepted.
-    fn suffices(&self, i: usize) -> bool {
-        let Some((net, currency)) = self.attempts[i].net() else {
-            return false;
-        };
-        let due = self.attempts[i].due;
-        let paid = currency == due.currency.code() && net >= due.amount;
-        let accepted = self.waiting().is_some_and(|decision| {
-            (decision.received, decision.currency.as_str()) == (net, currency)
-        });
-        paid || accepted
-    }
-
-    /// The attempt whose money an approval would complete with: the payment's own, else what an
-    /// attempt that is open holds, else, of what no payment holds, that which fits what is due, else the
-    /// oldest.
+    /// Index of the attempt whose money an approval would complete with: the payment's own, else that of an open
+    /// attempt, else surplus that equals the due amount, else the oldest surplus.
     fn backing(&self) -> Option<usize> {
-        let holds = |state: fn(AttemptState) -> bool| {
+        let is_surplus = |attempt: &Attempt| matches!(attempt.stage, Stage::Surplus { .. });
+        let holds = |is: &dyn Fn(&Attempt) -> bool| {
             self.attempts
                 .iter()
-                .position(|attempt| state(attempt.state) && attempt.net().is_some())
+                .position(|attempt| is(attempt) && attempt.net().is_some())
         };
         let fits = |attempt: &Attempt| {
             let due = attempt.due;
-            attempt.state == AttemptState::Surplus
-                && attempt.net() == Some((due.amount, due.currency.code()))
+            is_surplus(attempt) && attempt.net() == Some((due.amount, due.currency.code()))
         };
-        holds(|state| state == AttemptState::Captured)
-            .or_else(|| holds(AttemptState::is_open))
+        holds(&Attempt::is_captured)
+            .or_else(|| holds(&Attempt::is_open))
             .or_else(|| self.attempts.iter().position(fits))
-            .or_else(|| holds(|state| state == AttemptState::Surplus))
+            .or_else(|| holds(&is_surplus))
     }
 
-    /// The authorisation that an approval captures: the open one, else the oldest.
+    /// The authorization that an approval captures: the open attempt's, else the oldest.
     pub(super) fn to_capture(&self) -> Option<&Attempt> {
         let open = self.open_attempt().filter(|open| open.is_authorised());
         open.or_else(|| self.attempts.iter().find(|each| each.is_authorised()))
     }
 
-    /// What an operator who decides now has before the eyes.
+    /// Amount and currency that a deciding operator sees.
     fn seen(&self) -> (Minor, String) {
-        let backing = self.backing().and_then(|i| self.attempts[i].net());
-        let authorised = || {
-            let facts = self.to_capture()?.vendor.as_ref()?;
-            (facts.received > Minor(0)).then_some((facts.received, facts.currency.as_str()))
+        let authorized = || {
+            let attempt = self.to_capture()?;
+            let facts = attempt.vendor.as_ref()?;
+            // An authorization without an amount covers the due amount.
+            let amount = Some(facts.received).filter(|sum| *sum > Minor::ZERO);
+            Some((amount.unwrap_or(attempt.due.amount), facts.currency.clone()))
         };
-        let (amount, currency) = backing
-            .or_else(authorised)
-            .unwrap_or((Minor(0), self.payment.due.currency.code()));
-        (amount, currency.to_owned())
+        self.backing()
+            .map(|i| self.available(i))
+            .or_else(authorized)
+            .unwrap_or((Minor::ZERO, self.payment.due.currency.code().to_owned()))
     }
 
     /// Completes with the money of an attempt.
     fn complete_with(&mut self, i: usize, log: &mut StepLog<'_>) {
-        let attempt = &self.attempts[i];
-        if attempt.state == AttemptState::Surplus {
-            log.change.work_done.push(attempt.id);
+        // The money of the earlier capture, which was returned, no longer belongs to the payment.
+        if let Some(before) = self.captured().filter(|before| *before != i) {
+            self.attempts[before].hand_over(false);
+            self.hand_over(before, Bucket::Surplus, log);
         }
-        let open = attempt.state.is_open();
-        // The capture before, whose money went back, is the payment's no more.
-        if let Some(before) = self.captured() {
-            self.attempts[before].state = AttemptState::Surplus;
+        if self.attempts[i].is_open() {
+            self.attempts[i].capture(log.now);
         }
-        if open {
-            self.shut(i, AttemptState::Captured, log.now);
-        }
-        self.attempts[i].state = AttemptState::Captured;
+        self.attempts[i].hand_over(true);
+        self.hand_over(i, Bucket::Own, log);
+        self.mark_short(i);
         self.finish_approval(None, log);
     }
 
-    /// Completes by an operator's word alone: the attempt that is open, else the last, stands for the
-    /// money that the operator vouches for.
+    /// Completes because an operator vouches for money. If no attempt is captured, the open attempt, else the last
+    /// one, represents that money.
     fn complete_unbacked(&mut self, log: &mut StepLog<'_>) {
         self.payment.vouched = true;
-        // Nothing proves a settlement.
+        // There is no proof of a settlement.
         let settlement = Some(Settlement::Pending);
-        let open = self.attempts.iter().position(|each| each.state.is_open());
+        let open = self.attempts.iter().position(Attempt::is_open);
         let Some(i) = open.or(self.attempts.len().checked_sub(1)) else {
             return self.finish_approval(settlement, log);
         };
         if self.captured().is_none() {
-            self.shut(i, AttemptState::Captured, log.now);
+            self.attempts[i].capture(log.now);
         }
         self.finish_approval(settlement, log);
-        self.unsettled(i, "completed by an operator's word alone", log);
     }
 
-    /// Completes with the settlement that the decision names, else this one, else what the attempt proves.
+    /// Moves the rest of an attempt's money into another bucket.
+    fn hand_over(&mut self, i: usize, to: Bucket, log: &mut StepLog<'_>) {
+        let due = self.payment.due;
+        let attempt = &mut self.attempts[i];
+        let same = attempt.received_currency() == due.currency.code();
+        let mut entries = attempt
+            .funds
+            .reassign(to, same.then_some(due.amount), attempt.id);
+        if to == Bucket::Own && same {
+            entries.extend(attempt.funds.top_up(due.amount, attempt.id));
+        }
+        self.post(i, entries, log);
+    }
+
+    /// Marks a payment that an operator accepts for less than the invoice amount, or in another currency.
+    fn mark_short(&mut self, i: usize) {
+        let (amount, currency) = self.available(i);
+        let accepts = self
+            .waiting()
+            .is_some_and(|decision| decision.accept.is_some());
+        if accepts && !self.is_enough(amount, &currency, None) {
+            self.payment.short = Some((amount, currency));
+        }
+    }
+
+    /// Completes with the settlement that the decision names, else `settlement`, else the one that the attempt
+    /// proves.
     fn finish_approval(&mut self, mut settlement: Option<Settlement>, log: &mut StepLog<'_>) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.state = DecisionState::Done;
             settlement = decision.settlement.or(settlement);
         }
+        self.payment.settlement_held = settlement == Some(Settlement::Pending);
         self.payment.risk_review = false;
         self.complete(settlement, log);
     }
 
     fn pursue_decline(&mut self, log: &mut StepLog<'_>) {
-        if self
-            .attempts
-            .iter()
-            .any(|attempt| self.is_to_close(attempt))
-        {
+        let Some(decision) = self.waiting() else {
+            return;
+        };
+        let (vouch, since) = (decision.vouch, decision.at);
+        let waited = vouch || log.now.since(since) >= DECLINE_WAITS;
+        let awaited = |attempt: &Attempt| {
+            self.is_to_close(attempt)
+                || attempt.is_open()
+                    && attempt.is_undecided()
+                    && !attempt.holds_money()
+                    && !attempt.queries.is_exhausted()
+        };
+        if !waited && self.attempts.iter().any(awaited) {
             return;
         }
         for i in 0..self.attempts.len() {
             let attempt = &self.attempts[i];
-            match attempt.state {
-                AttemptState::Captured => self.give_away(i, log),
-                state if state.is_open() && attempt.holds_money() => self.give_away(i, log),
-                state if state.is_open() => {
-                    // The vendor has not decided yet: late money is looked for.
-                    let undecided = attempt.is_undecided() && !attempt.is_exhausted();
-                    let next = attempt.next_query;
-                    self.shut(i, AttemptState::Failed, log.now);
-                    self.attempts[i].next_query = next.filter(|_| undecided);
+            match attempt.stage {
+                Stage::Captured { .. } => self.give_away(i, log),
+                Stage::Live { .. } if attempt.holds_money() => self.give_away(i, log),
+                Stage::Live { .. } => {
+                    // No provider has confirmed that no money was captured: queries continue.
+                    let certain = attempt.vendor.is_none() && attempt.references.is_empty();
+                    let next = attempt.queries.next();
+                    let attempt = &mut self.attempts[i];
+                    attempt.end(End::Failed, log.now);
+                    if !certain {
+                        self.payment.uncertain_end = true;
+                        match next {
+                            Some(at) => attempt.queries.ask_at(at),
+                            None => attempt.watch(log.now, log.schedule),
+                        }
+                    }
                 }
                 _ => {}
             }
@@ -327,45 +500,43 @@ impl PaymentAggregate {
         self.move_to(Status::Failed, log);
     }
 
-    /// Whether a decline has an attempt closed first. A vendor that has been silent to every question
-    /// of the schedule cannot keep an operator from deciding.
+    /// Time at which a waiting decline is carried out regardless of the provider.
+    pub(super) fn decline_due(&self) -> Option<Time> {
+        let waits = self.waits_for(Resolution::Decline);
+        let decision = self.waiting().filter(|_| waits)?;
+        Some(decision.at.after(DECLINE_WAITS))
+    }
+
+    /// Whether an attempt must be closed before a decline.
     pub(super) fn is_to_close(&self, attempt: &Attempt) -> bool {
         let payable = matches!(
-            attempt.state,
+            attempt.state(),
             AttemptState::Open | AttemptState::Unknown | AttemptState::Capturing
         );
-        (payable || attempt.is_authorised()) && !attempt.is_exhausted()
+        (payable || attempt.is_authorised()) && !attempt.queries.is_exhausted()
     }
 
-    /// Money of a declined payment is to be refunded.
+    /// Makes the money of a declined payment surplus, to be refunded.
     fn give_away(&mut self, i: usize, log: &mut StepLog<'_>) {
-        self.shut(i, AttemptState::Surplus, log.now);
-        let attempt = &self.attempts[i];
-        let facts = attempt.vendor.as_ref();
-        let amount = facts.map_or(attempt.due.amount, |facts| {
-            Minor(facts.received.0.saturating_sub(facts.returned.0))
-        });
-        let detail = "taken, and the payment was declined";
-        if amount > Minor(0) {
-            self.work(i, WorkKind::Surplus, amount, detail, log);
-        }
+        self.attempts[i].set_surplus(log.now);
+        self.hand_over(i, Bucket::Surplus, log);
     }
 
-    /// The vendor was asked to capture for an approval and has a person look instead: it refuses.
+    /// Lets an approval lapse if the provider answered its capture with a review, which is a refusal.
     pub(super) fn refused(&mut self, i: usize, log: &mut StepLog<'_>) {
         let refuses = self.waits_for(Resolution::Approve) && self.attempts[i].net().is_none();
-        if refuses && self.attempts[i].state == AttemptState::Capturing {
-            self.attempts[i].state = AttemptState::Review;
-            self.attempts[i].busy_until = None;
-            // Where the vendor has a person look itself, its final word still ends the review.
+        if refuses && self.attempts[i].state() == AttemptState::Capturing {
+            self.attempts[i].await_review();
+            // If the provider's own review continues, its final status still ends it.
             let own = self.payment.review == Some(ReviewCause::Vendor);
             self.lapse((!own).then_some(ReviewCause::Refused), log);
         }
     }
 
-    /// A question that a waiting decision depends on had no answer.
+    /// Counts an unanswered query that a waiting decision depends on.
     pub(super) fn unanswered(&mut self, log: &mut StepLog<'_>) {
-        if self.waiting().is_none() {
+        // A waiting decline is carried out without an answer.
+        if !self.waits_for(Resolution::Approve) {
             return;
         }
         let Some(decision) = self.payment.decision.as_deref_mut() else {
@@ -379,15 +550,15 @@ impl PaymentAggregate {
         }
     }
 
-    /// The vendor has answered.
+    /// Resets the count of unanswered queries.
     pub(super) fn answered_decision(&mut self) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.silences = 0;
         }
     }
 
-    /// A decision that cannot be carried out: the payment stays in review, for the cause that it has or
-    /// a new one.
+    /// Lets a decision lapse that cannot be carried out: the payment stays in review, for its old cause or a new
+    /// one.
     fn lapse(&mut self, cause: Option<ReviewCause>, log: &mut StepLog<'_>) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.state = DecisionState::Lapsed;

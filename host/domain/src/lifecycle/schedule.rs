@@ -1,4 +1,4 @@
-//! When vendors are asked about attempts (decisions, "Reconciliation").
+//! Schedule of queries about attempts (decisions, "Reconciliation").
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use crate::time::Time;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// When an attempt is asked about from its start on, and a completed payment that is not settled from
-/// its completion on.
+/// Times of queries about an attempt since its start, and about a completed but unsettled payment since its
+/// completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuerySchedule {
-    /// The first questions, each so long after the beginning, in order; at most [`QuerySchedule::FIRST`].
+    /// Delays of the first queries, in order; at most [`QuerySchedule::FIRST`].
     pub first: Vec<Duration>,
-    /// One more, so long before the attempt's life ends.
+    /// One more query this long before the attempt expires.
     pub before_end: Duration,
-    /// Then one a day, for so many days.
+    /// Then one query a day, for this many days.
     pub days: u8,
-    /// Questions in a row without an answer lead to a review once they lasted this long.
+    /// Minimum duration of a series of unanswered queries that leads to a review.
     pub silence: Duration,
 }
 
 impl QuerySchedule {
-    /// The most first questions.
+    /// Maximum number of first queries.
     pub const FIRST: usize = 16;
-    /// The most days of daily questions.
+    /// Maximum number of days with daily queries.
     pub const DAYS: u8 = 200;
-    /// Questions in a row without an answer that can lead to a review, and that end an operator's
-    /// decision which waits.
+    /// Number of consecutive unanswered queries that can lead to a review, and that end a waiting decision of an
+    /// operator.
     pub const SILENCES: u8 = 5;
 
-    /// When question `number`, counted from 0, is asked; none after the last. `end` is the end of the
-    /// attempt's life where that lies ahead, `id` the attempt's or the refund's.
+    /// Time of query `number`, counted from 0. `None` after the last. `end` is the attempt's expiry if it lies
+    /// ahead, `id` the attempt's or the refund's.
     pub fn turn(&self, id: &[u8; 16], from: Time, end: Option<Time>, number: u8) -> Option<Time> {
         let number = usize::from(number);
         let before_end = end
@@ -63,9 +63,8 @@ impl Default for QuerySchedule {
     }
 }
 
-/// Up to a tenth later, so that attempts of one moment, of a sale or after an outage, are not asked
-/// about all at once. Their ids were drawn at random; they stand in for a draw of their own, so that
-/// the same step always does the same.
+/// Delays by up to a tenth, so that attempts of the same moment, as in a sale or after an outage, are not queried
+/// all at once. The random id replaces a random number, so that the same step always has the same result.
 fn spread(id: &[u8; 16], from: Time, after: Duration) -> Time {
     let drawn = u32::from(u16::from_be_bytes([id[14], id[15]]));
     from.after(after + after / 10 * drawn / u32::from(u16::MAX))

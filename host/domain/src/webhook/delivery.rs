@@ -1,4 +1,4 @@
-//! One event on its way to one destination.
+//! Delivery of one event to one endpoint.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::event::EventType;
 use crate::id::{DeliveryId, EndpointId, EventId, PaymentId};
 use crate::time::Time;
 
-/// Most bytes of an answer's text that are kept.
+/// Maximum stored length of a response's text, in bytes.
 pub const MAX_RESPONSE: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,9 +15,9 @@ pub const MAX_RESPONSE: usize = 4096;
 pub enum DeliveryStatus {
     /// It will be tried, or tried again.
     Pending,
-    /// The receiver answered 2xx.
+    /// The receiver responded 2xx.
     Delivered,
-    /// Eight attempts failed, or it was held back for too long.
+    /// All attempts failed, or it was held back for too long.
     Exhausted,
     /// Its endpoint was deleted.
     Cancelled,
@@ -41,7 +41,7 @@ impl DeliveryStatus {
         }
     }
 
-    /// Reads a wire name.
+    /// Parses a wire name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
@@ -54,56 +54,55 @@ pub struct Delivery {
     pub event: EventId,
     pub kind: EventType,
     pub endpoint: EndpointId,
-    /// The payment that it tells of; zeros for `webhook.test`.
+    /// The payment of the event; zeros for `webhook.test`.
     pub payment: PaymentId,
     pub status: DeliveryStatus,
     pub created_at: Time,
-    /// When it is tried next; none once it is over.
+    /// Time of the next attempt. `None` once it has ended.
     pub next_attempt_at: Option<Time>,
-    /// Oldest first, [`ATTEMPTS`] at most.
+    /// Oldest first, at most [`ATTEMPTS`].
     pub attempts: Vec<DeliveryAttempt>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryAttempt {
-    /// When it began.
+    /// Time at which it started.
     pub at: Time,
-    /// HTTP status; none where no answer came.
+    /// HTTP status. `None` without a response.
     pub status: Option<u16>,
-    /// From the look-up of the name to the end of the answer, milliseconds.
+    /// Milliseconds from the name lookup to the end of the response.
     pub duration_ms: u32,
-    /// Why it failed, in words; none for a success.
+    /// Reason for the failure. `None` for a success.
     pub error: Option<String>,
-    /// The beginning of the answer's body as text, at most [`MAX_RESPONSE`] bytes.
+    /// Start of the response's body as text, at most [`MAX_RESPONSE`] bytes.
     pub response: Option<String>,
 }
 
-/// What an attempt came to.
+/// Result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// For the log.
     pub attempt: DeliveryAttempt,
-    /// How many attempts the delivery had when this one was decided on: a record that comes too
-    /// late, because its lease had ended, is told by it.
+    /// Number of earlier attempts at the time of the decision. It reveals a record that comes too late, after the
+    /// end of its lease.
     pub after: usize,
     /// Whether the receiver has it.
     pub delivered: bool,
-    /// When to try again, if that is still to be.
+    /// Time of the next attempt, if one is needed.
     pub retry_at: Time,
 }
 
-/// Whether an attempt was taken into a delivery's log.
+/// Whether an attempt was added to a delivery's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptRecord {
-    /// It was.
     Taken,
-    /// Another attempt was recorded meanwhile: this one's lease had ended.
+    /// The delivery has ended, or another attempt was recorded: this one's lease had ended.
     Late,
 }
 
 impl Delivery {
-    /// Takes an attempt into the log and says where the delivery stands by it. A cancelled delivery
-    /// that arrived all the same is delivered.
+    /// Adds an attempt to the log and updates the delivery's state. A cancelled delivery that arrived anyway
+    /// becomes delivered.
     pub fn record(&mut self, tried: Tried) -> AttemptRecord {
         let over = matches!(
             self.status,

@@ -1,27 +1,29 @@
-//! The bytes that receivers get, and the signature over exactly these.
+//! The bytes that receivers get, and their signature.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Serialize, Serializer};
 use sha2::Sha256;
 
-use crate::decline::DeclineCode;
-use crate::event::{Event, EventType, GivenBack};
-use crate::id::{EventId, PaymentId};
+use crate::event::{Event, EventSubject, EventType};
+use crate::extras::Metadata;
+use crate::id::{EventId, MerchantId, PaymentId};
 use crate::key::Environment;
 use crate::money::{Currency, Minor, Money};
+use crate::order::ClientRef;
 use crate::payment::{Payment, Settlement, Status};
+use crate::provider::Encoding;
 use crate::secret::Secret;
 use crate::time::Time;
 
-/// What a signature begins with.
+/// Prefix of a signature.
 pub const SIGNATURE_VERSION: &str = "v1=";
 
-/// Signs a body: HMAC-SHA256, keyed with the bytes of the whole secret as it was shown, over
-/// timestamp, event and body.
+/// Signs a body: HMAC-SHA256 over timestamp, event and body, keyed with the bytes of the whole shown secret.
 ///
-/// `timestamp` is in Unix seconds. The answer is the header's value: `v1=` and 64 hex characters.
+/// `timestamp` is in Unix seconds. Returns the header's value: `v1=` and 64 hexadecimal characters.
 pub fn sign(secret: &Secret, timestamp: u64, event: EventId, body: &[u8]) -> String {
-    // HMAC takes keys of any length, so there is no error to meet.
+    // HMAC accepts keys of any length, so this cannot fail.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()) else {
         return String::new();
     };
@@ -33,29 +35,84 @@ pub fn sign(secret: &Secret, timestamp: u64, event: EventId, body: &[u8]) -> Str
     )
 }
 
-/// What an event tells, with everything that its body shows.
+/// Value of `webhook-signature` for the libraries of Standard Webhooks: a signature with each secret, separated by
+/// spaces.
+pub fn sign_standard<'a>(
+    secrets: impl Iterator<Item = &'a Secret>,
+    timestamp: u64,
+    event: EventId,
+    body: &[u8],
+) -> String {
+    let event = event.to_string();
+    let signatures = secrets.filter_map(|secret| standard(secret, timestamp, &event, body));
+    signatures.collect::<Vec<_>>().join(" ")
+}
+
+/// `v1,` and the base64 of HMAC-SHA256 over id, timestamp and body, keyed with the base64-decoded text after
+/// `whsec_`. `None` if that text is not base64.
+fn standard(secret: &Secret, timestamp: u64, id: &str, body: &[u8]) -> Option<String> {
+    let key = Encoding::Base64.key(secret)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).ok()?;
+    mac.update(format!("{id}.{timestamp}.").as_bytes());
+    mac.update(body);
+    let signature = BASE64_STANDARD.encode(mac.finalize().into_bytes());
+    Some(format!("v1,{signature}"))
+}
+
+/// An event with all data of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The event's id.
     pub id: EventId,
     pub kind: EventType,
-    /// When.
+    /// Time of the event.
     pub created_at: Time,
     pub payment: PaymentId,
     pub order_id: &'a str,
-    /// The payment's status then.
+    /// The payment's status at that time.
     pub status: Status,
-    /// Its settlement then.
+    /// Its settlement at that time.
     pub settlement: Settlement,
-    /// The invoice.
+    /// Invoice amount.
     pub due: Money,
-    /// The invoice in US cents.
+    /// Invoice amount in US cents.
     pub usd: Minor,
     pub environment: Environment,
-    /// The refund that it tells of.
-    pub refund: Option<GivenBack>,
-    /// Why the attempt ended that it tells of.
-    pub decline: Option<DeclineCode>,
+    /// Subject in addition to the payment.
+    pub subject: Option<&'a EventSubject>,
+    /// Amount and currency that an operator accepted instead of the invoice's.
+    pub short: Option<&'a (Minor, String)>,
+    pub additions: Additions<'a>,
+}
+
+/// Fields that are added to an event's stored body when it is sent: the merchant's notes can be erased, and a reseller
+/// gets more fields than the merchant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Additions<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<&'a Metadata>,
+    /// The reseller's reference. Only for the reseller that created the payment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ref: Option<&'a ClientRef>,
+    /// Likewise: the payment's merchant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merchant_id: Option<MerchantId>,
+}
+
+impl Additions<'_> {
+    /// Adds these fields to a body that [`Message::body`] returned without them.
+    pub fn add_to(&self, body: String) -> String {
+        // Text and numbers in memory: serialization cannot fail.
+        let additions = serde_json::to_string(self).unwrap_or_default();
+        let (Some(fields), Some(head)) = (additions.strip_prefix('{'), body.strip_suffix("}}"))
+        else {
+            return body;
+        };
+        match fields {
+            "}" => body,
+            fields => format!("{head},{fields}}}"),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -77,17 +134,90 @@ struct Data<'a> {
     settlement_status: &'static str,
     test_mode: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    refund_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refund_amount: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decline_code: Option<&'static str>,
+    short: Option<Short<'a>>,
+    #[serde(flatten)]
+    subject: Option<Subject<'a>>,
+    #[serde(flatten)]
+    additions: Additions<'a>,
+}
+
+#[derive(Serialize)]
+struct Short<'a> {
+    amount: String,
+    currency: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Subject<'a> {
+    Decline {
+        decline_code: &'static str,
+    },
+    Refund {
+        refund_id: String,
+        refund_amount: String,
+        refund_currency: &'a str,
+        origin: &'static str,
+        reversed_amount: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        late: Option<bool>,
+    },
+    Dispute {
+        dispute_id: &'a str,
+        kind: &'static str,
+        dispute_amount: String,
+        dispute_currency: &'a str,
+        reason: Option<&'a str>,
+        respond_by: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<&'static str>,
+    },
+    CaptureReversed {
+        reversed_amount: String,
+        reversed_currency: &'a str,
+    },
+    EndpointDisabled {
+        endpoint_id: String,
+    },
+}
+
+impl<'a> Subject<'a> {
+    fn new(subject: &'a EventSubject) -> Self {
+        match subject {
+            EventSubject::Decline(code) => Self::Decline {
+                decline_code: code.as_str(),
+            },
+            EventSubject::Refund(refund) => Self::Refund {
+                refund_id: refund.refund.to_string(),
+                refund_amount: refund.amount.to_string(),
+                refund_currency: &refund.currency,
+                origin: refund.origin.as_str(),
+                reversed_amount: refund.reversed.to_string(),
+                late: refund.late,
+            },
+            EventSubject::Dispute(dispute) => Self::Dispute {
+                dispute_id: &dispute.id,
+                kind: dispute.kind.as_str(),
+                dispute_amount: dispute.amount.to_string(),
+                dispute_currency: &dispute.currency,
+                reason: dispute.reason.as_deref(),
+                respond_by: dispute.respond_by.map(|at| at.rfc3339()),
+                outcome: dispute.outcome.map(|outcome| outcome.as_str()),
+            },
+            EventSubject::CaptureReversed(amount, currency) => Self::CaptureReversed {
+                reversed_amount: amount.to_string(),
+                reversed_currency: currency,
+            },
+            EventSubject::EndpointDisabled(endpoint) => Self::EndpointDisabled {
+                endpoint_id: endpoint.to_string(),
+            },
+        }
+    }
 }
 
 impl<'a> Message<'a> {
-    /// An event of a payment. Beside status and settlement, which the event froze, nothing of what
-    /// is told can change.
-    pub fn of(event: &Event, payment: &'a Payment) -> Self {
+    /// Message of a payment's event. Status and settlement come from the event; all other data never changes.
+    pub fn about(event: &'a Event, payment: &'a Payment) -> Self {
         Self {
             id: event.id,
             kind: event.kind,
@@ -99,12 +229,13 @@ impl<'a> Message<'a> {
             due: payment.due,
             usd: payment.usd,
             environment: payment.environment,
-            refund: event.refund,
-            decline: event.decline,
+            subject: event.subject.as_deref(),
+            short: event.short.as_ref(),
+            additions: Additions::default(),
         }
     }
 
-    /// A connectivity test: full data of a payment that never is (decisions, "webhook.test").
+    /// A connectivity test with complete data of a payment that does not exist (decisions, "webhook.test").
     pub const fn test(id: EventId, now: Time) -> Message<'static> {
         let one = Minor(100);
         Message {
@@ -121,14 +252,34 @@ impl<'a> Message<'a> {
             },
             usd: one,
             environment: Environment::Test,
-            refund: None,
-            decline: None,
+            subject: None,
+            short: None,
+            additions: Additions {
+                metadata: None,
+                client_ref: None,
+                merchant_id: None,
+            },
         }
     }
 
-    /// The body: frozen when the event is queued and sent as it is from then on.
+    /// Message to the owner's other endpoints about a disabled one: the data of a test event, and `subject`.
+    pub const fn disabled(
+        id: EventId,
+        subject: &'a EventSubject,
+        environment: Environment,
+        now: Time,
+    ) -> Self {
+        Message {
+            kind: EventType::WebhookDisabled,
+            environment,
+            subject: Some(subject),
+            ..Message::test(id, now)
+        }
+    }
+
+    /// The body, the same for every delivery of the event.
     pub fn body(&self) -> String {
-        // Text and booleans in memory: nothing here can fail.
+        // Text and booleans in memory: serialization cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -146,15 +297,18 @@ impl<'a> Message<'a> {
                 usd_amount: self.usd.to_string(),
                 settlement_status: self.settlement.as_str(),
                 test_mode: self.environment == Environment::Test,
-                refund_id: self.refund.map(|given| given.refund.to_string()),
-                refund_amount: self.refund.map(|given| given.amount.to_string()),
-                decline_code: self.decline.map(DeclineCode::as_str),
+                short: self.short.map(|(amount, currency)| Short {
+                    amount: amount.to_string(),
+                    currency,
+                }),
+                subject: self.subject.map(Subject::new),
+                additions: self.additions,
             },
         }
     }
 }
 
-/// As the body that receivers get.
+/// Serializes the body that receivers get.
 impl Serialize for Message<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.envelope().serialize(to)
@@ -164,7 +318,11 @@ impl Serialize for Message<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decline::DeclineCode;
+    use crate::event::{DisputeEvent, RefundEvent};
     use crate::id::RefundId;
+    use crate::provider::{DisputeKind, DisputeState};
+    use crate::refund::RefundOrigin;
     use proptest::prelude::*;
 
     const NOW: Time = Time::from_millis(1_795_253_400_123);
@@ -183,24 +341,88 @@ mod tests {
     }
 
     #[test]
+    fn what_is_added_to_a_stored_body_is_what_the_whole_message_shows() {
+        let id = EventId::from_bytes([0xab; 16]);
+        let stored = Message::test(id, NOW).body();
+        assert_eq!(Additions::default().add_to(stored.clone()), stored);
+        let mut metadata = Metadata::default();
+        metadata.add("cart".into(), "\"}}{\u{7}".into()).unwrap();
+        let client_ref = ClientRef::parse("order-1042").unwrap();
+        let refund = EventSubject::CaptureReversed(Minor(100), "EUR".into());
+        for subject in [None, Some(&refund)] {
+            let message = Message {
+                subject,
+                ..Message::test(id, NOW)
+            };
+            let additions = Additions {
+                metadata: Some(&metadata),
+                client_ref: Some(&client_ref),
+                merchant_id: Some(MerchantId(7)),
+            };
+            let whole = Message {
+                additions,
+                ..message.clone()
+            };
+            assert_eq!(additions.add_to(message.body()), whole.body());
+            let sent: serde_json::Value = serde_json::from_str(&whole.body()).unwrap();
+            assert_eq!(sent["data"]["metadata"]["cart"], "\"}}{\u{7}");
+            assert_eq!(sent["data"]["client_ref"], "order-1042");
+            assert_eq!(sent["data"]["merchant_id"], 7);
+        }
+    }
+
+    #[test]
     fn a_refund_is_told_with_its_id_and_amount() {
-        let refund = GivenBack {
+        let refund = EventSubject::Refund(RefundEvent {
             refund: RefundId::from_bytes([0xcd; 16]),
             amount: Minor(250),
-        };
+            currency: "EUR".into(),
+            origin: RefundOrigin::Merchant,
+            reversed: Minor::ZERO,
+            late: None,
+        });
         let message = Message {
-            refund: Some(refund),
+            subject: Some(&refund),
             ..Message::test(EventId::from_bytes([1; 16]), NOW)
         };
         let read: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
         assert_eq!(read["data"]["refund_id"], "cd".repeat(16));
         assert_eq!(read["data"]["refund_amount"], "2.50");
+        assert_eq!(read["data"]["refund_currency"], "EUR");
+        assert_eq!(read["data"]["origin"], "merchant");
+        assert_eq!(read["data"]["reversed_amount"], "0.00");
+        assert_eq!(read["data"].get("late"), None);
+    }
+
+    #[test]
+    fn a_dispute_is_reported_with_its_kind_deadline_and_outcome() {
+        let dispute = EventSubject::Dispute(DisputeEvent {
+            id: "du_1".into(),
+            kind: DisputeKind::Inquiry,
+            amount: Minor(3000),
+            currency: "EUR".into(),
+            reason: None,
+            respond_by: Some(NOW),
+            outcome: Some(DisputeState::Lost),
+        });
+        let message = Message {
+            subject: Some(&dispute),
+            ..Message::test(EventId::from_bytes([1; 16]), NOW)
+        };
+        let read: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
+        let data = &read["data"];
+        assert_eq!(data["dispute_id"], "du_1");
+        assert_eq!(data["kind"], "inquiry");
+        assert_eq!(data["dispute_amount"], "30.00");
+        assert_eq!(data["respond_by"], "2026-11-21T09:30:00.123Z");
+        assert_eq!(data["outcome"], "lost");
+        assert!(data["reason"].is_null());
     }
 
     #[test]
     fn a_failed_attempt_is_told_with_its_reason() {
         let message = Message {
-            decline: Some(DeclineCode::InsufficientFunds),
+            subject: Some(&EventSubject::Decline(DeclineCode::InsufficientFunds)),
             ..Message::test(EventId::from_bytes([1; 16]), NOW)
         };
         let read: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
@@ -220,6 +442,28 @@ mod tests {
             signature,
             "v1=2a31df598e5b9e5136b1a884d2aae5faa805b8b9fe406235dfacaad48684b34d"
         );
+    }
+
+    #[test]
+    fn the_example_of_standard_webhooks_has_its_published_signature() {
+        let signature = standard(
+            &Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+            1_614_265_330,
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            br#"{"test": 2432232314}"#,
+        );
+        let published = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(signature.as_deref(), Some(published));
+    }
+
+    #[test]
+    fn every_secret_signs_for_the_libraries_of_standard_webhooks() {
+        let (old, new) = (Secret::new("whsec_b2xk"), Secret::new("whsec_bmV3"));
+        let event = EventId::from_bytes([1; 16]);
+        let sign = |secrets: &[&Secret]| sign_standard(secrets.iter().copied(), 1, event, b"{}");
+        let (first, second) = (sign(&[&old]), sign(&[&new]));
+        assert_ne!(first, second);
+        assert_eq!(sign(&[&old, &new]), format!("{first} {second}"));
     }
 
     proptest! {

@@ -1,15 +1,15 @@
-//! When a failed delivery is tried again.
+//! Retries of failed deliveries.
 
 use std::time::Duration;
 
-/// Attempts of one delivery (spec, "Events" 6).
+/// Maximum number of attempts of a delivery (spec, "Events" 6).
 pub const ATTEMPTS: usize = 8;
-/// Longest wait that a receiver's `Retry-After` is granted.
+/// Maximum wait that a receiver's `Retry-After` can request.
 pub const RETRY_AFTER_MOST: Duration = Duration::from_secs(10 * 3600);
-/// How long beyond its time a disabled endpoint holds a delivery back before it is exhausted.
+/// Time after its due time at which a delivery held back by a disabled endpoint is exhausted.
 pub const HELD_BACK_MOST: Duration = Duration::from_secs(72 * 3600);
 
-/// The pauses between attempts. How many attempts there are is fixed.
+/// Pauses between attempts. Their number is fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetrySchedule([Duration; ATTEMPTS - 1]);
 
@@ -21,15 +21,15 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// The pauses after the first to the seventh attempt.
+    /// Pauses after the first to the seventh attempt.
     pub const fn new(pauses: [Duration; ATTEMPTS - 1]) -> Self {
         Self(pauses)
     }
 
-    /// The pause after the `made`-th attempt (1-7; later ones are as the last), ten percent shorter
-    /// or longer as `jitter` says, and never shorter than what the receiver asked for, 10 h at most.
+    /// Pause after the `made`-th attempt (1-7; later ones like the last), changed by up to ten percent by
+    /// `jitter`, and never shorter than the receiver's `retry_after`, which counts up to 10 h.
     ///
-    /// `jitter` is drawn by the caller, all values alike likely.
+    /// `jitter` is a uniform random number from the caller.
     pub fn pause(&self, made: usize, jitter: u16, retry_after: Option<Duration>) -> Duration {
         let at = made.clamp(1, ATTEMPTS - 1) - 1;
         let pause = self.0[at];

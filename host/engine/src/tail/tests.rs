@@ -1,4 +1,4 @@
-//! What a power cut in the middle of a start leaves, with a database of sled's own making.
+//! Tests of power cuts during a start, with a database that sled has written.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -11,14 +11,14 @@ use super::*;
 use crate::folder::Folder;
 use crate::open::open_database;
 
-/// Rows of the database. sled leaves them in one page.
+/// Number of rows of the database. sled puts them into one page.
 const ROWS: u32 = 4;
 /// Bytes of a row.
 const ROW: usize = 100_000;
-/// What a disk writes at once.
+/// Unit in which a disk writes.
 const SECTOR: usize = 512;
 
-/// What is in a folder besides `blobs`: files by name.
+/// Files of a folder by name, without `blobs`.
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn folder() -> (TempDir, Folder) {
@@ -65,7 +65,7 @@ fn write_rows(db: &::sled::Db, round: u32) {
     }
 }
 
-/// Whether the rows are there as a round has left them.
+/// Whether all rows have the values of a round.
 fn holds(db: &::sled::Db, round: u32) -> bool {
     db.len() == ROWS as usize
         && db.iter().map(Result::unwrap).all(|(_, value)| {
@@ -78,7 +78,7 @@ fn opens_with(image: &Files, round: u32) -> bool {
     holds(&open_database(&folder).unwrap(), round)
 }
 
-/// The same, with nothing done before sled opens it.
+/// Like [`opens_with`], but without rewriting the heads before sled opens the database.
 fn sled_opens_with(image: &Files, round: u32) -> bool {
     let (_parent, folder) = placed_in_a_folder(image);
     let opened = catch_unwind(|| {
@@ -91,7 +91,7 @@ fn sled_opens_with(image: &Files, round: u32) -> bool {
     matches!(opened, Ok(Ok(db)) if holds(&db, round))
 }
 
-/// Where the heads are that two databases differ in, or the second lacks.
+/// Offsets of the heads that only the first database has.
 fn emptied(before: &[u8], after: &[u8]) -> Vec<usize> {
     let offsets = (0..before.len()).step_by(SEGMENT_BYTES);
     let head = |bytes: &[u8], offset: usize| {
@@ -103,21 +103,21 @@ fn emptied(before: &[u8], after: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// A database that a kill has left, and what a start makes of it.
+/// A database after a kill, and what a start does to it.
 struct Start {
-    /// How often its rows were written.
+    /// Number of times that its rows were written.
     round: u32,
-    /// As the kill has left it.
+    /// Files after the kill.
     killed: Files,
-    /// When its log tells its end.
+    /// Files after the heads were rewritten.
     settled: Files,
-    /// When sled has opened it.
+    /// Files after sled has opened the database.
     opened: Files,
-    /// The segments that sled has emptied.
+    /// Offsets of the segments that sled has emptied.
     emptied: Vec<usize>,
 }
 
-/// A start that empties the last segment but one.
+/// A start in which sled empties the last segment but one.
 static START: LazyLock<Start> = LazyLock::new(start);
 
 fn start() -> Start {
@@ -125,7 +125,7 @@ fn start() -> Start {
     let db = open_database(&alive).unwrap();
     write_rows(&db, 0);
     drop(db);
-    // With a snapshot that becomes an old one.
+    // Opening writes a snapshot, which the following rounds make obsolete.
     let db = open_database(&alive).unwrap();
     for round in 1..1_000 {
         write_rows(&db, round);
@@ -156,7 +156,7 @@ fn start() -> Start {
     panic!("sled empties no segment of the tail");
 }
 
-/// A database of which the power cut left this and these snapshots.
+/// A database of which the power cut left this file and these snapshots.
 fn image(start: &Start, database: Vec<u8>, snapshots: Files) -> Files {
     let mut image = start.settled.clone();
     image.retain(|name, _| !name.starts_with("snap."));
@@ -172,7 +172,7 @@ fn a_start_loses_nothing_whatever_a_power_cut_leaves_of_it() {
     let (old, new) = (snapshots(&start.settled), snapshots(&start.opened));
     assert_eq!((old.len(), new.len()), (1, 1));
     let both = old.clone().into_iter().chain(new.clone()).collect();
-    // Zeros wholly on the disk, only in their first sectors, only in their last, and in some.
+    // The zeros are all on disk, only in the first sectors, only in the last ones, or in some.
     let torn = |is_emptied: &dyn Fn(usize) -> bool| {
         let mut database = settled.clone();
         database.truncate(opened.len().max(start.emptied[0] + SEGMENT_BYTES));
@@ -203,7 +203,7 @@ fn a_start_loses_nothing_whatever_a_power_cut_leaves_of_it() {
             assert!(opens_with(&image, start.round), "{number} with {named:?}");
         }
     }
-    // Without what is done to the heads it is lost, else this would show nothing.
+    // Counter-check: without the rewritten heads the data is lost.
     let mut database = start.killed["db"].clone();
     for offset in &start.emptied {
         let end = database.len().min(offset + SEGMENT_BYTES);

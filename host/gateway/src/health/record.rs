@@ -1,4 +1,4 @@
-//! The outcomes of one account's calls over the last minutes, and the word they amount to.
+//! Outcomes of one account's calls over the last minutes, and the health that follows from them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,60 +6,64 @@ use std::time::Duration;
 use kassette_domain::routing::{Availability, Health};
 use kassette_domain::time::Time;
 
-/// How far back figures reach.
+/// Time window of the figures.
 const WINDOW: Duration = Duration::from_secs(10 * 60);
-/// Calls kept per account: enough for a rate per thousand that means something.
+/// Maximum number of calls stored per account: enough for a meaningful rate per thousand.
 const MOST: usize = 512;
-/// Starts below which no rate is told (the contract's rule).
+/// Minimum number of starts for a success rate (a rule of the contract).
 const FEW: u32 = 20;
-/// Failures in a row that make an account worse than usual, and one that is not used.
+/// Failures in a row that make an account degraded, and down.
 const DEGRADED_IN_A_ROW: usize = 3;
 const DOWN_IN_A_ROW: usize = 6;
-/// Calls below which a share of failures means nothing.
+/// Minimum number of calls for a judgement by their share of failures.
 const SHARE_OF_AT_LEAST: usize = 20;
-/// Calls that worked, per thousand, under which an account is worse than usual, or is not used.
+/// Successful calls, per thousand, below which an account is degraded, or down.
 const DEGRADED_UNDER: usize = 900;
 const DOWN_UNDER: usize = 500;
 
-/// How often an account that is not well is probed: soon enough that a payer who tries again finds it back. Twice as
-/// long each time a probe has found one well whose calls fail: its vendor answers probes, and payers wait for the rest.
+/// How often an unhealthy account is probed: often enough that a payer who tries again can use it. The pause
+/// doubles each time a probe succeeds although calls fail, because then probes do not show the failure and
+/// payers wait for failing calls.
 pub(crate) const UNWELL_PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// A call to a vendor that a payment needed.
+/// A provider call that a payment needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallSample {
-    /// Whether it was a start, whose figures routing sees; otherwise a question.
+    /// True for a start, whose figures routing sees. False for a query.
     pub(crate) start: bool,
-    /// Whether the vendor answered. A decline is an answer.
+    /// Whether the provider answered and rejected neither the account nor all requests.
     pub(crate) worked: bool,
     pub(crate) took: Duration,
 }
 
-/// Why an account is not well, in one word.
+/// Reason why an account is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnhealthyReason {
-    /// Nothing recent is known of it.
+    /// There is no recent measurement.
     Unchecked,
-    /// Its vendor says so itself, as its module understood it.
+    /// The provider reports a problem, as its module understood the answer.
     Vendor,
-    /// Its vendor did not answer a probe in time.
+    /// The provider did not answer a probe in time.
     NoAnswer,
-    /// Its module could not be asked, or failed.
+    /// Its module could not be called, or failed.
     Module,
-    /// Calls that payments needed failed.
+    /// Calls for payments failed.
     Calls,
+    /// A start led to a page that the account's configuration does not allow. The account is still used.
+    Misconfigured,
 }
 
 impl UnhealthyReason {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Unchecked,
         Self::Vendor,
         Self::NoAnswer,
         Self::Module,
         Self::Calls,
+        Self::Misconfigured,
     ];
 
-    /// The word in metrics and in the log.
+    /// Label value in metrics and in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unchecked => "unchecked",
@@ -67,41 +71,44 @@ impl UnhealthyReason {
             Self::NoAnswer => "no_answer",
             Self::Module => "module",
             Self::Calls => "calls",
+            Self::Misconfigured => "misconfigured",
         }
     }
 }
 
-/// How an account fares, and why where it is not well.
+/// Condition of an account, and the reason if it is unhealthy.
 pub(crate) type HealthState = (Availability, Option<UnhealthyReason>);
 
-/// What is known of one account.
+/// Measurements of one account.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     calls: VecDeque<(Time, CallSample)>,
-    /// What the last probe found that was not well, until calls tell something newer.
+    /// Problem that the last probe found. Cleared when a later call works.
     probe: Option<(Availability, UnhealthyReason)>,
-    /// What that probe was told.
+    /// Detail of that probe.
     pub(crate) detail: String,
     checked_at: Option<Time>,
     probed_at: Option<Time>,
-    /// How often a probe gave it a new chance since a call has worked.
+    /// Number of new chances that probes gave the account since a call last worked.
     chances: u32,
-    /// What the log was told last; none before the first.
+    /// Last condition that was logged. `None` before the first.
     told: Option<HealthState>,
-    /// What the calls amount to; none until a caller asks.
+    /// Time at which that condition was first found.
+    since: Option<Time>,
+    /// Figures of the calls. `None` until they are first needed.
     figures: Option<Figures>,
 }
 
-/// What the calls amount to. Hundreds of them are looked through for it, and every listing and start
-/// asks, so it is kept until a call is added or leaves the window.
+/// Figures of the calls. Computing them reads hundreds of calls, and every listing and start needs them, so
+/// they are cached until a call is added or leaves the window.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     success: Option<u16>,
     latency: Option<u32>,
     samples: u32,
-    /// The word that the calls alone amount to.
+    /// Condition according to the calls only.
     measured: Availability,
-    /// From when until when nothing enters or leaves the window by itself.
+    /// First and last time at which the figures are valid: no call leaves the window in between.
     from: Time,
     until: Time,
 }
@@ -120,8 +127,8 @@ impl Record {
         self.checked_at = Some(now);
     }
 
-    /// A probe that finds an account well again that was not used gives it a new chance: payments
-    /// alone could not, because none is sent there.
+    /// Records a probe. If the account was down and the probe did not find it down, it gets a new chance: its
+    /// recorded calls are removed. Payments could not show its recovery, because none are sent there.
     pub(crate) fn probed(&mut self, found: Option<(Availability, UnhealthyReason)>, now: Time) {
         self.forget(now);
         self.figures = None;
@@ -135,8 +142,8 @@ impl Record {
         self.probed_at = Some(now);
     }
 
-    /// When it is to be probed next. An account that is not well is probed however often calls tell of it: only a
-    /// probe gives it a new chance.
+    /// Time of the next probe. Calls do not postpone the probe of an unhealthy account, because only a probe
+    /// gives it a new chance.
     pub(crate) fn probe_due(&self, every: Duration, max_age: Duration) -> Time {
         let pause = UNWELL_PROBE_EVERY.saturating_mul(2_u32.saturating_pow(self.chances));
         let unwell = every.min(pause);
@@ -147,9 +154,12 @@ impl Record {
         next.unwrap_or_default()
     }
 
-    /// What a call or a probe of this moment has changed; none where it is as the log was told.
-    pub(crate) fn change(&mut self) -> Option<HealthState> {
+    /// Returns the condition if a call or probe at this time changed it. `None` if the log already has it.
+    pub(crate) fn change(&mut self, at: Time) -> Option<HealthState> {
         let now = self.condition(self.measured());
+        if self.told.map(|(status, _)| status) != Some(now.0) {
+            self.since = Some(at);
+        }
         let was_well = self
             .told
             .is_none_or(|(status, _)| status == Availability::Operational);
@@ -161,6 +171,11 @@ impl Record {
         is_new.then_some(now)
     }
 
+    /// Time since which the account has been in its condition. `None` before the first call or probe.
+    pub(crate) fn since(&self) -> Option<Time> {
+        self.since
+    }
+
     pub(crate) fn checked_at(&self) -> Option<Time> {
         self.checked_at
     }
@@ -169,12 +184,12 @@ impl Record {
         self.standing(self.measured(), max_age, now).0 == Availability::Operational
     }
 
-    /// Why it is not well; none where it is.
+    /// Reason why it is unhealthy. `None` if it is healthy.
     pub(crate) fn unwell(&self, max_age: Duration, now: Time) -> Option<UnhealthyReason> {
         self.standing(self.measured(), max_age, now).1
     }
 
-    /// The figures that routing sees.
+    /// Figures that routing uses.
     pub(crate) fn health(&mut self, max_age: Duration, now: Time) -> Health {
         let figures = match self.figures {
             Some(known) if known.from <= now && now <= known.until => known,
@@ -220,7 +235,7 @@ impl Record {
         self.condition(measured)
     }
 
-    /// The worse of what calls amount to and what the last probe found.
+    /// The worse of the conditions according to the calls and to the last probe.
     fn condition(&self, measured: Availability) -> HealthState {
         match self.probe {
             Some((said, why)) if said >= measured => (said, Some(why)),
@@ -229,7 +244,7 @@ impl Record {
         }
     }
 
-    /// The word that the calls alone amount to.
+    /// Condition according to the calls only.
     fn measured(&self) -> Availability {
         let newest = self.calls.iter().rev();
         let in_a_row = newest.take_while(|(_, call)| !call.worked).count();
@@ -253,7 +268,7 @@ impl Record {
     }
 }
 
-/// The median in milliseconds; where there is an even number, the longer of the two in the middle.
+/// Median in milliseconds. For an even number of values, the larger of the two in the middle.
 fn median_ms(took: &mut [Duration]) -> Option<u32> {
     let middle = took.len() / 2;
     if took.is_empty() {
@@ -346,7 +361,7 @@ mod tests {
             now = due.as_secs().max(now);
             record.probed(None, Time::from_secs(now));
         }
-        // The first is due at once: it was never probed.
+        // The first probe is due immediately.
         assert_eq!(pauses, [0, 10, 20, 40, 60, 60]);
         record.call(start(true), Time::from_secs(now));
         record.probed(DOWN, Time::from_secs(now));
@@ -369,23 +384,36 @@ mod tests {
         let why = |record: &Record, now| record.unwell(AGE, Time::from_secs(now));
         assert_eq!(why(&record, 1000), Some(UnhealthyReason::Unchecked));
         record.probed(None, Time::from_secs(1000));
-        assert_eq!(record.change(), None, "well from the beginning");
+        assert_eq!(
+            record.change(Time::from_secs(1000)),
+            None,
+            "well from the beginning"
+        );
         record.probed(DOWN, Time::from_secs(1001));
         let down = (Availability::Down, Some(UnhealthyReason::Vendor));
-        assert_eq!(record.change(), Some(down));
+        assert_eq!(record.change(Time::from_secs(1001)), Some(down));
+        assert_eq!(record.since(), Some(Time::from_secs(1001)));
         record.probed(DOWN, Time::from_secs(1006));
-        assert_eq!(record.change(), None);
+        assert_eq!(record.change(Time::from_secs(1006)), None);
+        assert_eq!(
+            record.since(),
+            Some(Time::from_secs(1001)),
+            "since it was down first"
+        );
         assert_eq!(why(&record, 1006), Some(UnhealthyReason::Vendor));
         let silent = (Availability::Down, UnhealthyReason::NoAnswer);
         record.probed(Some(silent), Time::from_secs(1011));
-        assert_eq!(record.change(), Some((silent.0, Some(silent.1))));
+        let said = record.change(Time::from_secs(1011));
+        assert_eq!(said, Some((silent.0, Some(silent.1))));
         record.call(start(true), Time::from_secs(1012));
-        assert_eq!(record.change(), Some((Availability::Operational, None)));
+        let said = record.change(Time::from_secs(1012));
+        assert_eq!(said, Some((Availability::Operational, None)));
+        assert_eq!(record.since(), Some(Time::from_secs(1012)));
         for second in 0..6 {
             record.call(start(false), Time::from_secs(1013 + second));
         }
         let failing = (Availability::Down, Some(UnhealthyReason::Calls));
-        assert_eq!(record.change(), Some(failing));
+        assert_eq!(record.change(Time::from_secs(1018)), Some(failing));
         assert_eq!(why(&record, 1019), Some(UnhealthyReason::Calls));
         assert_eq!(why(&record, 1919), Some(UnhealthyReason::Unchecked));
     }
@@ -419,7 +447,7 @@ mod tests {
         assert_eq!(samples(&mut record, 1003), 3);
         assert_eq!(samples(&mut record, 1600), 3);
         assert_eq!(samples(&mut record, 1601), 2);
-        // A clock that goes back finds what it found before.
+        // After the clock is set back, the earlier figures apply again.
         assert_eq!(samples(&mut record, 1003), 3);
         record.call(start(false), Time::from_secs(1004));
         assert_eq!(samples(&mut record, 1004), 4);

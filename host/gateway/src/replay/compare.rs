@@ -1,4 +1,4 @@
-//! What another answer to the same question changes, and sums of that.
+//! Compares two answers to the same question, and sums up the differences.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,60 +13,59 @@ use kassette_domain::time::Time;
 
 use crate::routing::{eligible, ground};
 
-/// Payments that are shown one by one where a caller does not say how many.
+/// Default for the maximum number of examples.
 const EXAMPLES: usize = 20;
 
-/// What a candidate would have decided otherwise.
+/// The differences between a candidate's decisions and the active version's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Decisions that were compared.
+    /// Number of decisions that were compared.
     pub decisions: u64,
-    /// Those whose eligible accounts, their order, or the reason for none differ; faults among them.
+    /// Number of decisions whose eligible accounts, their order, or the reason for having none differ.
+    /// Includes failures.
     pub differing: u64,
-    /// Payments whose account stays, and the order behind it does not.
+    /// Payments that keep their account while the order of the others changes.
     pub reordered: u64,
-    /// Money that goes elsewhere: by currency, from which account, to which.
+    /// Money that would go to another account, by currency, old account and new account.
     pub moved: BTreeMap<(Currency, AccountId, AccountId), Sum>,
-    /// Payments, and creations that were refused, that would have had an account.
+    /// Payments, and refused creations, that would have an account with the candidate.
     pub newly_possible: u64,
-    /// Payments that would have had none.
+    /// Payments that would have no account with the candidate.
     pub newly_impossible: u64,
-    /// Decisions over which the candidate failed; no such one counts as equal.
+    /// Decisions for which the candidate failed. They always count as differing.
     pub faults: u64,
-    /// Decisions over which the active version failed.
+    /// Decisions for which the active version failed.
     pub active_faults: u64,
-    /// Why payments become possible or impossible, and how the candidate failed, with the money.
+    /// Reasons why payments become possible or impossible and why the candidate failed, with the money.
     pub reasons: BTreeMap<(ReplayChange, &'static str, Option<Currency>), Sum>,
-    /// The latest payments that change.
     pub examples: Examples,
-    /// What the active version's calls took, as far as it was asked.
+    /// Time of the active version's calls, if it was called.
     pub active_cost: Cost,
-    /// What the candidate's calls took.
+    /// Time of the candidate's calls.
     pub candidate_cost: Cost,
 }
 
-/// The latest payments that change, at most so many.
+/// The latest payments that change, up to a maximum number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examples {
-    /// By how many decisions are later than theirs.
+    /// By the number of decisions that are later than the example's.
     pub latest: BTreeMap<u64, Example>,
     pub(crate) most: usize,
 }
 
 impl Default for Examples {
     fn default() -> Self {
-        Self::of(EXAMPLES)
+        Self::up_to(EXAMPLES)
     }
 }
 
 impl Examples {
-    /// None yet.
-    pub(crate) const fn of(most: usize) -> Self {
+    pub(crate) const fn up_to(most: usize) -> Self {
         let latest = BTreeMap::new();
         Self { latest, most }
     }
 
-    /// Adds one with the number of decisions that are later.
+    /// Adds an example, with the number of later decisions.
     fn insert(&mut self, number: u64, example: Example) {
         self.latest.insert(number, example);
         self.shorten();
@@ -79,23 +78,22 @@ impl Examples {
     }
 }
 
-/// What becomes of a payment.
+/// Effect on a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplayChange {
-    /// It goes to another account.
+    /// The payment goes to another account.
     Moved,
-    /// It has an account.
+    /// The payment now has an account.
     NewlyPossible,
-    /// It has none any more.
+    /// The payment no longer has an account.
     NewlyImpossible,
-    /// The candidate failed.
     Fault,
-    /// A vendor is asked, or what it says is understood, otherwise.
+    /// The requests to the provider, or the interpretation of its answers, differ.
     Otherwise,
 }
 
 impl ReplayChange {
-    /// Its name in the API.
+    /// Name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Moved => "moved",
@@ -107,52 +105,50 @@ impl ReplayChange {
     }
 }
 
-/// Payments with their money.
+/// Number of payments and their total amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many; a creation that was refused counts as one.
+    /// Number of payments. A refused creation counts as one.
     pub payments: u64,
-    /// Minor units. A sum of as many amounts as there can be fits.
+    /// In minor units. Cannot overflow with the maximum number of amounts.
     pub amount: u128,
 }
 
 /// A payment that changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// Which; none for a creation that was refused.
+    /// `None` for a refused creation.
     pub payment: Option<PaymentId>,
-    /// When it was decided.
     pub at: Time,
     pub change: ReplayChange,
-    /// Minor units.
+    /// In minor units.
     pub amount: u64,
-    /// Of what; none for a call that is about no payment that is known.
+    /// `None` for a call about no known payment.
     pub currency: Option<Currency>,
-    /// Where it went.
+    /// Account with the active version.
     pub from: Option<AccountId>,
-    /// Where it would have gone.
+    /// Account with the candidate.
     pub to: Option<AccountId>,
-    /// Why, but for one that moves.
+    /// The reason. `None` for a payment that moves.
     pub reason: Option<&'static str>,
 }
 
-/// Time of calls.
+/// Number of calls and their duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     pub calls: u64,
-    /// What they took together.
     pub time: Duration,
 }
 
 impl Cost {
-    /// Microseconds of a call, with a tenth; none where there was none.
+    /// Average duration of a call in tenths of a microsecond. `None` without calls.
     pub fn tenths_of_us(&self) -> Option<u64> {
         let tenths = self.time.as_nanos() / 100;
         let each = tenths.checked_div(u128::from(self.calls))?;
         u64::try_from(each).ok()
     }
 
-    /// Makes a call.
+    /// Performs a call and measures it.
     pub(super) fn take<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let answer = call();
@@ -167,29 +163,29 @@ impl Cost {
     }
 }
 
-/// A decision of the log that is compared.
+/// A recorded decision to compare.
 pub(crate) struct RecordedDecision<'a> {
-    /// How many are later.
+    /// Number of later decisions.
     pub(crate) number: u64,
-    /// Whether it is the decision that counts for its payment: it is no listing, and no later decision of the
-    /// payment was seen.
+    /// Whether this decision counts for its payment: it is not a listing, and no later decision of the
+    /// payment was read.
     pub(crate) counts: bool,
     pub(crate) record: &'a RoutingRecord,
 }
 
-/// What a version says; the word for its failure where it fails.
+/// Answer of a version, or the label of its failure.
 pub(crate) type Said<'a> = Result<&'a RankAnswer, &'static str>;
 
 impl Diff {
-    /// Nothing compared yet; at most so many payments are to be shown one by one.
+    /// Creates an empty result with this maximum number of examples.
     pub(crate) fn showing(examples: usize) -> Self {
         Self {
-            examples: Examples::of(examples),
+            examples: Examples::up_to(examples),
             ..Self::default()
         }
     }
 
-    /// Counts a decision.
+    /// Compares one decision.
     pub(crate) fn count(
         &mut self,
         recorded: &RecordedDecision<'_>,
@@ -264,7 +260,8 @@ impl Diff {
         self.examples.insert(recorded.number, example);
     }
 
-    /// Counts a recorded call of a provider's module, and how a candidate makes it; the word where one failed.
+    /// Compares a recorded call of a provider module with the candidate's version of it. The errors are
+    /// labels of failures.
     pub(crate) fn count_call(
         &mut self,
         number: u64,
@@ -322,7 +319,7 @@ impl Diff {
         self.examples.insert(number, example);
     }
 
-    /// Adds what another part of the log came to.
+    /// Adds the result of another part of the log.
     pub(crate) fn add(&mut self, other: Self) {
         self.decisions += other.decisions;
         self.differing += other.differing;
@@ -351,8 +348,8 @@ impl Sum {
     }
 }
 
-/// Whether two versions say the same: the same accounts in the same order or, without any, the same reason.
-/// A failure is the same as nothing.
+/// Whether two versions give the same answer: the same accounts in the same order or, without accounts, the
+/// same reason. A failure never equals anything.
 pub(crate) fn is_same(active: Said<'_>, candidate: Said<'_>) -> bool {
     let (Ok(active), Ok(candidate)) = (active, candidate) else {
         return false;
@@ -364,7 +361,7 @@ pub(crate) fn is_same(active: Said<'_>, candidate: Said<'_>) -> bool {
     }
 }
 
-/// What becomes of a payment whose vendor is spoken to otherwise, and why.
+/// Effect on a payment whose provider calls differ, and the reason.
 fn changed(
     active: &Conversation,
     candidate: &Conversation,
@@ -373,6 +370,8 @@ fn changed(
     let why = |outcome: &CallOutcome| match outcome {
         CallOutcome::Start(Err(StartFailure::Declined(_))) => "declined",
         CallOutcome::Start(Err(StartFailure::Unavailable(_))) => "unavailable",
+        CallOutcome::Start(Err(StartFailure::NotActivated(_))) => "not activated",
+        CallOutcome::Start(Err(StartFailure::PageRefused { .. })) => "page refused",
         CallOutcome::Start(Err(StartFailure::Uncertain(_))) => "uncertain",
         _ => deviation.as_str(),
     };
@@ -385,7 +384,7 @@ fn changed(
     }
 }
 
-/// Accounts that stood before the one that was taken: they had failed, or were switched off meanwhile.
+/// Accounts that ranked before the chosen one: they had failed or were switched off in the meantime.
 fn passed_over(record: &RoutingRecord) -> Vec<&AccountId> {
     let (Some(answer), Some(chosen)) = (&record.answer, &record.chosen) else {
         return Vec::new();
@@ -395,7 +394,7 @@ fn passed_over(record: &RoutingRecord) -> Vec<&AccountId> {
     accounts.into_iter().take(place.unwrap_or(0)).collect()
 }
 
-/// Why there is no account.
+/// Reason why there is no account.
 fn reason(said: Said<'_>) -> &'static str {
     match said.map(ground) {
         Err(fault) => fault,
@@ -409,7 +408,7 @@ fn reason(said: Said<'_>) -> &'static str {
     }
 }
 
-/// Whether a decision is about money that goes somewhere: listings are not.
+/// Whether a decision directs money to an account. Listings do not.
 pub(crate) fn is_of_money(record: &RoutingRecord) -> bool {
     record.purpose != Purpose::Listing
 }

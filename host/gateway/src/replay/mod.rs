@@ -1,13 +1,13 @@
-//! Where money would have gone: the decisions of the routing log, made again by another version, under another
-//! setting or under another policy of merchants. And what a vendor would have been asked: its recorded calls, made
-//! again by another version of its module, which hears what the one before heard.
+//! Replays repeat the decisions of the routing log with another version, other settings or another merchant
+//! policy, and report the money that would have gone elsewhere. Recorded calls to providers are repeated with
+//! another version of the provider module, which receives the recorded responses.
 //!
-//! Modules are pure, and the log has all that they saw. So a difference is one of the candidate, and the active
-//! version against itself differs nowhere.
+//! Modules are pure, and the log contains all their inputs. Every difference is therefore caused by the
+//! candidate: the active version, replayed against itself, shows none.
 //!
-//! A payment is counted once, with the latest of its decisions among those that are read: that of its creation,
-//! of its start, or of its last fallback. Where accounts had failed before the one that it took, they are passed
-//! over for the candidate too. So what moves from an account is what went there.
+//! A payment counts one time, with its latest decision among those that are read: of its creation, its start,
+//! or its last fallback. Accounts that had failed before the chosen one are skipped for the candidate too, so
+//! that the replay compares with the account that really got the payment.
 
 mod compare;
 mod run;
@@ -36,23 +36,23 @@ use self::run::{Ask, Bounds, Feed, Part, ProviderSides, ReplayCall, Sides, ask, 
 use crate::Gateway;
 use crate::configure::violations;
 
-/// Most decisions of a replay.
+/// Maximum number of decisions in a replay.
 pub const MOST: u64 = 1_000_000;
-/// Most payments that a replay names, some 200 bytes each.
+/// Maximum number of examples in a replay, at about 200 bytes each.
 pub const MOST_EXAMPLES: usize = 100_000;
 
-/// What is tried in place of what is.
+/// The change that a replay tries.
 #[derive(Clone, Debug)]
 pub enum ReplayCandidate {
-    /// Another version of the slot's module: a component.
+    /// Another version of the slot's module: a WebAssembly component.
     Module(Vec<u8>),
-    /// Other settings of the method, all of them.
+    /// A complete set of other settings for the method.
     Settings(Vec<(String, String)>),
-    /// A policy in the place of every merchant's.
+    /// A policy that replaces every merchant's.
     Policy(Box<Policy>),
 }
 
-/// Why nothing is replayed. The edge maps each to HTTP.
+/// Reason why nothing is replayed. `server` maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     #[error(
@@ -65,34 +65,34 @@ pub enum ReplayError {
     Refused(#[from] LoadError),
     #[error("settings: {}", .0.join("; "))]
     Settings(Vec<String>),
-    /// No thread, or one that broke down.
+    /// A thread could not be started, or panicked.
     #[error("the replay broke down: {0}")]
     Broken(String),
     #[error(transparent)]
     Store(#[from] Fault),
 }
 
-/// Which part of the log is made again, and how much of what differs is told.
+/// The part of the log to replay, and the number of examples.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// So many decisions, the latest first.
+    /// Number of decisions, the latest first.
     pub last: u64,
-    /// Of those only this merchant's.
+    /// Compare only decisions of this merchant.
     pub merchant: Option<MerchantId>,
-    /// The latest payments that change, so many; the default number where it is not said.
+    /// Maximum number of examples, the latest first. `None` means the default.
     pub examples: Option<usize>,
 }
 
-/// The right to replay: one replay at a time.
+/// Permission to replay. Only one replay runs at a time.
 #[derive(Debug)]
 pub struct ReplayTurn(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
-/// A replay under way. Dropping it ends it.
+/// A running replay. Dropping it ends it.
 #[derive(Debug)]
 pub struct Replay {
-    /// The version that is compared with.
+    /// The version that the candidate is compared with.
     pub active: Digest,
-    /// The version that is tried: the active one where settings or a policy are.
+    /// The candidate version. The active one if settings or a policy are tried.
     pub candidate: Digest,
     parts: mpsc::Receiver<Result<Part, ReplayError>>,
     read: u64,
@@ -102,10 +102,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Goes on; how many decisions of the log were read so far, or none at the end.
+    /// Waits for the next part. Returns the number of decisions read so far, or `None` at the end.
     ///
     /// # Errors
-    /// The store's, or that a thread broke down.
+    /// The store's, or that a thread panicked.
     pub async fn advance(&mut self) -> Result<Option<u64>, ReplayError> {
         let part = self.end.run_until_cancelled(self.parts.recv()).await;
         let Some(part) = part.ok_or(Fault::Stopping)? else {
@@ -117,25 +117,25 @@ impl Replay {
         Ok(Some(self.read))
     }
 
-    /// What it has come to.
+    /// The result so far.
     pub const fn diff(&self) -> &Diff {
         &self.diff
     }
 }
 
 impl Gateway {
-    /// The right to replay; none while another replay is under way.
+    /// Returns the permission to replay. `None` while another replay runs.
     pub fn replay_turn(&self) -> Option<ReplayTurn> {
         let turn = Arc::clone(&self.inner.replays).try_acquire_owned();
         turn.ok().map(ReplayTurn)
     }
 
-    /// Ends the replay that is under way: the process stops, and it may take minutes.
+    /// Ends the running replay, because it could delay the end of the process by minutes.
     pub fn end_replays(&self) {
         self.inner.end_replays.cancel();
     }
 
-    /// Begins to make decisions of a slot again. The candidate is checked as an upload is, and never serves.
+    /// Starts a replay of a slot. The candidate is checked like an upload, and never serves.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -149,7 +149,7 @@ impl Gateway {
         let Extent { last, merchant, .. } = extent;
         let diff = extent.examples.map_or_else(Diff::default, Diff::showing);
         let runtime = self.runtime().ok_or(ReplayError::NotAMethod)?;
-        // What was decided a moment ago is part of it.
+        // The most recent decisions must be in the log too.
         let gateway = self.clone();
         self.run_to_end(async move { gateway.write_records().await })
             .await?;
@@ -193,13 +193,13 @@ impl Gateway {
     }
 }
 
-/// The pages of a slot's part of the log, one after the other. Each is read where it is asked for.
+/// Reads the pages of a slot's part of the log one after the other, on demand.
 fn pages<R>(
     read: impl Fn(Option<RoutingCursor>) -> Result<RoutingPage<R>, Fault> + Send + 'static,
 ) -> impl FnMut() -> Result<Vec<R>, Fault> + Send + 'static {
     let mut before: Option<Option<RoutingCursor>> = Some(None);
     move || {
-        // A page may be empty although there are more.
+        // A page may be empty although more pages follow.
         while let Some(cursor) = before {
             let page = read(cursor)?;
             before = page.next.map(Some);
@@ -211,12 +211,12 @@ fn pages<R>(
     }
 }
 
-/// Two versions that were opened to be compared.
+/// Two versions, opened for comparison.
 struct Opened {
     sides: OpenedSides,
     active: Digest,
     candidate: Digest,
-    /// Most threads that may ask them.
+    /// Maximum number of threads that may call them.
     threads: usize,
 }
 
@@ -225,7 +225,8 @@ enum OpenedSides {
     Provider(ProviderSides),
 }
 
-/// Of the interpreted modules that the runtime runs at once the others are for requests.
+/// Share of the concurrent interpreted modules of the runtime that a replay may use. The rest is for
+/// requests.
 const INTERPRETED: usize = INTERPRETED_AT_ONCE as usize / 2;
 
 fn open(
@@ -301,18 +302,18 @@ fn open(
     })
 }
 
-/// A module, asked as it is.
+/// A module that receives unchanged questions.
 fn plain(module: Arc<MethodModule>) -> Ask {
     Box::new(move |context| ask(|context| module.answer(context), context))
 }
 
-/// A provider's module that makes recorded calls again.
+/// A provider module that repeats recorded calls.
 fn replaying(module: Arc<ProviderModule>) -> ReplayCall {
     let threads = Handle::current();
     Box::new(move |recorded| call(|| threads.block_on(module.replay(recorded))))
 }
 
-/// A version that is told other settings.
+/// A version that receives other settings.
 fn under_settings(module: Ask, settings: Vec<(String, String)>) -> Ask {
     Box::new(move |context| {
         let context = Context {
@@ -323,7 +324,7 @@ fn under_settings(module: Ask, settings: Vec<(String, String)>) -> Ask {
     })
 }
 
-/// A version that is asked only what a policy lets it be asked.
+/// A version that receives only the candidates and payments that a policy allows.
 fn under_policy(module: Ask, method: MethodId, policy: Policy, live_default: bool) -> Ask {
     Box::new(move |context| {
         let disallowed = policy.allows(method, context.environment, context.usd, live_default);
@@ -343,7 +344,7 @@ fn under_policy(module: Ask, method: MethodId, policy: Policy, live_default: boo
     })
 }
 
-/// The host's own answer where the policy leaves nothing to ask.
+/// The host's own answer if the policy excludes the payment or all accounts.
 fn refused() -> Arc<RankAnswer> {
     Arc::new(Err(RoutingRefusal {
         ground: Ground::Policy,

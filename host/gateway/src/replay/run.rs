@@ -1,4 +1,4 @@
-//! The log, asked again on threads of its own: beside requests, after which each of them stands.
+//! Replays the log on separate threads that give way to requests.
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,43 +17,43 @@ use tokio::sync::mpsc;
 use super::ReplayError;
 use super::compare::{Diff, RecordedDecision, is_of_money};
 
-/// Decisions that a thread takes at once.
+/// Number of decisions that a thread processes per step.
 const CHUNK: usize = 256;
-/// How much the threads yield to requests, on the scale of nice(1).
+/// Priority of the threads, on the scale of nice(1).
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 19;
-/// How much longer the threads rest than requests kept their own busy while they worked.
+/// Pause of a thread after a step, as a multiple of the time for which requests kept their own threads busy.
 const REST: u32 = 8;
-/// How often, and after which pause, a call without a free place is repeated.
+/// Number of tries, and pause between them, for a call that finds no free slot.
 const TRIES: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(5);
-/// The active version is asked about one in so many of its own decisions too, to compare what calls take.
+/// Number of the active version's decisions per repeated call, which measures the duration of its calls.
 const ASKED_AGAIN: u64 = 64;
 
-/// A version with what it is told. It blocks.
+/// A version with its modified input. Blocks.
 pub(super) type Ask = Box<dyn Fn(&Context) -> Result<Arc<RankAnswer>, CallError> + Send + Sync>;
 
-/// Two versions to be compared.
+/// Two versions of a method's module to compare.
 pub(super) struct Sides {
-    /// Which one is active: what it answered stands in the log.
+    /// Digest of the active version, whose answers are in the log.
     pub(super) digest: Digest,
     pub(super) active: Ask,
     pub(super) candidate: Ask,
 }
 
-/// What a part of the log came to.
+/// Result of a part of the log.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Decisions of the log that were read, those of other merchants among them.
+    /// Number of decisions read, including those of other merchants.
     pub(super) read: u64,
     pub(super) diff: Diff,
 }
 
-/// An entry of the log that can be made again.
+/// An entry of the log that can be replayed.
 pub(super) trait Replayable: Send + 'static {
-    /// Whose payment it is about, where it tells.
+    /// Merchant of the payment, if the entry contains it.
     fn merchant(&self) -> Option<MerchantId>;
-    /// Whether it counts as something that becomes of a payment; `seen` has the payments of later entries.
+    /// Whether the entry counts for its payment. `seen` contains the payments of later entries.
     fn counts(&self, seen: &mut HashSet<PaymentId>) -> bool;
 }
 
@@ -62,7 +62,7 @@ impl Replayable for RoutingRecord {
         Some(self.merchant)
     }
 
-    /// A payment counts once, with its latest decision.
+    /// Only the latest decision of a payment counts.
     fn counts(&self, seen: &mut HashSet<PaymentId>) -> bool {
         is_of_money(self) && self.payment.is_none_or(|payment| seen.insert(payment))
     }
@@ -73,37 +73,38 @@ impl Replayable for Conversation {
         None
     }
 
-    /// Each call is looked at by itself.
+    /// Every call counts.
     fn counts(&self, _: &mut HashSet<PaymentId>) -> bool {
         true
     }
 }
 
-/// An entry as it is handed to a thread.
+/// An entry with its number and whether it counts for its payment.
 pub(super) struct Item<R> {
     number: u64,
     counts: bool,
     record: R,
 }
 
-/// Some entries, and how many were read for them.
+/// The number of entries that were read, and those to compare.
 type Chunk<R> = (u64, Vec<Item<R>>);
 
-/// The log's entries in turn, newest first.
+/// Iterates over the entries of the log, newest first.
 pub(super) struct Feed<R, P> {
-    /// Gives the next page; an empty one at the end.
+    /// Returns the next page. An empty page means the end.
     pages: P,
     waiting: VecDeque<R>,
-    /// Entries that are still to be read.
+    /// Number of entries still to be read.
     left: u64,
     number: u64,
     merchant: Option<MerchantId>,
-    /// Payments of which a later decision was seen. 16 bytes each, a million of them some 35 MB.
+    /// Payments with a later decision. 16 bytes each; a million of them need about 35 MB.
     seen: HashSet<PaymentId>,
 }
 
 impl<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
-    /// The last so many, of which those of other merchants than `merchant` are passed by.
+    /// Creates a feed of the last entries. Entries of other merchants than `merchant` are read but not
+    /// compared.
     pub(super) fn new(pages: P, last: u64, merchant: Option<MerchantId>) -> Self {
         Self {
             pages,
@@ -115,7 +116,7 @@ impl<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
         }
     }
 
-    /// The next entries; none at the end.
+    /// Returns the next entries. `None` at the end.
     fn chunk(&mut self) -> Result<Option<Chunk<R>>, Fault> {
         let mut items = Vec::with_capacity(CHUNK);
         let mut read = 0;
@@ -145,19 +146,19 @@ impl<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
     }
 }
 
-/// How much a replay takes at most.
+/// Limits of a replay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) threads: usize,
-    /// Payments that it names.
+    /// Maximum number of examples.
     pub(super) examples: usize,
 }
 
-/// Compares all that a feed gives, on as many threads as there are processors but at most so many. What comes of each
-/// part is sent as it is done; where it is received no longer, the threads end.
+/// Compares all entries of a feed, with one thread per processor up to `threads`. Sends the result of each
+/// part when it is ready. The threads end when the receiver is dropped.
 ///
 /// # Errors
-/// Where no thread can be started.
+/// If no thread can be started.
 pub(super) fn begin<R: Replayable, P>(
     compare: impl Fn(&[Item<R>], &mut Diff) + Send + Sync + 'static,
     feed: Feed<R, P>,
@@ -185,7 +186,7 @@ where
             give_way();
             work(&*compare, &feed, &sender, requests.as_ref());
         });
-        // One is enough.
+        // One thread is sufficient.
         if let Err(error) = started
             && number == 0
         {
@@ -196,14 +197,14 @@ where
     begun.map(|()| receiver)
 }
 
-/// Has requests go first on this thread's processor.
+/// Lowers the priority of this thread, so that requests run first.
 fn give_way() {
-    // On Linux it is the calling thread's own; elsewhere it would be the whole process'.
+    // On Linux this applies to the calling thread only; elsewhere it would apply to the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);
 }
 
-/// How long a thread that serves requests has had something to do, on average.
+/// Average busy time of the threads that serve requests.
 fn busy(requests: &Handle) -> Duration {
     let metrics = requests.metrics();
     let workers = metrics.num_workers();
@@ -213,7 +214,8 @@ fn busy(requests: &Handle) -> Duration {
     all / u32::try_from(workers).unwrap_or(u32::MAX).max(1)
 }
 
-/// Compares chunk by chunk, and rests in between where requests kept their threads busy meanwhile.
+/// Compares one part after the other. Pauses after each part if requests kept their threads busy in the
+/// meantime.
 fn work<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>>(
     compare: &impl Fn(&[Item<R>]) -> Diff,
     feed: &Mutex<Feed<R, P>>,
@@ -237,7 +239,7 @@ fn work<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>>(
         if results.blocking_send(part).is_err() || is_over {
             return;
         }
-        // Priority alone does not do it: the log is read on threads of the store.
+        // The lower priority is not sufficient, because threads of the store read the log.
         let meanwhile = busy().saturating_sub(before);
         std::thread::sleep(meanwhile.min(began.elapsed()) * REST);
     }
@@ -270,19 +272,20 @@ impl Sides {
 }
 
 impl<R> Item<R> {
-    /// Whether the active version is asked too: where the log does not say what it answered, and now and then.
+    /// Whether the active version is called too: if the log does not have its answer, and regularly to
+    /// measure its duration.
     const fn is_asked_again(&self, is_known: bool) -> bool {
         !is_known || self.number.is_multiple_of(ASKED_AGAIN)
     }
 }
 
-/// A version of a provider's module that makes recorded calls again. It blocks.
+/// A version of a provider module that repeats recorded calls. Blocks.
 pub(super) type ReplayCall =
     Box<dyn Fn(&Conversation) -> Result<RecordedCall, CallError> + Send + Sync>;
 
-/// Two versions of a provider's module to be compared.
+/// Two versions of a provider module to compare.
 pub(super) struct ProviderSides {
-    /// Which one is active: what it said stands in the log.
+    /// Digest of the active version, whose calls are in the log.
     pub(super) digest: Digest,
     pub(super) active: ReplayCall,
     pub(super) candidate: ReplayCall,
@@ -305,7 +308,7 @@ impl ProviderSides {
     }
 }
 
-/// A call as it was made again, or the word for why it could not.
+/// The repeated call, or the label of its failure.
 fn made_again(made: &Result<RecordedCall, CallError>) -> Result<&Conversation, &'static str> {
     match made {
         Err(error) => Err(error.kind()),
@@ -318,14 +321,14 @@ fn made_again(made: &Result<RecordedCall, CallError>) -> Result<&Conversation, &
     }
 }
 
-/// The answer, or the word for its failure.
+/// The answer, or the label of its failure.
 pub(crate) fn said(
     answer: &Result<Arc<RankAnswer>, CallError>,
 ) -> Result<&RankAnswer, &'static str> {
     answer.as_deref().map_err(CallError::kind)
 }
 
-/// Asks a version and holds its answer against the host's rules.
+/// Calls a version and checks its answer against the host's rules.
 pub(super) fn ask(
     module: impl Fn(&Context) -> Result<Arc<RankAnswer>, CallError>,
     context: &Context,
@@ -337,7 +340,7 @@ pub(super) fn ask(
     Ok(answer)
 }
 
-/// What a version says where there is room to call it: load is no failure of it, so it is called again.
+/// Calls a version. Repeats the call while there is no free slot, because load is no failure of the version.
 pub(super) fn call<T>(module: impl Fn() -> Result<T, CallError>) -> Result<T, CallError> {
     let mut tries = 0;
     loop {

@@ -51,7 +51,7 @@ fn context(currency: Currency, amount: u64) -> Context {
     }
 }
 
-/// Every candidate is eligible, in this order.
+/// An answer in which every candidate is eligible, in this order.
 fn ranked<'a>(names: impl IntoIterator<Item = &'a str>) -> RankAnswer {
     let verdict = |name| Verdict {
         id: id(name),
@@ -65,12 +65,12 @@ fn no(ground: Ground) -> RankAnswer {
     Err(RoutingRefusal { ground, detail })
 }
 
-/// The order of the context.
+/// Ranks the candidates in the order of the context.
 fn in_order(context: &Context) -> RankAnswer {
     ranked(context.candidates.iter().map(|each| each.id.as_str()))
 }
 
-/// What the active version decides of a payment.
+/// A recorded decision of the active version.
 fn decided(number: u8, purpose: Purpose, context: Context) -> RoutingRecord {
     let answer = in_order(&context);
     let chosen = crate::routing::eligible(&answer).next().cloned();
@@ -98,7 +98,8 @@ fn scripted(script: Script) -> Ask {
     Box::new(move |context| ask(|context| script(context).map(Arc::new), context))
 }
 
-/// What a candidate changes of a log, newest first; the active version takes candidates as they come.
+/// Differences between a candidate and the active version, which ranks in the order of the context. The log
+/// is newest first.
 fn compared(log: Vec<RoutingRecord>, candidate: Ask) -> Diff {
     let sides = Sides {
         digest: ACTIVE,
@@ -110,7 +111,6 @@ fn compared(log: Vec<RoutingRecord>, candidate: Ask) -> Diff {
 
 fn through(sides: Sides, log: Vec<RoutingRecord>, last: u64, merchant: Option<MerchantId>) -> Diff {
     let mut log = log.into_iter();
-    // In pages of three.
     let pages = move || Ok(log.by_ref().take(3).collect());
     let compare = move |items: &[Item<RoutingRecord>], diff: &mut Diff| sides.compare(items, diff);
     let bounds = Bounds {
@@ -156,7 +156,7 @@ fn the_active_version_against_itself_differs_nowhere() {
     assert_eq!(diff, nothing);
 }
 
-/// A candidate that is a fault everywhere.
+/// Checks that a candidate fails for every decision.
 fn fails(script: Script, word: &'static str) {
     let diff = compared(payments(3), scripted(script));
     assert_eq!((diff.decisions, diff.differing, diff.faults), (3, 3, 3));
@@ -269,19 +269,19 @@ fn forints_to_beta(context: &Context) -> Result<RankAnswer, CallError> {
 fn what_moves_is_exactly_what_differs_and_each_payment_counts_once() {
     let large = u64::MAX;
     let mut log = vec![
-        // A payment that was created, started, and fell back: its latest decision comes first.
+        // A payment that was created, started, and fell back. Its latest decision comes first.
         RoutingRecord {
             chosen: Some(id("beta")),
             ..decided(1, Purpose::Fallback, context(Currency::HUF, 5_000_000))
         },
         decided(1, Purpose::Start, context(Currency::HUF, 5_000_000)),
         created(1, Currency::HUF, 5_000_000),
-        // Two that were created and started.
+        // Two payments that were created and started.
         decided(2, Purpose::Start, context(Currency::HUF, 1_000_001)),
         created(2, Currency::HUF, 1_000_001),
         decided(3, Purpose::Start, context(Currency::HUF, large)),
         created(3, Currency::HUF, large),
-        // Not over it, or of another currency.
+        // Not above the limit, or of another currency.
         created(4, Currency::HUF, 1_000_000),
         created(5, Currency::EUR, large),
         // A listing moves no money.
@@ -296,7 +296,7 @@ fn what_moves_is_exactly_what_differs_and_each_payment_counts_once() {
     }
     let diff = compared(log, scripted(forints_to_beta));
     assert_eq!((diff.decisions, diff.differing), (200, 198));
-    // The fallback passes alpha over either way, so its payment stays at beta.
+    // The fallback skips alpha in both versions, so its payment stays at beta.
     let moved = Sum {
         payments: 192,
         amount: u128::from(large) + 1_000_001 + 190 * 3_000_000,
@@ -389,7 +389,7 @@ fn a_policy_takes_accounts_methods_and_amounts_out() {
     assert_eq!(over.reasons[&key].amount, 300);
 }
 
-/// A recorded start, as a version makes it that ends it so.
+/// A recorded start with this outcome.
 fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation {
     let due = Money {
         amount: Minor(amount),

@@ -1,4 +1,4 @@
-//! Consent codes: an operator hands one to a merchant, who accepts an invitation with it.
+//! Consent codes: an operator hands one to a merchant, who uses it to accept an invitation.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
@@ -10,16 +10,16 @@ use kassette_store::Fault;
 
 use crate::Gateway;
 
-/// A consent code, shown this once.
+/// A consent code. Shown only here.
 #[derive(Clone, Debug)]
 pub struct IssuedConsentCode {
     /// `km_…`
     pub code: Secret,
-    /// From when on it is refused.
+    /// Time at which the code expires.
     pub expires_at: Time,
 }
 
-/// Why no consent code was issued.
+/// Reason why no consent code was issued.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsentError {
     #[error("merchant not found")]

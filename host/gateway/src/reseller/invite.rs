@@ -12,18 +12,18 @@ use kassette_store::{Answered, Fault, InvitationStanding, Invited};
 use crate::Gateway;
 use crate::auth::ResellerCaller;
 
-/// An invitation that was asked for.
+/// Result of an invitation request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InviteOutcome {
     Invited(InvitationStanding),
-    /// It was asked for before, with the same data: as it stands now.
+    /// The invitation of an earlier request with the same data, in its current state.
     Replayed(InvitationStanding),
 }
 
-/// Why no merchant was invited. The edge maps each to HTTP.
+/// Reason why no merchant was invited. `server` maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum InviteError {
-    /// The key was revoked, or the live rollout switched off, meanwhile.
+    /// The key was revoked, or the live rollout switched off, after the request was authenticated.
     #[error("the credential is missing, invalid, revoked or expired")]
     KeyRefused,
     #[error(
@@ -50,16 +50,16 @@ impl From<getrandom::Error> for InviteError {
     }
 }
 
-/// What an invitation's page shows.
+/// Content of an invitation's page.
 #[derive(Clone, Debug)]
 pub struct InvitationView {
     pub reseller: Arc<Reseller>,
-    /// The invitation with where it stands.
+    /// The invitation with its current state.
     pub standing: InvitationStanding,
 }
 
 impl Gateway {
-    /// Invites a merchant, or finds the invitation that the same request made before.
+    /// Invites a merchant, or returns the invitation that the same request created earlier.
     /// `request.reseller` is the caller.
     ///
     /// # Errors
@@ -91,12 +91,12 @@ impl Gateway {
         format!("{origin}/invitation/{}", invitation.token.expose())
     }
 
-    /// The page behind an invitation's token; none for an unknown one. Changes nothing.
+    /// Returns the page for an invitation's token. `None` for an unknown token. Changes nothing.
     ///
     /// # Errors
     /// The store's.
     pub async fn invitation(&self, token: &str) -> Result<Option<InvitationView>, Fault> {
-        let hash = TokenHash::of(token);
+        let hash = TokenHash::hash(token);
         let Some(standing) = self.store().invitation(hash, self.now()).await? else {
             return Ok(None);
         };
@@ -106,21 +106,21 @@ impl Gateway {
         Ok(reseller.map(|reseller| InvitationView { reseller, standing }))
     }
 
-    /// The merchant accepts with a consent code.
+    /// Accepts an invitation with the merchant's consent code.
     ///
     /// # Errors
     /// The store's.
     pub async fn accept_invitation(&self, token: &str, code: Secret) -> Result<Answered, Fault> {
-        let hash = TokenHash::of(token);
+        let hash = TokenHash::hash(token);
         self.store().accept_invitation(hash, code, self.now()).await
     }
 
-    /// The holder of the invitation's address declines.
+    /// Declines an invitation.
     ///
     /// # Errors
     /// The store's.
     pub async fn decline_invitation(&self, token: &str) -> Result<Answered, Fault> {
-        let hash = TokenHash::of(token);
+        let hash = TokenHash::hash(token);
         self.store().decline_invitation(hash, self.now()).await
     }
 }

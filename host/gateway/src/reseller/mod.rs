@@ -1,9 +1,10 @@
-//! What a reseller does for merchants, and how merchants let it.
+//! Requests that a reseller makes for merchants, and the merchants' consent.
 //!
-//! A payment that a reseller makes belongs to the merchant: its keys read it, its webhooks tell it,
-//! its policy routes it. The reseller alone starts it, and its own webhooks tell it too. Whether it may at all is asked at every call, of
-//! what is known as long as the store says that it has not changed, and by the store once more when it
-//! writes: a revocation holds at once.
+//! A payment that a reseller creates belongs to the merchant: the merchant's keys can read it, its webhooks
+//! receive its events, and its policy routes it. Only the reseller starts it, and the reseller's webhooks
+//! receive its events too. Every call checks the reseller's permission, with cached rows that are valid while
+//! the directory version is unchanged. The store checks it again when it writes, so that a revocation takes
+//! effect immediately.
 
 mod consent;
 mod invite;
@@ -17,19 +18,19 @@ use kassette_domain::delegation::DelegatedMerchant;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::Environment;
 use kassette_domain::payment::{Origin, Payment};
-use kassette_domain::reseller::{Reseller, ResellerNotAllowed, may_work};
+use kassette_domain::reseller::{Reseller, ResellerNotAllowed, may_process, may_refund, may_work};
 use kassette_store::{Fault, Listed, Page, Paging};
 
 use crate::Gateway;
 use crate::auth::ResellerCaller;
 
-/// Merchants that are read at once.
+/// Number of merchants read per part.
 const PART: usize = 100;
 
-/// Why a reseller is shown nothing. The edge maps each to HTTP.
+/// Reason why a reseller gets no data. `server` maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum ResellerError {
-    /// Not this reseller's, or of the other environment.
+    /// The payment belongs to another reseller or environment.
     #[error("payment not found")]
     NotFound,
     #[error(transparent)]
@@ -69,12 +70,12 @@ impl Gateway {
             if whole.next.is_none() || whole.items.len() >= paging.limit {
                 return Ok(whole);
             }
-            // Others have their turn between the parts of a large page.
+            // Lets other tasks run between the parts of a large page.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Whether a reseller may work for a merchant now.
+    /// Whether a reseller may act for a merchant now.
     async fn may_work(
         &self,
         reseller: &Reseller,
@@ -87,28 +88,48 @@ impl Gateway {
         Ok(may_work(reseller, delegation.as_deref(), environment))
     }
 
-    /// The same, where the merchant has to be approved for live too.
+    /// Whether a reseller may now refund a payment that it created. Does not check the key's scope.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn may_reseller_refund(
+        &self,
+        caller: &ResellerCaller,
+        payment: &Payment,
+    ) -> Result<Result<(), ResellerNotAllowed>, Fault> {
+        let (store, reseller) = (self.store().as_ref(), &caller.reseller);
+        let directory = &self.inner.directory;
+        let delegation = directory.delegation(store, reseller.id, payment.merchant);
+        let delegation = delegation.await?;
+        Ok(may_refund(
+            reseller,
+            delegation.as_deref(),
+            payment.environment,
+        ))
+    }
+
+    /// Like [`Self::may_work`], but the merchant must also be approved for live.
     async fn may_process(
         &self,
         reseller: &Reseller,
         merchant: MerchantId,
         environment: Environment,
     ) -> Result<Result<(), ResellerNotAllowed>, Fault> {
-        let may = self.may_work(reseller, merchant, environment).await?;
-        if may.is_err() || environment == Environment::Test {
-            return Ok(may);
-        }
+        let directory = &self.inner.directory;
+        let delegation = directory.delegation(self.store().as_ref(), reseller.id, merchant);
+        let delegation = delegation.await?;
         let merchant = self.cached_merchant(merchant).await?;
         let approved = merchant.is_some_and(|merchant| merchant.live_approved);
-        Ok(if approved {
-            Ok(())
-        } else {
-            Err(ResellerNotAllowed::NotLiveApproved)
-        })
+        Ok(may_process(
+            reseller,
+            delegation.as_deref(),
+            approved,
+            environment,
+        ))
     }
 
-    /// Why the reseller that made a payment may neither open an attempt of it nor hear of it now; none of a
-    /// merchant's own.
+    /// Returns why the reseller of a payment may now neither open attempts of it nor receive its events.
+    /// `None` if it may, and for a merchant's own payment.
     pub(crate) async fn bars_reseller(
         &self,
         payment: &Payment,

@@ -15,23 +15,24 @@ use crate::auth::ResellerCaller;
 use crate::create::{CreateError, CreateOutcome};
 use crate::start::{Start, StartError, StartedPayment, Starter};
 
-/// What a reseller starts.
+/// A start request of a reseller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResellerStart {
     pub payment: PaymentId,
     pub method: MethodId,
-    /// Through this account and no other, where the merchant's policy allows it.
+    /// Use only this account, if the merchant's policy allows it.
     pub provider: Option<AccountId>,
 }
 
-/// Payments that are read at once where a filter chooses among them: the most of a store's page.
+/// Number of payments read per step of a filtered list: the store's largest page.
 const READ: usize = 100;
-/// How often a page that a filter chooses reads on.
+/// Maximum number of steps for one page of a filtered list.
 const READS: usize = 10;
 
 impl Gateway {
-    /// Creates a payment for a merchant that has authorized the reseller, or finds the one that the
-    /// same request made before. `request.origin` names the caller, `request.environment` is its key's.
+    /// Creates a payment for a merchant that has authorized the reseller, or returns the payment that the
+    /// same request created earlier. `request.origin` names the caller, and `request.environment` is that of
+    /// its key.
     ///
     /// # Errors
     /// See [`CreateError`].
@@ -49,8 +50,7 @@ impl Gateway {
         }
     }
 
-    /// Starts a direct payment that the reseller made. Carried to its end even where the caller goes
-    /// away.
+    /// Starts a direct payment that the reseller created. Continues if the caller goes away.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -66,7 +66,7 @@ impl Gateway {
         let may = self.may_process(&caller.reseller, merchant, environment);
         may.await??;
         let email = payment.email.as_ref();
-        // The caller is the reseller's server: its address and language are not the payer's.
+        // The caller is the reseller's server, so its address and language are not the payer's.
         let payer = Payer {
             email: email.map(|email| Secret::new(email.expose())),
             ip: None,
@@ -84,7 +84,7 @@ impl Gateway {
         .await
     }
 
-    /// A payment that the reseller made, in its key's environment, for a merchant that still
+    /// Returns a payment that the reseller created, in its key's environment, for a merchant that still
     /// authorizes it.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Gateway {
         Ok(payment)
     }
 
-    /// The same with everything that happened to it.
+    /// Returns the same payment with its full history.
     ///
     /// # Errors
     /// See [`ResellerError`].
@@ -116,9 +116,9 @@ impl Gateway {
         history.ok_or(ResellerError::NotFound)
     }
 
-    /// The payments that the reseller made for a merchant in its key's environment, newest first; of them
-    /// those with the filter's order, status and time. Where little fits, a page ends before it is full,
-    /// with a cursor.
+    /// Lists the payments that the reseller created for a merchant in its key's environment, newest first.
+    /// The filter applies to order, status and time. A filtered page may contain fewer payments than
+    /// requested, and still have a cursor.
     ///
     /// # Errors
     /// See [`ResellerError`].
@@ -139,7 +139,7 @@ impl Gateway {
             let room = paging.limit.saturating_sub(found.len());
             let page = self.resold_for(caller, merchant, filter, (room, next));
             let page = page.await?;
-            // What follows was made before the period.
+            // All following payments were created before the period.
             let is_past =
                 |last: &Payment| filter.since.is_some_and(|since| last.created_at < since);
             let is_over = page.items.last().is_some_and(is_past);
@@ -153,8 +153,8 @@ impl Gateway {
         Ok(Page { items: found, next })
     }
 
-    /// The next of those payments after a cursor, so many that at most `room` of them fit a filter: a cursor
-    /// stands behind the last payment that was read, so none may be read that the page has no room for.
+    /// Reads the next of these payments after a cursor, so that at most `room` of them match the filter. The
+    /// cursor points behind the last payment read, so a page must not read payments that it cannot return.
     async fn resold_for(
         &self,
         caller: &ResellerCaller,
@@ -172,7 +172,7 @@ impl Gateway {
             let items = page.items.iter().enumerate();
             let mut fitting = items.filter(|(_, each)| fits(filter, each));
             match fitting.nth(room) {
-                // Fewer each time, also where payments were made meanwhile.
+                // Smaller each time, even if payments were created in the meantime.
                 Some((first_without_room, _)) if first_without_room > 0 => {
                     limit = first_without_room;
                 }
@@ -181,7 +181,7 @@ impl Gateway {
         }
     }
 
-    /// One page of all payments that the reseller made for a merchant.
+    /// One page of all payments that the reseller created for a merchant.
     async fn resold(
         &self,
         caller: &ResellerCaller,
@@ -197,7 +197,7 @@ impl Gateway {
         }
     }
 
-    /// A payment, where the caller made it in its environment.
+    /// Returns a payment if the caller created it in its environment.
     async fn made_by(
         &self,
         caller: &ResellerCaller,
@@ -214,7 +214,7 @@ impl Gateway {
     }
 }
 
-/// Whether a payment is as a filter says of the payment itself; resellers ask for nothing of an attempt.
+/// Whether a payment matches the filter's order, status and time. Resellers cannot filter by attempts.
 fn fits(filter: &PaymentFilter, payment: &Payment) -> bool {
     let order = filter.order_id.as_deref();
     order.is_none_or(|order| order == payment.order_id.as_str())

@@ -1,4 +1,4 @@
-//! The payer's answers to what a module asked.
+//! The payer's answers to a module's questions.
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::PaymentId;
@@ -6,19 +6,20 @@ use kassette_domain::lifecycle::{PaymentAggregate, Step};
 use kassette_domain::order::Email;
 use kassette_domain::payment::CheckoutMode;
 use kassette_domain::provider::{PayerAction, Question, QuestionKind};
+use kassette_domain::question::is_card_like;
 use kassette_domain::secret::Secret;
-use kassette_domain::text::is_bidi_control;
+use kassette_domain::text::steers;
 use kassette_store::{About, Fault, Stepped};
 use tokio::time::Instant;
 
 use super::{NotStartable, Run, Start, StartError, StartedPayment, Starter};
 use crate::Gateway;
 
-/// Longest answer, in characters: an address or a name, never a document.
+/// Maximum length of an answer in characters: enough for an address or a name.
 const ANSWER_MOST: usize = 300;
 
 impl Gateway {
-    /// Records the answers and goes on with the start.
+    /// Records the answers and continues the start.
     pub(crate) async fn answer_locked(
         &self,
         payment: PaymentId,
@@ -32,14 +33,14 @@ impl Gateway {
         let Some(open) = aggregate.open_attempt().cloned() else {
             return Err(NotStartable::NoAttemptOpen.into());
         };
-        let Some(PayerAction::Ask(questions)) = &open.action else {
-            // The answers came twice, or late: what the attempt says now is shown.
+        let Some(PayerAction::Ask(questions)) = open.action() else {
+            // The answers arrived again or too late. Show the current state of the attempt.
             return Ok(self.started(aggregate, open));
         };
         let Some(answers) = fitting(questions, answers) else {
             return Ok(self.started(aggregate, open));
         };
-        // Before anything is written: the payer's answers are for one call.
+        // Before anything is written, because the stored answers are used for only one call.
         let permit = self.start_permit(&aggregate.payment, &open.account);
         let permit = permit.await.ok_or(Fault::Busy)?;
         let answered = Step::Answered {
@@ -59,7 +60,7 @@ impl Gateway {
     }
 }
 
-/// The start that goes on with an attempt. The payer has seen the account's note before.
+/// A start that continues an attempt. The payer has already seen the account's note.
 fn again(aggregate: &PaymentAggregate, open: &Attempt) -> Start {
     Start {
         payment: aggregate.payment.id,
@@ -74,7 +75,7 @@ fn again(aggregate: &PaymentAggregate, open: &Attempt) -> Start {
     }
 }
 
-/// The answers to what was asked; none where a required one is missing or one does not fit.
+/// Selects the answers to the questions. `None` if a required answer is missing or one does not fit.
 fn fitting(
     questions: &[Question],
     answers: Vec<(String, Secret)>,
@@ -98,8 +99,8 @@ fn fitting(
 }
 
 fn fits(question: &Question, text: &str) -> bool {
-    let odd = |c: char| c.is_control() || is_bidi_control(c);
-    if text.chars().count() > ANSWER_MOST || text.chars().any(odd) {
+    let is_long = text.chars().count() > ANSWER_MOST;
+    if is_long || text.chars().any(steers) || is_card_like(question.kind, text) {
         return false;
     }
     match question.kind {
@@ -144,5 +145,8 @@ mod tests {
         let name = [question("name", QuestionKind::GivenName, true)];
         assert!(fitting(&name, given("name", "a\u{202e}b")).is_none());
         assert!(fitting(&name, given("name", &"a".repeat(301))).is_none());
+        assert!(fitting(&name, given("name", "4242 4242 4242 4242")).is_none());
+        let phone = [question("phone", QuestionKind::Phone, true)];
+        assert!(fitting(&phone, given("phone", "4242 4242 4242 4242")).is_some());
     }
 }

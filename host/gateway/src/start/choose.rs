@@ -1,4 +1,4 @@
-//! Through whom: policy, ranking, the note that the payer saw, and who is next.
+//! Selects the accounts of a start: policy, ranking, the note that the payer saw, and the next account.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::Purpose;
@@ -17,20 +16,20 @@ use crate::permits::Permit;
 use crate::routing::{NotRoutable, RankRequest, Ranking};
 use crate::routing_records::DecisionMade;
 
-/// On the page an account that could not be used for this very payment within this time is not put
-/// before the one whose note the payer has agreed to.
+/// How long an account that was unavailable for this payment is not placed before the account whose note the
+/// payer has agreed to. Only on the page.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// The accounts to try, best first.
+/// Accounts to try, best first.
 pub(super) struct Plan {
     ranking: Ranking,
     rest: VecDeque<AccountId>,
-    /// An account had no permit for one more call.
+    /// Whether an account had no free permit.
     pub(super) is_crowded: bool,
 }
 
 impl Plan {
-    /// Notes that an attempt was opened by it.
+    /// Records that this plan opened an attempt.
     pub(super) fn record(
         &self,
         gateway: &Gateway,
@@ -43,29 +42,29 @@ impl Plan {
         gateway.record_decision(DecisionMade {
             attempt: Some(id),
             chosen: aggregate.attempt(id).map(|attempt| attempt.account.clone()),
-            ..DecisionMade::new(asked, payment.merchant, purpose).of(Some(payment.id))
+            ..DecisionMade::new(asked, payment.merchant, purpose).for_payment(Some(payment.id))
         });
     }
 
-    /// The same without an account.
+    /// Removes an account from the plan.
     pub(super) fn without(mut self, account: &AccountId) -> Self {
         self.rest.retain(|each| each != account);
         self
     }
 }
 
-/// What is tried next, and the permit for its call.
+/// The next attempt, with the permit for its call.
 pub(super) type Next = (Box<Choice>, Permit);
 
 impl Run<'_> {
-    /// The merchant, where its approval and its reseller's delegation allow a start now.
+    /// Returns the merchant if its approval and its reseller's delegation allow a start now.
     pub(super) async fn permitted(
         &self,
         aggregate: &PaymentAggregate,
     ) -> Result<Arc<Merchant>, StartError> {
         let payment = &aggregate.payment;
         let merchant = self.merchant(aggregate).await?;
-        if payment.environment == Environment::Live && !merchant.live_approved {
+        if !merchant.may_use(payment.environment) {
             return Err(StartError::NotLiveApproved);
         }
         match self.gateway.bars_reseller(payment).await? {
@@ -74,7 +73,7 @@ impl Run<'_> {
         }
     }
 
-    /// Who can take the payment now, ranked anew; with what is decided before a new attempt.
+    /// Ranks the accounts that can process the payment now, and checks the conditions for a new attempt.
     pub(super) async fn plan(&self, aggregate: &PaymentAggregate) -> Result<Plan, StartError> {
         let payment = &aggregate.payment;
         let merchant = self.permitted(aggregate).await?;
@@ -159,8 +158,11 @@ impl Run<'_> {
         let now = self.gateway.now();
         let lately = |account: &AccountId| {
             aggregate.attempts.iter().any(|attempt| {
-                let ended = attempt.ended_at.is_some_and(|at| now.since(at) < LATELY);
-                attempt.account == *account && attempt.state == AttemptState::Unavailable && ended
+                let ended = attempt
+                    .stage
+                    .ended_at()
+                    .is_some_and(|at| now.since(at) < LATELY);
+                attempt.account == *account && attempt.state() == AttemptState::Unavailable && ended
             })
         };
         while rest
@@ -171,12 +173,12 @@ impl Run<'_> {
         }
     }
 
-    /// The attempt of the next account that a permit is had for; none where no account is left. `failed` is the one that
-    /// could not be used before it. Nothing is written yet: a start that finds no permit uses up none of the payment's
-    /// attempts.
+    /// Chooses the next account that has a free permit. `None` if no account remains. `failed` is the account
+    /// that was unavailable before. Nothing is written yet, so that a start without a permit does not use up
+    /// one of the payment's attempts.
     ///
     /// # Errors
-    /// [`StartError::AskAgain`] where the payer has to see the next account's note first.
+    /// [`StartError::AskAgain`] if the payer must see the next account's note first.
     pub(super) async fn next(
         &self,
         aggregate: &PaymentAggregate,
@@ -197,7 +199,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// The next account's attempt, with ids and tokens drawn.
+    /// The attempt at the next account, with new ids and tokens.
     fn draw(
         &self,
         aggregate: &PaymentAggregate,
@@ -205,7 +207,7 @@ impl Run<'_> {
         failed: Option<&AccountId>,
     ) -> Result<Option<Box<Choice>>, StartError> {
         let configured = self.gateway.configured();
-        // It or its module was switched off since the accounts were ranked.
+        // The account or its module was switched off after the ranking.
         let is_disabled = |account: &AccountId| {
             let slot = configured.slot(account);
             slot.is_some_and(|slot| self.gateway.modules().is_disabled(slot))
@@ -249,7 +251,7 @@ impl Run<'_> {
         Ok(Some(Box::new(choice)))
     }
 
-    /// Whether the payer has agreed to another note than this account's.
+    /// Whether the payer has agreed to a note other than this account's.
     fn must_ask(&self, account: &AccountId) -> bool {
         if self.start.starter != Starter::Page {
             return false;

@@ -1,8 +1,7 @@
-//! A start that is repeated without a caller, and what every start leaves on record.
+//! Repeats a start without a caller, and records the outcome of every start.
 
 use kassette_domain::attempt::Choice;
 use kassette_domain::id::AttemptId;
-use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{
     ClaimPurpose, PaymentAggregate, Refusal, StartResult, Step, StepOutcome,
 };
@@ -15,8 +14,8 @@ use crate::Gateway;
 use crate::apply::AttemptClaim;
 
 impl Gateway {
-    /// Repeats the start of an attempt whose outcome is not known, once and at its own account. False where another
-    /// task has it in hand, or it is wanted no longer.
+    /// Repeats the start of an attempt with an unknown outcome, one time and at the same account. False if
+    /// another task holds the attempt, or a repeat is no longer wanted.
     pub(crate) async fn repeat_start(&self, id: AttemptId) -> Result<bool, Fault> {
         let AttemptClaim::Taken(held) = self.claim(id, ClaimPurpose::Start).await? else {
             return Ok(false);
@@ -33,26 +32,26 @@ impl Gateway {
             let limit = self.settings().provider_deadline;
             self.call_start(&held, attempt, None, limit).await?
         } else {
-            // What the start before has sent may have taken effect all the same.
+            // The earlier request may still have taken effect.
             StartResult::Uncertain("no repeat: the merchant may not start payments now".to_owned())
         };
-        let held = attempt.busy_until;
+        let held = attempt.claim.busy_until();
         let recorded = self.record_start((id, held), result, None).await?;
         Ok(recorded.is_some())
     }
 
-    /// Whether a payment may be started now, by its merchant's approval and its reseller's delegation.
+    /// Whether the merchant's approval and the reseller's delegation allow a start of the payment now.
     pub(crate) async fn may_start(
         &self,
         payment: &Payment,
         merchant: &Merchant,
     ) -> Result<bool, Fault> {
-        let approved = payment.environment == Environment::Test || merchant.live_approved;
+        let approved = merchant.may_use(payment.environment);
         Ok(approved && self.bars_reseller(payment).await?.is_none())
     }
 
-    /// Writes what became of a start. A reference that is another attempt's is no answer. None where that cannot be
-    /// recorded.
+    /// Records the outcome of a start. A reference that belongs to another attempt is not accepted. `None` if
+    /// the outcome cannot be recorded.
     pub(super) async fn record_start(
         &self,
         (id, held): (AttemptId, Option<Time>),

@@ -1,4 +1,4 @@
-//! One start, from the first look at the payment to an answer, within its deadline.
+//! One start, from the first read of the payment to the answer, within its time limit.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use super::{NotAvailable, NotStartable, Run, StartError, StartedPayment, Starter
 use crate::apply::AttemptClaim;
 use crate::permits::Permit;
 
-/// How often a start whose outcome is unknown is repeated before the caller is told to come back.
+/// Maximum number of repeats of a start with an unknown outcome in one request.
 const REPEATS_MOST: u8 = 2;
-/// The pause before a repeat: a vendor that stumbled gets back on its feet.
+/// Pause before a repeat, so that a provider can recover from a short failure.
 const REPEAT_PAUSE: Duration = Duration::from_millis(300);
-/// Less time than this is not worth a call to a vendor.
+/// Minimum remaining time for a call to a provider.
 const CALL_LEAST: Duration = Duration::from_secs(1);
 /// How often the store is read while another process holds the attempt.
 const WAIT_STEP: Duration = Duration::from_millis(100);
-/// Rounds of a start: its deadline in steps of waiting, and room for lost races.
+/// Maximum number of rounds of a start: enough for waiting until its time limit, and for lost races.
 const ROUNDS_MOST: usize = 200;
 
 impl Run<'_> {
-    /// Goes on until there is an answer or no time is left.
+    /// Runs until there is an answer or the time limit is reached.
     pub(super) async fn go(&self) -> Result<StartedPayment, StartError> {
         let about = About::Payment(self.start.payment);
         for _ in 0..ROUNDS_MOST {
@@ -49,7 +49,7 @@ impl Run<'_> {
         Err(StartError::unsettled())
     }
 
-    /// Hosted or direct, its status, its method.
+    /// Checks the mode, the status and the method of the payment.
     fn allowed(&self, aggregate: &PaymentAggregate) -> Result<(), StartError> {
         let payment = &aggregate.payment;
         match (self.start.starter, payment.mode) {
@@ -61,8 +61,10 @@ impl Run<'_> {
             }
             _ => {}
         }
-        if !matches!(payment.status, Status::Created | Status::Pending) {
-            return Err(NotStartable::Status.into());
+        match payment.status {
+            Status::Created | Status::Pending => {}
+            Status::Expired => return Err(NotStartable::Expired.into()),
+            _ => return Err(NotStartable::Status.into()),
         }
         let fixed = payment.mode == CheckoutMode::Direct;
         if fixed && payment.method != Some(self.start.method) {
@@ -71,7 +73,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// An attempt is open: it is continued, waited for, repeated, or left. None: look again.
+    /// Continues, waits for, repeats, or closes the open attempt. `None` means that the payment must be read
+    /// again.
     async fn meet(
         &self,
         aggregate: &PaymentAggregate,
@@ -79,15 +82,14 @@ impl Run<'_> {
     ) -> Result<Option<StartedPayment>, StartError> {
         let now = self.gateway.now();
         let other = open.method != self.start.method;
-        let usable = now < open.expires_at && open.until.is_none_or(|until| now < until);
-        if !other && usable && open.action.is_some() {
+        if !other && now < open.usable_until() && open.action().is_some() {
             return Ok(Some(self.gateway.started(aggregate.clone(), open.clone())));
         }
         if open.is_busy(now) {
             return self.wait().await;
         }
         self.permitted(aggregate).await?;
-        let over = now >= open.expires_at || open.action.is_some();
+        let over = now >= open.expires_at || open.action().is_some();
         if other || over {
             return self.close(aggregate, open).await;
         }
@@ -103,7 +105,7 @@ impl Run<'_> {
         }
     }
 
-    /// Another process holds the attempt.
+    /// Waits a short time while another process holds the attempt.
     async fn wait(&self) -> Result<Option<StartedPayment>, StartError> {
         let left = self.left();
         if left.is_zero() {
@@ -113,7 +115,8 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// The open attempt is not wanted any more; without the vendor's certain word it stays.
+    /// Closes an open attempt that is no longer wanted. It stays open without a certain answer from the
+    /// provider.
     async fn close(
         &self,
         aggregate: &PaymentAggregate,
@@ -121,7 +124,7 @@ impl Run<'_> {
     ) -> Result<Option<StartedPayment>, StartError> {
         let after = self.gateway.leave(aggregate, open, self.left()).await?;
         match after.attempt(open.id) {
-            Some(still) if still.state.is_open() => {
+            Some(still) if still.is_open() => {
                 let still = still.clone();
                 if open.method == self.start.method {
                     return Err(StartError::unsettled());
@@ -133,7 +136,7 @@ impl Run<'_> {
         }
     }
 
-    /// Opens a new attempt with the first in rank. None where another task was faster.
+    /// Opens a new attempt at the best account. `None` if another task was faster.
     async fn open(
         &self,
         aggregate: &PaymentAggregate,
@@ -159,8 +162,9 @@ impl Run<'_> {
         }
     }
 
-    /// Calls the provider of a held attempt, records what came of it, and goes on: to the next in rank where surely
-    /// nothing was created, to a repeat where that is not known. `permit` is for the first call; a repeat waits for one.
+    /// Calls the provider of a claimed attempt, records the outcome, and continues: with the next account if
+    /// certainly nothing was created, with a repeat if that is unknown. `permit` is for the first call;
+    /// repeats wait for their own.
     pub(super) async fn drive(
         &self,
         mut aggregate: PaymentAggregate,
@@ -173,14 +177,14 @@ impl Run<'_> {
             let Some(attempt) = aggregate.attempt(id) else {
                 return Err(StartError::NotFound);
             };
-            let held = attempt.busy_until;
+            let held = attempt.claim.busy_until();
             let limit = self.left().max(CALL_LEAST);
             let called = self
                 .gateway
                 .call_start(&aggregate, attempt, permit.take(), limit);
             let result = called.await?;
             let next = self.fallback(&aggregate, attempt, &result, &mut plan);
-            // What the vendor said is recorded whatever becomes of the next account.
+            // The outcome is recorded even if there is no next account.
             let (next, error) = match next.await {
                 Ok(next) => (next, None),
                 Err(error) => (None, Some(error)),
@@ -200,14 +204,14 @@ impl Run<'_> {
                 (id, permit, repeats) = (next, next_permit, 0);
                 continue;
             }
-            let state = aggregate.attempt(id).map(|attempt| attempt.state);
+            let state = aggregate.attempt(id).map(Attempt::state);
             match state {
                 Some(AttemptState::Unknown) if repeats < REPEATS_MOST && self.has_time() => {
                     repeats += 1;
                     tokio::time::sleep(REPEAT_PAUSE).await;
                     match self.gateway.claim(id, ClaimPurpose::Start).await? {
                         AttemptClaim::Taken(held) => aggregate = *held,
-                        // A report came meanwhile: look again.
+                        // A report arrived in the meantime: read the payment again.
                         _ => return Ok(None),
                     }
                 }
@@ -228,7 +232,7 @@ impl Run<'_> {
         self.left() > CALL_LEAST + REPEAT_PAUSE
     }
 
-    /// Which account is tried next where this one surely created nothing.
+    /// Chooses the next account if the call certainly created nothing at this one.
     async fn fallback(
         &self,
         aggregate: &PaymentAggregate,
@@ -236,13 +240,13 @@ impl Run<'_> {
         result: &StartResult,
         plan: &mut Option<Plan>,
     ) -> Result<Option<Next>, StartError> {
-        let surely = matches!(result, StartResult::Unavailable(_)) && !attempt.uncertain;
+        let surely = matches!(result, StartResult::Unavailable(_)) && !attempt.stage.is_uncertain();
         if !surely || self.start.provider.is_some() || self.left() < CALL_LEAST {
             return Ok(None);
         }
         let mut fresh = match plan.take() {
             Some(plan) => plan,
-            // The attempt was opened by an earlier request: ranked anew, and without it.
+            // The attempt was opened by an earlier request, so rank again without its account.
             None => match self.plan(aggregate).await {
                 Ok(plan) => plan.without(&attempt.account),
                 Err(StartError::Store(fault)) => return Err(fault.into()),
@@ -255,7 +259,7 @@ impl Run<'_> {
         next
     }
 
-    /// Repeats did not help: the vendor is asked once before the caller is told to come back.
+    /// The repeats did not help: queries the provider before the caller is asked to try again later.
     async fn last_look(
         &self,
         aggregate: PaymentAggregate,
@@ -269,13 +273,13 @@ impl Run<'_> {
             .gateway
             .ask(&aggregate, id, QueryPurpose::Sync, Via::Query, limit);
         let after = asked.await?.ok_or_else(StartError::unsettled)?;
-        match after.attempt(id).map(|attempt| attempt.state) {
+        match after.attempt(id).map(Attempt::state) {
             Some(AttemptState::Open | AttemptState::Unknown) => Err(StartError::unsettled()),
             _ => self.ended(after, id).map(Some),
         }
     }
 
-    /// The answer where the outcome is known.
+    /// The answer if the outcome is known.
     fn ended(
         &self,
         aggregate: PaymentAggregate,
@@ -284,12 +288,13 @@ impl Run<'_> {
         let Some(attempt) = aggregate.attempt(id).cloned() else {
             return Err(StartError::NotFound);
         };
-        match attempt.state {
+        match attempt.state() {
             AttemptState::Declined => Err(StartError::Declined),
             AttemptState::Unavailable => Err(not_available()),
-            AttemptState::Closed | AttemptState::Expired | AttemptState::Failed => {
-                Err(NotStartable::AttemptOver.into())
-            }
+            AttemptState::Cancelled
+            | AttemptState::Closed
+            | AttemptState::Expired
+            | AttemptState::Failed => Err(NotStartable::AttemptOver.into()),
             _ => Ok(self.gateway.started(aggregate, attempt)),
         }
     }
@@ -299,7 +304,7 @@ const fn not_available() -> StartError {
     StartError::NotAvailable(NotAvailable::NoProvider)
 }
 
-/// Why no account is left of a plan.
+/// Reason why a plan has no account left.
 fn none_left(plan: Option<&Plan>) -> StartError {
     match plan {
         Some(plan) if plan.is_crowded => Fault::Busy.into(),
@@ -307,12 +312,16 @@ fn none_left(plan: Option<&Plan>) -> StartError {
     }
 }
 
-/// A new attempt was refused: another task was faster, or the payment is over.
+/// A new attempt was refused: another task was faster, or the payment has ended.
 fn refused(refusal: &Refusal) -> Result<Option<StartedPayment>, StartError> {
     match refusal {
         Refusal::AttemptOpen(_) => Ok(None),
         Refusal::Barred(barred) => Err((*barred).into()),
         Refusal::TooManyAttempts => Err(NotStartable::NoAttemptLeft.into()),
+        // A created or pending payment is refused because it has expired.
+        Refusal::WrongStatus(Status::Created | Status::Pending | Status::Expired) => {
+            Err(NotStartable::Expired.into())
+        }
         _ => Err(NotStartable::Status.into()),
     }
 }

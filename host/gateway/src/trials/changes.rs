@@ -1,4 +1,4 @@
-//! Putting a version on trial, trying it in another way, taking it away.
+//! Putting a version on trial, changing the trial, ending it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kassette_store::{Fault, SlotContent};
 use crate::Gateway;
 use crate::shared_modules::ShareError;
 
-/// Why a trial is not changed. The edge maps each to HTTP.
+/// Reason why a trial was not changed. `server` maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
@@ -24,7 +24,7 @@ pub enum TrialError {
     Store(#[from] Fault),
 }
 
-/// Why no canary begins.
+/// Reason why a canary was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CanaryError {
     #[error(transparent)]
@@ -44,8 +44,8 @@ impl From<getrandom::Error> for CanaryError {
 }
 
 impl Gateway {
-    /// Writes the audit line, then does it: a change that no operator can see does not happen. Where it cannot be
-    /// done, a second line says so, and the inner error why.
+    /// Writes the audit line, then does the work, so that no change lacks an audit line. If the work fails, a
+    /// second line records that, and the inner error contains the reason.
     ///
     /// # Errors
     /// The store's.
@@ -82,6 +82,7 @@ impl Gateway {
             return Ok(self.share_version(prepared, line).await?);
         }
         let runtime = self.runtime().cloned().ok_or(TrialError::Nothing)?;
+        self.note_figures(prepared.slot()).await;
         let now = self.now();
         let candidate = Candidate {
             digest: prepared.digest(),
@@ -93,8 +94,8 @@ impl Gateway {
         staged.await?.map_err(TrialError::NotKept)
     }
 
-    /// The candidate of a slot as the share or the steps of a ramp have it decide. A canary that is under way keeps
-    /// its payments and what was counted of them.
+    /// Returns the candidate of a slot with this share, or these steps of a ramp. A running canary keeps its
+    /// payments and its counts.
     ///
     /// # Errors
     /// See [`CanaryError`].
@@ -124,7 +125,7 @@ impl Gateway {
         })
     }
 
-    /// Tries the version on trial in another way, or takes it away.
+    /// Changes how the version on trial is tried, or ends the trial.
     ///
     /// # Errors
     /// See [`TrialError`].
@@ -142,6 +143,7 @@ impl Gateway {
             let content = SlotContent::Candidate(candidate);
             return Ok(self.share_change(slot.clone(), content, line).await?);
         }
+        self.note_figures(slot).await;
         let (slot, now) = (slot.clone(), self.now());
         let changing = move || match candidate {
             Some(candidate) => runtime.restage(&slot, candidate, now),
@@ -151,7 +153,7 @@ impl Gateway {
         changed.await?.map_err(TrialError::NotKept)
     }
 
-    /// Lets the candidate take the active version's place, as the last step of its ramp.
+    /// Makes the candidate the active version, as the last step of its ramp.
     pub(super) async fn promote(&self, slot: &Slot, line: Audited) -> Result<(), String> {
         let runtime = self.runtime().cloned().ok_or("there are no modules")?;
         let (checking, of) = (Arc::clone(&runtime), slot.clone());
@@ -162,6 +164,7 @@ impl Gateway {
             let shared = self.share_version(prepared, line).await;
             return shared.map_err(|error| error.to_string());
         }
+        self.note_figures(slot).await;
         let now = self.now();
         let activating = move || runtime.activate(prepared, now).map(drop);
         let activated = self.audited(line, activating, |error| error.kind().to_string());

@@ -1,4 +1,4 @@
-//! The worker that looks at trials: it ends one that goes badly, and goes on with a ramp.
+//! The worker for trials: ends a trial with bad results, and performs the steps of a ramp.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use super::trial;
 use crate::Gateway;
 use crate::modules::Method;
 
-/// Between two looks at the trials.
+/// Interval between two checks of the trials.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// One node judges for all: until just before its next look.
+/// One node judges for all nodes, until just before its next check.
 const LEASE: Duration = Duration::from_millis(900);
 
-/// Why a trial ended by itself.
+/// Reason why a trial ended automatically.
 struct Ended {
-    /// One word, for metrics.
+    /// Label for metrics.
     word: &'static str,
-    /// A sentence, for operators.
+    /// A sentence for operators.
     why: String,
 }
 
 impl Gateway {
-    /// Looks at the versions on trial, as long as there are any.
+    /// Checks the versions on trial while there are any.
     pub(crate) async fn judge_trials(&self) {
         let Some(runtime) = self.runtime() else {
             return;
@@ -50,7 +50,7 @@ impl Gateway {
         }
     }
 
-    /// Writes down what was counted since the last look, before the process ends.
+    /// Stores the counts since the last check, before the process ends.
     pub(crate) async fn keep_counts(&self) {
         let all = self.runtime().map(|runtime| runtime.all_staged());
         for (slot, staged) in all.unwrap_or_default() {
@@ -62,7 +62,7 @@ impl Gateway {
         }
     }
 
-    /// Looks at each version on trial once.
+    /// Checks each version on trial one time.
     pub(crate) async fn look_at_trials(&self) {
         let Some(runtime) = self.runtime() else {
             return;
@@ -98,7 +98,7 @@ impl Gateway {
         canary: &Canary,
     ) -> Result<(), Fault> {
         let candidate = &staged.candidate;
-        // It need not wait for the store.
+        // A failure is handled without waiting for the store.
         if staged.faults() > 0 {
             let why = "it failed: the log of this node says how".to_owned();
             self.roll_back(slot, candidate, Ended { word: "fault", why }, None)
@@ -132,8 +132,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends a trial that goes badly: at once on this node, then on all. What was counted is read after that where it
-    /// is not given.
+    /// Ends a trial with bad results, first on this node, then on all. If `counted` is `None`, the counts are
+    /// read afterwards.
     async fn roll_back(
         &self,
         slot: &Slot,
@@ -186,7 +186,7 @@ impl Gateway {
         }
     }
 
-    /// Does the next step of a ramp.
+    /// Performs the next step of a ramp.
     async fn go_on(&self, slot: &Slot, candidate: &Candidate, advance: Advance, counted: &Counted) {
         let line = |action, after: serde_json::Value| Audited {
             reason: Some("the ramp's next step: nothing speaks against it".into()),
@@ -216,7 +216,7 @@ impl Gateway {
     }
 }
 
-/// What an audit line has of a candidate.
+/// A candidate in an audit line.
 fn shown(candidate: &Candidate) -> serde_json::Value {
     json!({
         "digest": candidate.digest.to_string(),
@@ -224,8 +224,8 @@ fn shown(candidate: &Candidate) -> serde_json::Value {
     })
 }
 
-/// What an audit line has of a canary's payments.
-fn figures(counted: &Counted) -> serde_json::Value {
+/// Counts of a trial in an audit line and in the history.
+pub fn figures(counted: &Counted) -> serde_json::Value {
     let all = Counts::total(&counted.by_share);
     let mut figures = rates(&all);
     figures["environment"] = counted.environment.as_str().into();
@@ -234,11 +234,11 @@ fn figures(counted: &Counted) -> serde_json::Value {
     figures
 }
 
-/// How the payments of both sides fare.
+/// Success rates of the payments on both sides.
 pub fn rates(counts: &Counts) -> serde_json::Value {
     let tally = |tally: Tally| json!({ "payments": tally.payments, "failed": tally.failed });
     let rate = |rate: SuccessRate| {
-        let pair = rate.of(counts);
+        let pair = rate.pair(counts);
         json!({ "candidate": tally(pair.candidate), "control": tally(pair.control) })
     };
     json!({ "starts": rate(SuccessRate::Starts), "completions": rate(SuccessRate::Completions) })
@@ -259,7 +259,7 @@ fn ended(finding: CanaryFailure, counted: &[(u8, Counts)]) -> Ended {
                 SuccessRate::Starts => ("starts", "starts failed"),
                 SuccessRate::Completions => ("completions", "payments were not paid"),
             };
-            let pair = rate.of(&all);
+            let pair = rate.pair(&all);
             let (its, others) = (pair.candidate, pair.control);
             Ended {
                 word,
@@ -293,7 +293,7 @@ mod tests {
             why,
             "45 of its 150 starts failed, and 135 of the others' 1350: 431 to 1 against chance"
         );
-        // Those that were not started are among those that were not paid, as they are judged.
+        // Payments that were not started also count as not paid.
         let counts = Counts::of_figures([20, 5, 20, 1, 15, 10, 19, 2, 0, 0]);
         let finding = CanaryFailure::Worse {
             rate: SuccessRate::Completions,

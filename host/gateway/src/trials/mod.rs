@@ -1,12 +1,12 @@
-//! Versions on trial: which payments a candidate decides, what becomes of them, and when the trial ends by itself.
+//! Versions on trial: which payments a candidate decides, their outcomes, and the automatic end of a trial.
 //!
-//! | file | does |
+//! | module | contents |
 //! |---|---|
-//! | `sides` | asks the candidate about the payments that are on its side |
-//! | `outcomes` | counts what became of both sides, each payment once |
-//! | `judging` | ends a trial that goes badly, and goes on with a ramp |
-//! | `shadow` | asks a candidate that decides nothing what live decisions asked the active version |
-//! | `changes` | puts a version on trial and takes it away, on one node or on all |
+//! | `sides` | calls the candidate for the payments on its side |
+//! | `outcomes` | counts the outcomes on both sides, each payment one time |
+//! | `judging` | ends a trial with bad results, and performs the steps of a ramp |
+//! | `shadow` | repeats live decisions with a candidate that decides nothing |
+//! | `changes` | puts a version on trial and ends the trial, on one node or on all |
 
 mod changes;
 mod judging;
@@ -15,7 +15,7 @@ mod shadow;
 mod sides;
 
 pub use self::changes::{CanaryError, TrialError};
-pub use self::judging::rates;
+pub use self::judging::{figures, rates};
 pub use self::shadow::{QUEUED_MOST as SHADOWED, ShadowReport};
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,18 +29,18 @@ use tokio::sync::Notify;
 use self::outcomes::RefusedPayments;
 use self::shadow::Shadows;
 
-/// What this node knows of its trials.
+/// This node's state of its trials.
 #[derive(Default)]
 pub(crate) struct LocalTrials {
-    /// What was counted and is not in the store yet.
+    /// Counts that are not yet in the store.
     pending: Mutex<HashMap<Slot, Pending>>,
     refused: Mutex<RefusedPayments>,
-    /// A candidate has failed: its trial is looked at at once.
+    /// Notified when a candidate fails, so that its trial is checked immediately.
     look: Notify,
     shadows: Shadows,
 }
 
-/// What was counted of a trial, by the keys of cohorts.
+/// Counts of a trial, by the key of the cohort.
 struct Pending {
     of: Trial,
     counted: BTreeMap<u8, Counts>,

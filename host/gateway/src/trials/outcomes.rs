@@ -1,7 +1,7 @@
-//! What became of payments on both sides of a trial.
+//! Outcomes of payments on both sides of a trial.
 //!
-//! Of each payment the first attempt in the slot counts, and nothing that follows it: failures of one payment depend
-//! on each other, and the test takes them for independent.
+//! Only the first attempt of a payment in the slot counts: failures of one payment depend on each other, and
+//! the statistical test requires independent ones.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -16,11 +16,12 @@ use super::sides::side;
 use super::{Pending, trial};
 use crate::Gateway;
 
-/// Payments that are remembered because a start of theirs was refused before there was an attempt.
+/// Maximum number of payments remembered because a start was refused before an attempt existed.
 const REFUSED_MOST: usize = 10_000;
 
-/// Payments whose refused start was counted: a payer who tries again is the same one. No cache crate: a set of bounded
-/// length that drops the oldest needs no more, and a payment that was dropped is at worst counted once more.
+/// Payments whose refused start was counted, so that a payer who tries again is not counted again. No cache
+/// crate: a bounded set that drops the oldest entry is sufficient, and a dropped payment is at worst counted
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct RefusedPayments {
     known: HashSet<(PaymentId, MethodId)>,
@@ -28,7 +29,7 @@ pub(super) struct RefusedPayments {
 }
 
 impl RefusedPayments {
-    /// Whether it is new.
+    /// Returns whether the payment is new.
     fn insert(&mut self, of: (PaymentId, MethodId)) -> bool {
         if !self.known.insert(of) {
             return false;
@@ -44,7 +45,7 @@ impl RefusedPayments {
 }
 
 impl Gateway {
-    /// Counts something of a payment, where it is on a side of the slot's trial.
+    /// Counts an event of a payment if the payment is on a side of the slot's trial.
     pub(super) fn count_on(
         &self,
         slot: &Slot,
@@ -84,7 +85,7 @@ impl Gateway {
         count(counts, side.arm);
     }
 
-    /// Counts what a step has resolved.
+    /// Counts the outcomes that a step has determined.
     pub(crate) fn count_resolved(
         &self,
         aggregate: &PaymentAggregate,
@@ -120,7 +121,7 @@ impl Gateway {
         }
     }
 
-    /// Counts a start that the method's module has refused, or failed over.
+    /// Counts a start that the method's module refused or failed on.
     pub(crate) fn count_refused(&self, aggregate: &PaymentAggregate, method: MethodId) {
         if !self.modules().has_trials() {
             return;
@@ -144,19 +145,46 @@ impl Gateway {
         }
     }
 
-    /// What all nodes have counted of a trial's payments that judge it, with what this one has counted since it was
-    /// asked last.
+    /// Stores this node's counts since the last call, and returns the counts of all nodes for the payments
+    /// that the trial is judged by.
     ///
     /// # Errors
-    /// The store's. What was to be added may be there or not: it is not added again, since a payment must not count
-    /// twice.
+    /// The store's. The new counts may or may not have been stored. They are not added again, because no
+    /// payment may be counted two times.
     pub async fn counted(&self, slot: &Slot, candidate: &Candidate) -> Result<Counted, Fault> {
         let of = trial(slot, candidate);
         let pending = self.inner.trials.pending.lock().remove(slot);
         let counted = pending.filter(|pending| pending.of == of);
         let counted = counted.into_iter().flat_map(|pending| pending.counted);
         let all = self.store().count_trial(of, counted.collect()).await?;
-        Ok(Counted::of(all))
+        let counted = Counted::new(all);
+        if let Some(runtime) = self.runtime() {
+            runtime.note_counted(slot, candidate, counted.clone());
+        }
+        Ok(counted)
+    }
+
+    /// Brings the figures of a slot's trial up to date that its history keeps when the trial ends. Of a shadow,
+    /// these are the compared decisions of this node.
+    pub async fn note_figures(&self, slot: &Slot) {
+        let Some((runtime, candidate)) = self
+            .runtime()
+            .and_then(|runtime| Some((runtime, runtime.candidate(slot)?)))
+        else {
+            return;
+        };
+        if candidate.canary.is_none() {
+            let diff = self.shadow_report(slot, &candidate).diff;
+            let counts = Counts {
+                compared: diff.decisions,
+                differing: diff.differing,
+                ..Counts::default()
+            };
+            let counted = Counted::new(vec![(0, counts)]);
+            runtime.note_counted(slot, &candidate, counted);
+        } else if let Err(fault) = self.counted(slot, &candidate).await {
+            tracing::warn!(plugin.slot = %slot, error = %fault, "the history may lack a trial's newest figures");
+        }
     }
 }
 

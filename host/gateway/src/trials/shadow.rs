@@ -1,7 +1,7 @@
-//! A candidate in the shadow of live decisions: asked the same, after the answer was given.
+//! A candidate in the shadow of live decisions: it gets the same questions after the answer was returned.
 //!
-//! A request waits for none of it. Each second so many contexts are compared as the queue holds, which bounds the
-//! time that they take; what it has no room for is dropped and counted.
+//! Requests do not wait for this. The length of the queue limits the number of comparisons per second and so
+//! their processor time. Decisions beyond it are dropped and counted.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,16 +20,17 @@ use crate::modules::{Method, answer};
 use crate::replay::{Diff, RecordedDecision, is_of_money, said};
 use crate::routing_records::{DecisionMade, ModuleAnswer};
 
-/// Most decisions of a slot that wait, and are compared in a second: some 7 ms of a processor.
+/// Maximum number of decisions of a slot in the queue, and so of comparisons per second: about 7 ms of
+/// processor time.
 pub const QUEUED_MOST: usize = 1_024;
-/// Of these so many may be listings: starts are fewer, and say more.
+/// Maximum number of listings among them, because starts are rarer and more informative.
 const LISTINGS_MOST: usize = QUEUED_MOST / 2;
-/// Payments that are known to have been counted.
+/// Maximum number of payments remembered as counted.
 const PAYMENTS_MOST: usize = 100_000;
-/// How long a look may take: an interpreted module takes milliseconds for each.
+/// Time limit of one check. An interpreted module takes milliseconds per decision.
 const COMPARING: Duration = Duration::from_millis(250);
 
-/// The trials of this node that are asked in the shadow.
+/// The shadow trials of this node.
 #[derive(Default)]
 pub(super) struct Shadows(Mutex<BTreeMap<Slot, Shadow>>);
 
@@ -39,32 +40,29 @@ struct Shadow {
     compared: Compared,
 }
 
-/// What was compared so far.
 #[derive(Default)]
 struct Compared {
     report: ShadowReport,
-    /// Payments of which a decision was counted; the earliest is.
+    /// Payments with a counted decision. Only the earliest counts.
     payments: HashSet<PaymentId>,
     number: u64,
-    /// Decisions that had been dropped when it was taken.
+    /// Number of dropped decisions when the queue was taken.
     dropped_before: u64,
-    /// Of those that were dropped so many are in the metric.
+    /// Number of dropped decisions that are already in the metric.
     dropped_counted: u64,
 }
 
-/// What a candidate would have decided otherwise, on this node.
+/// Differences between a candidate's decisions and the active version's, on this node.
 #[derive(Clone, Debug, Default)]
 pub struct ShadowReport {
-    /// The differences.
     pub diff: Diff,
-    /// Decisions for which the queue had no room.
+    /// Decisions that did not fit into the queue.
     pub dropped: u64,
-    /// Those that wait.
     pub queued: u64,
 }
 
 impl Shadows {
-    /// Has a decision wait, where there is room.
+    /// Queues a decision if there is space.
     fn put(
         &self,
         slot: &Slot,
@@ -75,7 +73,7 @@ impl Shadows {
         let mut all = self.0.lock();
         let is_its = |of: &Trial| of.digest == candidate.digest && of.since == candidate.since;
         if !all.get(slot).is_some_and(|shadow| is_its(&shadow.of)) {
-            all.insert(slot.clone(), Shadow::of(trial(slot, candidate)));
+            all.insert(slot.clone(), Shadow::new(trial(slot, candidate)));
         }
         let Some(shadow) = all.get_mut(slot) else {
             return;
@@ -91,7 +89,7 @@ impl Shadows {
         }
     }
 
-    /// What waits of a trial, and what was compared of it; `None` where nothing waits.
+    /// Takes the queue of a trial with its results so far. `None` if the queue is empty.
     fn take(&self, of: &Trial) -> Option<(VecDeque<DecisionMade>, Compared)> {
         let mut all = self.0.lock();
         let shadow = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of)?;
@@ -100,7 +98,7 @@ impl Shadows {
         }
         let mut compared = std::mem::take(&mut shadow.compared);
         compared.dropped_before = compared.report.dropped;
-        // What it came to so far is told meanwhile.
+        // The results so far stay visible during the comparison.
         shadow.compared.report = compared.report.clone();
         Some((std::mem::take(&mut shadow.queue), compared))
     }
@@ -114,7 +112,7 @@ impl Shadows {
         }
     }
 
-    /// Forgets the trials that are over.
+    /// Removes trials that have ended.
     pub(super) fn retain(&self, alive: impl Fn(&Trial) -> bool) {
         self.0.lock().retain(|_, shadow| alive(&shadow.of));
     }
@@ -130,7 +128,7 @@ impl Shadows {
 }
 
 impl Shadow {
-    fn of(of: Trial) -> Self {
+    fn new(of: Trial) -> Self {
         Self {
             of,
             queue: VecDeque::new(),
@@ -162,7 +160,7 @@ impl Compared {
         diff.candidate_cost.calls += 1;
         diff.candidate_cost.time += began.elapsed();
         let recorded = RecordedDecision {
-            // The latest are shown, which stand first.
+            // Descending numbers: the latest decision comes first in the report.
             number: u64::MAX - self.number,
             counts,
             record: &record,
@@ -177,7 +175,7 @@ fn count(outcome: &'static str, decisions: u64) {
 }
 
 impl Gateway {
-    /// Has the candidate asked what the active version decided, where one is tried in the shadow.
+    /// Queues a decision for comparison if a candidate is on trial in the shadow.
     pub(crate) fn shadow(
         &self,
         asked: &ModuleAnswer,
@@ -199,7 +197,7 @@ impl Gateway {
         shadows.put(asked.module.slot(), candidate, purpose, made);
     }
 
-    /// Compares what waits of a trial.
+    /// Compares the queued decisions of a trial.
     pub(super) async fn compare_shadow(&self, of: &Trial, module: Arc<dyn Method>) {
         let Some((queue, mut compared)) = self.inner.trials.shadows.take(of) else {
             return;
@@ -207,7 +205,7 @@ impl Gateway {
         let counted = std::mem::replace(&mut compared.dropped_counted, compared.report.dropped);
         count("dropped", compared.report.dropped - counted);
         count("queued", queue.len() as u64);
-        // On a thread where it holds no request up.
+        // On the blocking thread pool, so that no request is delayed.
         let handle = tokio::runtime::Handle::current();
         let comparing = tokio::task::spawn_blocking(move || {
             let until = Instant::now() + COMPARING;
@@ -220,13 +218,13 @@ impl Gateway {
             }
             compared
         });
-        // A panic loses what this look has compared.
+        // A panic loses the results of this check.
         if let Ok(compared) = comparing.await {
             self.inner.trials.shadows.give_back(of, compared);
         }
     }
 
-    /// What the candidate of a slot would have decided otherwise so far.
+    /// Differences between the candidate of a slot and the active version so far.
     pub fn shadow_report(&self, slot: &Slot, candidate: &Candidate) -> ShadowReport {
         self.inner.trials.shadows.report(&trial(slot, candidate))
     }

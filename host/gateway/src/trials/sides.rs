@@ -1,4 +1,4 @@
-//! Who decides a payment.
+//! Selects the version that decides a payment.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::modules::{Method, Provider};
 use crate::replay::is_same;
 use crate::routing::{NotRoutable, PendingRanking, RankResult};
 
-/// Where a payment is in a trial.
+/// The side of a payment in a trial.
 pub(super) fn side(candidate: &Candidate, payment: &Payment) -> Option<Side> {
     candidate
         .canary
@@ -25,13 +25,13 @@ fn is_its(candidate: &Candidate, payment: &Payment) -> bool {
 }
 
 impl Gateway {
-    /// The candidate of a method's slot, where the payment is on its side.
+    /// The candidate for a method's slot if the payment is on its side.
     fn candidate_for(&self, method: MethodId, payment: &Payment) -> Option<Arc<dyn Method>> {
         let on_trial = self.modules().method_on_trial(method)?;
         is_its(&on_trial.candidate, payment).then_some(on_trial.module)
     }
 
-    /// The module with which a new attempt of a payment is opened.
+    /// The module version that opens a new attempt of a payment.
     pub(crate) fn provider_for(&self, slot: &Slot, payment: &Payment) -> Option<Arc<dyn Provider>> {
         if self.modules().has_trials()
             && let Some(on_trial) = self.modules().provider_on_trial(slot)
@@ -39,11 +39,11 @@ impl Gateway {
         {
             return Some(on_trial.module);
         }
-        self.modules().provider(slot.name())
+        self.modules().provider(slot.name(), payment.environment)
     }
 
-    /// The candidate's word about a payment on its side. None where the active version decides: the payment is on
-    /// the other side, or the candidate failed.
+    /// The candidate's ranking for a payment on its side. `None` if the active version decides, because the
+    /// payment is on the other side or the candidate failed.
     pub(crate) async fn rank_by_candidate(
         &self,
         method: MethodId,
@@ -68,7 +68,7 @@ impl Gateway {
                 return None;
             }
         };
-        // The active version is asked too, so that what differs is known as it happens.
+        // The active version is called too, so that differences are counted immediately.
         if let Ok(active) = query(None)
             && let Ok(active) = active.answer().await
         {

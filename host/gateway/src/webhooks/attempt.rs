@@ -1,4 +1,4 @@
-//! One attempt: signed, sent, judged, recorded.
+//! One attempt to deliver an event: sign, send, evaluate, record.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,9 +8,10 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::key::KeyOwner;
 use kassette_domain::reseller::ResellerNotAllowed;
+use kassette_domain::text::steers;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, MAX_RESPONSE, Tried, sign,
+    ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, MAX_RESPONSE, Tried, sign, sign_standard,
 };
 use kassette_http::{
     Answer as HttpAnswer, HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, SendError,
@@ -18,37 +19,38 @@ use kassette_http::{
 };
 use kassette_store::{DueDelivery, Fault, StoreFuture, SwitchOff, TriedOutcome};
 
-use super::destination::NotADestination;
+use super::destination::{Destination, NotADestination};
 use super::recipient::Recipient;
 use super::retry_after::retry_after;
 use super::scheduler::AttemptOutcome;
 use crate::Gateway;
 
-/// How long a delivery is a worker's: longer than it may wait for its slot, an attempt, and its
+/// Time for which a worker holds a claimed delivery: longer than the wait for a slot, an attempt and its
 /// record together.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
-/// The pause after the store failed.
+/// Pause after a failure of the store.
 pub(super) const FAULT_PAUSE: Duration = Duration::from_secs(1);
-/// The pause before a record is tried again that the store could not take; longer by as much each
-/// time.
+/// First pause before a failed record is repeated. Grows by this amount each time.
 const RECORD_PAUSE: Duration = Duration::from_millis(100);
-/// The longest such pause.
 const RECORD_PAUSE_MOST: Duration = Duration::from_millis(500);
 
-/// What came of a delivery's turn.
+/// Result of a delivery's turn.
 pub(super) enum Attempted {
-    /// Nothing: the endpoint is disabled or gone, or could not be read. When to look again.
+    /// No attempt was made: the endpoint is disabled, deleted or could not be read. Contains the time of the
+    /// next check.
     Not(Time),
-    /// It was tried, which is to be recorded.
+    /// An attempt was made and must be recorded.
     Sent(Box<Unrecorded>),
 }
 
-/// An attempt that was made.
+/// An attempt that was made and is not recorded yet.
 pub(super) struct Unrecorded {
-    /// As it was then: its address may be another one by now.
+    /// The endpoint at the time of the attempt. Its address may have changed since.
     recipient: Arc<Recipient>,
     due: DueDelivery,
     sent: Sent,
+    /// Whether to disable the endpoint.
+    is_gone: bool,
     at: Time,
     took: Duration,
 }
@@ -62,16 +64,14 @@ impl Unrecorded {
         self.recipient.endpoint.id
     }
 
-    /// For the flow.
+    /// Outcome, as the scheduler needs it.
     pub(super) const fn went(&self) -> AttemptOutcome {
         self.sent.went
     }
 }
 
-/// What came of sending.
 struct Sent {
     went: AttemptOutcome,
-    /// For metrics.
     outcome: &'static str,
     status: Option<StatusCode>,
     error: Option<String>,
@@ -80,7 +80,7 @@ struct Sent {
 }
 
 impl Gateway {
-    /// Tries a delivery that was claimed. What is not tried is given back.
+    /// Makes an attempt for a claimed delivery. Releases the claim if no attempt is made.
     pub(super) async fn attempt(&self, endpoint: EndpointId, mut due: DueDelivery) -> Attempted {
         let directory = &self.inner.directory;
         let recipient = match directory.recipient(self.store().as_ref(), endpoint).await {
@@ -113,6 +113,7 @@ impl Gateway {
             }
         };
         let took = began.elapsed();
+        let is_gone = self.inner.deliverer.gone.note(endpoint, sent.status, at);
         metrics::counter!(
             "kassette_webhook_attempts_total",
             "outcome" => sent.outcome, "environment" => environment
@@ -134,20 +135,26 @@ impl Gateway {
             recipient,
             due,
             sent,
+            is_gone,
             at,
             took,
         }))
     }
 
-    /// Why a reseller's endpoint is not told of a payment now: it hears only what the reseller could read. A
-    /// revocation holds for what waits too, and for what is delivered again.
+    /// Returns why a reseller's endpoint must not receive a payment's event now: it receives only events of
+    /// payments that the reseller can read. A revocation also applies to queued and repeated deliveries.
+    /// `None` if the endpoint may receive it.
     async fn withholds(
         &self,
         endpoint: &Endpoint,
         due: &DueDelivery,
     ) -> Result<Option<ResellerNotAllowed>, Fault> {
         let is_reseller_s = matches!(endpoint.owner, KeyOwner::Reseller(_));
-        if !is_reseller_s || due.kind == EventType::WebhookTest {
+        let is_about_none = matches!(
+            due.kind,
+            EventType::WebhookTest | EventType::WebhookDisabled
+        );
+        if !is_reseller_s || is_about_none {
             return Ok(None);
         }
         match self.store().payment(due.payment).await? {
@@ -156,7 +163,7 @@ impl Gateway {
         }
     }
 
-    /// Gives a delivery back untried; its endpoint is looked at again then.
+    /// Releases a claim without an attempt. The endpoint is checked again at `again`.
     async fn not_tried(&self, due: DeliveryId, again: Time) -> Attempted {
         if let Err(fault) = self.store().give_back(vec![due]).await {
             tracing::warn!(error = %fault, delivery.id = %due, "a delivery was not given back");
@@ -164,17 +171,23 @@ impl Gateway {
         Attempted::Not(again)
     }
 
-    /// Sends the body as it was frozen, signed for this attempt.
+    /// Sends the stored body, signed for this attempt.
     async fn send(&self, recipient: &Recipient, event: EventId, body: String, at: Time) -> Sent {
         let configured = self.configured();
         let webhooks = &configured.settings.webhooks;
-        let url = match recipient.destination(&configured) {
-            Ok(url) => url,
+        let Destination { url, is_inner } = match recipient.destination(&configured) {
+            Ok(destination) => destination,
             Err(no) => return Sent::blocked(no),
         };
         let timestamp = at.as_secs();
         let signature = sign(
             recipient.secrets.signing(at),
+            timestamp,
+            event,
+            body.as_bytes(),
+        );
+        let standard = sign_standard(
+            recipient.secrets.shared(at),
             timestamp,
             event,
             body.as_bytes(),
@@ -185,6 +198,9 @@ impl Gateway {
             ("x-service-event-id", event.to_string()),
             ("x-service-timestamp", timestamp.to_string()),
             ("x-service-signature", signature),
+            ("webhook-id", event.to_string()),
+            ("webhook-timestamp", timestamp.to_string()),
+            ("webhook-signature", standard),
         ];
         for (name, value) in ours {
             if let Ok(value) = HeaderValue::try_from(value) {
@@ -200,17 +216,27 @@ impl Gateway {
             max_response: MAX_RESPONSE,
             hosts: None,
         };
-        let environment = recipient.endpoint.environment;
-        let client = self.inner.deliverer.client(environment, webhooks);
+        let deliverer = &self.inner.deliverer;
+        let client = if is_inner {
+            deliverer.inner_client(webhooks)
+        } else {
+            deliverer.client()
+        };
         match client.send_for_head(request).await {
+            // Responses of internal hosts are not stored, because outsiders could read them.
+            Ok(answer) if is_inner => Sent {
+                response: None,
+                ..Sent::answered(&answer, self.now())
+            },
             Ok(answer) => Sent::answered(&answer, self.now()),
             Err(error) => Sent::failed(&error),
         }
     }
 
-    /// Records an attempt; says when to look at its endpoint again, if that follows from it.
+    /// Records an attempt. Returns the time at which its endpoint must be checked again, if that follows from
+    /// it.
     pub(super) async fn record(&self, attempt: Unrecorded) -> Option<Time> {
-        let gone = attempt.sent.status == Some(StatusCode::GONE);
+        let gone = attempt.is_gone;
         let disable = gone.then(|| SwitchOff {
             url: attempt.recipient.endpoint.url.clone(),
             audited: switched_off(attempt.endpoint()),
@@ -226,8 +252,8 @@ impl Gateway {
         }
     }
 
-    /// Records what has arrived, at most [`kassette_store::TRIED_MOST`]; says of each when to look at its
-    /// endpoint again, if that follows from it.
+    /// Records delivered attempts, at most [`kassette_store::TRIED_MOST`]. Returns for each the time at which
+    /// its endpoint must be checked again, if that follows from it.
     pub(super) async fn record_all(
         &self,
         arrived: Vec<Unrecorded>,
@@ -244,7 +270,8 @@ impl Gateway {
                     again.push((about.id, about.endpoint, about.judge(outcome, false)));
                 }
             }
-            // One that is damaged must not cost the others their records.
+            // Record each separately, so that one damaged delivery does not prevent the records of the
+            // others.
             Err(_) => {
                 for (about, (id, tried)) in abouts.into_iter().zip(tried) {
                     let record = || self.store().tried(id, tried.clone(), None, self.now());
@@ -259,7 +286,6 @@ impl Gateway {
         again
     }
 
-    /// An attempt as it is recorded.
     fn to_record(&self, attempt: Unrecorded) -> (About, Tried) {
         let endpoint = attempt.endpoint();
         let environment = attempt.recipient.endpoint.environment.as_str();
@@ -273,7 +299,7 @@ impl Gateway {
         let delivered = sent.went == AttemptOutcome::Delivered;
         let mut jitter = [0; 2];
         if !delivered {
-            // Without randomness the pause is the shortest one: nothing depends on it.
+            // Without randomness the pause is the shortest possible one, which is acceptable.
             let _ = getrandom::fill(&mut jitter);
         }
         let made = due.attempts + 1;
@@ -300,9 +326,9 @@ impl Gateway {
         (about, tried)
     }
 
-    /// Records, again and again while the store takes nothing: the delivery is not over until then, and no
-    /// other attempt gets its slots, so that a full disk does not repeat events to receivers. What the
-    /// store may have taken all the same comes too late the second time.
+    /// Repeats a record while the store accepts no writes. The delivery stays claimed until then and no other
+    /// attempt gets its slots, so that a full disk does not repeat events to receivers. Repeating a
+    /// written record changes nothing.
     async fn until_taken<'a, T>(
         &self,
         record: impl Fn() -> StoreFuture<'a, T>,
@@ -330,18 +356,19 @@ impl Gateway {
     }
 }
 
-/// What an attempt was about.
+/// Data of an attempt that is needed after its record.
 #[derive(Clone, Copy)]
 struct About {
     id: DeliveryId,
     event: EventId,
     endpoint: EndpointId,
-    /// The endpoint's, as a label.
+    /// Environment of the endpoint, as a label.
     environment: &'static str,
 }
 
 impl About {
-    /// Tells operators what an attempt ended; says when to look at its endpoint again.
+    /// Reports the end of a delivery in metrics and in the log. Returns the time of its endpoint's next
+    /// check.
     fn judge(&self, outcome: TriedOutcome, gone: bool) -> Option<Time> {
         let TriedOutcome::Taken {
             status,
@@ -362,13 +389,13 @@ impl About {
             );
         }
         if gone {
-            tracing::warn!(endpoint.id = %self.endpoint, "a webhook endpoint answered 410: it is disabled, unless its address is another by now");
+            tracing::warn!(endpoint.id = %self.endpoint, "a webhook endpoint keeps answering 410: it is disabled, unless its address is another by now");
         }
         next_attempt_at
     }
 }
 
-/// Counts deliveries that have ended; `environment` is their endpoint's, as a label.
+/// Counts ended deliveries. `environment` is that of their endpoint, as a label.
 pub(crate) fn count_ended(status: DeliveryStatus, environment: &'static str, count: u64) {
     metrics::counter!(
         "kassette_webhook_deliveries_total",
@@ -377,10 +404,10 @@ pub(crate) fn count_ended(status: DeliveryStatus, environment: &'static str, cou
     .increment(count);
 }
 
-/// The audit line of an endpoint that answered 410.
+/// Audit line about an endpoint that answered 410.
 fn switched_off(endpoint: EndpointId) -> Audited {
     Audited {
-        reason: Some("the receiver answered 410 Gone".into()),
+        reason: Some("the receiver answered 410 Gone three times".into()),
         before: Some(r#"{"enabled":true}"#.into()),
         after: Some(r#"{"enabled":false}"#.into()),
         ..Audited::of_system("endpoint.disable", format!("endpoint/{endpoint}"))
@@ -388,8 +415,8 @@ fn switched_off(endpoint: EndpointId) -> Audited {
 }
 
 impl Sent {
-    /// A receiver that answers 2xx and does not end has not taken it: a proxy may have said so for a server
-    /// that broke. What else the head says holds all the same.
+    /// A 2xx response with an incomplete body does not count as delivered: a proxy may have sent the head for
+    /// a server that failed. The other parts of the head are still used.
     fn answered(answer: &HttpAnswer, now: Time) -> Self {
         let HttpAnswer {
             response,
@@ -465,12 +492,12 @@ impl Sent {
     }
 }
 
-/// The beginning of an answer as text that can be shown: no control characters but line ends and
-/// tabs, at most [`MAX_RESPONSE`] bytes. None for an empty one.
+/// Start of a response body as printable text: at most [`MAX_RESPONSE`] bytes, without characters that
+/// control a terminal or the text direction, except line ends and tabs. `None` if it is empty.
 fn readable(body: &[u8]) -> Option<String> {
     let mut text = String::new();
     for c in String::from_utf8_lossy(body).chars() {
-        let is_kept = !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+        let is_kept = !steers(c) || matches!(c, '\n' | '\r' | '\t');
         let c = if is_kept {
             c
         } else {
@@ -493,8 +520,8 @@ mod tests {
         assert_eq!(readable(b""), None);
         assert_eq!(readable(b"ok\n").as_deref(), Some("ok\n"));
         assert_eq!(
-            readable(b"a\0\x1b[31m").as_deref(),
-            Some("a\u{fffd}\u{fffd}[31m")
+            readable("a\0\u{1b}[31m\u{202e}".as_bytes()).as_deref(),
+            Some("a\u{fffd}\u{fffd}[31m\u{fffd}")
         );
         let noise = readable(&[0xff; 5000]).unwrap();
         assert!(noise.len() <= MAX_RESPONSE && noise.len() > MAX_RESPONSE - 3);

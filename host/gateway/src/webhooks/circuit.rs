@@ -1,41 +1,43 @@
-//! Leaving an endpoint alone that keeps failing.
+//! Circuit breaker for an endpoint that keeps failing.
 //!
-//! Decided 2026-11-27: where several nodes serve a database, each has circuits of its own. Were they shared, a node
-//! whose own way out fails would hold back events that the others can deliver. What it costs: a receiver that fails is
-//! tried by each node.
+//! Decided 2026-11-27: if several nodes serve a database, each has its own circuits. With shared ones, a node
+//! whose own network fails would hold back events that the others can deliver. The cost: each node tries a
+//! failing receiver.
 
 use std::time::Duration;
 
 use kassette_domain::time::Time;
 
-/// Failures in a row that open the circuit: more than a restart of the receiver costs.
+/// Failures in a row that open the circuit: more than a restart of the receiver causes.
 const FAILURES: u32 = 5;
-/// How long it is open at first; twice as long each time a try fails, up to what may be held back.
+/// Duration of the first opening. Doubles with each failed attempt, up to the maximum hold.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The circuit of one endpoint. Closed, attempts start; open, they wait; once its pause is over one
-/// at a time tries (half open).
+/// The circuit of one endpoint. Closed: attempts start. Open: they wait. Half open, after the pause: one
+/// attempt at a time starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
     failures: u32,
-    /// Since a success it opened so often.
+    /// Number of openings since the last success.
     opened: u32,
     open_until: Option<Time>,
+    /// Time of the first opening since the last success.
+    since: Option<Time>,
 }
 
-/// What an endpoint's circuit lets through.
+/// State of an endpoint's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CircuitState {
-    /// Everything.
+    /// All attempts start.
     Closed,
-    /// Nothing: the endpoint kept failing.
+    /// No attempt starts, because the endpoint kept failing.
     Open,
-    /// One attempt at a time, to see whether it works again.
+    /// One attempt at a time starts, to test whether the endpoint works again.
     HalfOpen,
 }
 
 impl CircuitState {
-    /// Its name in the admin API and in metrics.
+    /// Name in the admin API and in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -45,18 +47,22 @@ impl CircuitState {
     }
 }
 
-/// Why an attempt does not start.
+/// Reason why an attempt does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It may then.
     Until(Time),
-    /// Another one is trying.
+    /// Another attempt is testing the endpoint.
     ForTheOther,
 }
 
 impl Circuit {
     pub(super) const fn is_closed(&self) -> bool {
         self.open_until.is_none()
+    }
+
+    /// Time of the first opening since the last success. `None` while it is closed.
+    pub(super) const fn since(&self) -> Option<Time> {
+        self.since
     }
 
     pub(super) fn state(&self, now: Time) -> CircuitState {
@@ -67,8 +73,8 @@ impl Circuit {
         }
     }
 
-    /// Whether an attempt that was due at a time may start. It is held back for at most `hold` beyond
-    /// that time. `is_trying` says whether another attempt is under way.
+    /// Whether an attempt that was due at `due_at` may start. An attempt is held back for at most `hold`
+    /// after that time. `is_trying` means that another attempt is running.
     pub(super) fn may_start(
         &self,
         now: Time,
@@ -91,6 +97,7 @@ impl Circuit {
             failures: 0,
             opened: 0,
             open_until: None,
+            since: None,
         };
     }
 
@@ -103,15 +110,17 @@ impl Circuit {
                 .min(hold);
             self.open_until = Some(now.after(pause));
             self.opened = self.opened.saturating_add(1);
+            self.since.get_or_insert(now);
         }
     }
 
-    /// The receiver said for how long it wants nothing (`Retry-After`), which is meant for all that waits:
-    /// the circuit opens for as long, up to what may be held back.
+    /// The receiver asked for a pause with `Retry-After`, which applies to all waiting deliveries: opens the
+    /// circuit for that time, up to the maximum hold.
     pub(super) fn asked_to_wait(&mut self, now: Time, pause: Duration, hold: Duration) {
         self.failed(now, hold);
         let until = now.after(pause.min(hold));
         self.open_until = Some(self.open_until.map_or(until, |open| open.max(until)));
+        self.since.get_or_insert(now);
     }
 }
 
@@ -144,7 +153,7 @@ mod tests {
             Err(Wait::Until(at(20)))
         );
         assert_eq!(circuit.may_start(at(20), at(0), HOLD, false), Ok(()));
-        // No more than may be held back, and no less than it was asked before.
+        // At most the hold, and at least as long as it was asked before.
         circuit.asked_to_wait(at(20), Duration::from_secs(7200), HOLD);
         circuit.asked_to_wait(at(21), Duration::from_secs(1), HOLD);
         assert_eq!(circuit.state(at(79)), CircuitState::Open);

@@ -1,25 +1,24 @@
-//! Where events may be sent.
+//! Addresses to which events may be sent.
 
-use kassette_domain::key::Environment;
 use kassette_http::{HostList, Refused};
 use url::{Host, Url};
 
 use crate::configured::Configured;
 
-/// Longest address, in bytes.
+/// Maximum length of an address in bytes.
 const MAX_URL: usize = 2048;
 
-/// Why an address is no destination. The server judges it when an endpoint is made or changed, and
-/// again at each attempt, when its name is resolved too.
+/// Reason why events may not be sent to an address. Checked when an endpoint is created or changed, and again
+/// at each attempt, which also checks the addresses that the name resolves to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotADestination {
-    /// Over 2,048 bytes.
+    /// Longer than 2,048 bytes.
     #[error("the address is longer than 2048 characters")]
     TooLong,
-    /// It does not read as an address, or breaks a rule for every outgoing request.
+    /// Not a valid address, or against a rule for all outgoing requests.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Our own public or admin origin.
+    /// The gateway's own public or admin origin.
     #[error("the address is this service's own: events go to your own server")]
     OurOwn,
     /// A payment provider's host.
@@ -27,21 +26,24 @@ pub enum NotADestination {
     Provider,
 }
 
-/// Reads and judges an address by its text: events of test payments may go to inner hosts that the settings
-/// name, those of live ones never.
+#[derive(Clone, Debug)]
+pub(super) struct Destination {
+    pub(super) url: Url,
+    /// Whether it is an internal host that the settings allow for the endpoint's owner.
+    pub(super) is_inner: bool,
+}
+
+/// Parses and checks an address by its text. It may also be one of the `inner` hosts, see
+/// [`crate::settings::Webhooks::inner_hosts`].
 pub(super) fn judge(
     address: &str,
-    environment: Environment,
+    inner: &HostList,
     configured: &Configured,
-) -> Result<Url, NotADestination> {
+) -> Result<Destination, NotADestination> {
     if address.len() > MAX_URL {
         return Err(NotADestination::TooLong);
     }
     let webhooks = &configured.settings.webhooks;
-    let inner: &HostList = match environment {
-        Environment::Test => &webhooks.test_hosts,
-        Environment::Live => &[],
-    };
     let url = webhooks.guard().judge_beside(address, inner)?;
     let forms = forms(&url);
     let own = webhooks.own_origins.iter();
@@ -55,15 +57,16 @@ pub(super) fn judge(
     if forms.iter().any(|form| configured.is_providers(form)) {
         return Err(NotADestination::Provider);
     }
-    Ok(url)
+    let is_inner = inner.iter().any(|host| host.matches(&url));
+    Ok(Destination { url, is_inner })
 }
 
-/// Host and port; what a port speaks plays no part.
+/// Whether host and port are equal, regardless of the scheme.
 fn same_place(a: &Url, b: &Url) -> bool {
     a.host() == b.host() && a.port_or_known_default() == b.port_or_known_default()
 }
 
-/// An address, and where it leads to this machine its other names.
+/// A URL and, if it leads to this machine, its other names.
 fn forms(url: &Url) -> Vec<Url> {
     let is_loopback = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -83,4 +86,19 @@ fn forms(url: &Url) -> Vec<Url> {
         );
     }
     forms
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_http::Guard;
+
+    use super::*;
+
+    #[test]
+    fn what_no_shop_can_verify_is_no_destination_either() {
+        for name in kassette_domain::site::INNER_NAMES {
+            let judged = Guard::default().judge(&format!("https://a.{name}/"));
+            assert_eq!(judged, Err(Refused::InnerName), "{name}");
+        }
+    }
 }

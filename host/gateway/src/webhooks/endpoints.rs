@@ -1,35 +1,39 @@
-//! Making, changing and trying endpoints.
+//! Creating, changing and testing endpoints.
 
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::EndpointId;
+use kassette_domain::event::Event;
+use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    Delivery, DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
+    Delivery, DeliveryStatus, Endpoint, EndpointCreator, EndpointSecrets, EventFilter,
+    generate_secret,
 };
 use kassette_store::{
-    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Listed, MadeDue,
-    Paging, Recovered,
+    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, EventsAsked, Fault,
+    Listed, MISSED_MOST, MadeDue, Paging, Recovered,
 };
 
 use super::attempt::count_ended;
 use super::destination::{self, NotADestination};
 use crate::Gateway;
 
-/// An endpoint to be.
+/// Parameters of a new endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEndpoint {
     pub owner: KeyOwner,
     pub environment: Environment,
-    /// Where events are posted to.
+    /// Address that events are posted to.
     pub url: String,
     pub event_types: EventFilter,
+    pub created_by: EndpointCreator,
 }
 
-/// A new endpoint, with the secret that is shown this once.
+/// A new endpoint, with the secret that is shown only here.
 #[derive(Clone, Debug)]
 pub struct IssuedEndpoint {
     pub endpoint: Endpoint,
@@ -37,17 +41,17 @@ pub struct IssuedEndpoint {
     pub secret: Secret,
 }
 
-/// A rotation, with the secret that is shown this once.
+/// A rotation, with the secret that is shown only here.
 #[derive(Clone, Debug)]
 pub struct RotatedEndpoint {
     pub endpoint: Endpoint,
     /// `whsec_…`
     pub secret: Secret,
-    /// From when on it signs; until then the one before does.
+    /// Time from which the new secret signs. Until then the previous one does.
     pub active_from: Time,
 }
 
-/// Why nothing was done to an endpoint.
+/// Reason why an operation on an endpoint was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     #[error("merchant or reseller not found")]
@@ -77,35 +81,35 @@ pub enum EndpointError {
     Store(#[from] Fault),
 }
 
-/// From so many deliveries on a slice of [`Gateway::deliver_waiting`] ends.
+/// Number of deliveries after which a slice of [`Gateway::deliver_waiting`] ends.
 const SLICE: u64 = 10_000;
-/// Most endpoints that a slice looks at.
+/// Maximum number of endpoints per slice.
 const SLICE_ENDPOINTS: usize = 500;
 
-/// What a slice of [`Gateway::deliver_waiting`] did.
+/// Result of a slice of [`Gateway::deliver_waiting`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitingSlice {
-    /// Deliveries that are due now and were not.
+    /// Deliveries that this slice made due.
     pub deliveries: u64,
-    /// Endpoints of which nothing waits for a later time any more.
+    /// Endpoints whose waiting deliveries are now all due.
     pub endpoints: u64,
-    /// Endpoints for which something waits that is held back, because they are disabled.
+    /// Endpoints with waiting deliveries that were skipped because they are disabled.
     pub disabled: u64,
-    /// With which endpoint the next slice begins; none at the end.
+    /// First endpoint of the next slice. `None` at the end.
     pub next: Option<EndpointId>,
 }
 
-/// What was done to an endpoint's deliveries.
+/// Result of an operation on an endpoint's deliveries.
 #[derive(Clone, Copy)]
 struct Walked {
     count: u64,
-    /// Whether nothing is left.
+    /// Whether no delivery remains.
     is_whole: bool,
 }
 
-/// Does something to an endpoint's deliveries page by page, until it is done to at least so many; the audit line
-/// goes with the first page. `page` says how many it was done to, and where the next begins; none where there is
-/// no such endpoint.
+/// Applies an operation to an endpoint's deliveries page by page, until it was applied to at least `at_most`
+/// of them. The audit line is written with the first page. `page` returns the number of deliveries and the
+/// start of the next page, or `None` if the endpoint does not exist.
 async fn pages<C, F>(
     audited: Audited,
     at_most: u64,
@@ -132,7 +136,7 @@ where
 }
 
 impl Gateway {
-    /// Makes an endpoint. The audit line's object is set to `endpoint/<id>`.
+    /// Creates an endpoint. The audit line's object is set to `endpoint/<id>`.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -141,7 +145,7 @@ impl Gateway {
         new: NewEndpoint,
         audited: Audited,
     ) -> Result<IssuedEndpoint, EndpointError> {
-        self.judge_destination(&new.url, new.environment)?;
+        self.judge_destination(&new.url, new.owner, new.environment)?;
         let secret = generate_secret(getrandom::fill)?;
         let now = self.now();
         let endpoint = Endpoint {
@@ -152,6 +156,8 @@ impl Gateway {
             event_types: new.event_types,
             enabled: true,
             created_at: now,
+            created_by: new.created_by,
+            off: Vec::new(),
         };
         let audited = Audited {
             object: format!("endpoint/{}", endpoint.id),
@@ -170,7 +176,7 @@ impl Gateway {
         }
     }
 
-    /// An endpoint.
+    /// Returns an endpoint.
     ///
     /// # Errors
     /// [`EndpointError::NotFound`], or the store's.
@@ -192,8 +198,8 @@ impl Gateway {
         self.store().endpoints(owner, environment, paging).await
     }
 
-    /// Changes address, filter or switch of an endpoint that is still as `before`. What waits goes to
-    /// the new address.
+    /// Changes the address, filter or enabled state of an endpoint that still equals `before`. Waiting
+    /// deliveries go to the new address.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -204,7 +210,7 @@ impl Gateway {
         audited: Audited,
     ) -> Result<Endpoint, EndpointError> {
         if before.url != after.url {
-            self.judge_destination(&after.url, after.environment)?;
+            self.judge_destination(&after.url, after.owner, after.environment)?;
         }
         let now = self.now();
         let replaced = self
@@ -219,7 +225,7 @@ impl Gateway {
         }
     }
 
-    /// Deletes an endpoint; what waits for it is cancelled.
+    /// Deletes an endpoint. Its waiting deliveries are cancelled.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -239,7 +245,7 @@ impl Gateway {
         Ok(endpoint)
     }
 
-    /// Makes another secret, which signs after an overlap of at most 72 hours.
+    /// Creates a new secret, which signs after an overlap of at most 72 hours.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -269,7 +275,7 @@ impl Gateway {
         }
     }
 
-    /// Queues a `webhook.test` for an endpoint, whatever its filter.
+    /// Queues a `webhook.test` for an endpoint, regardless of its filter.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -283,7 +289,8 @@ impl Gateway {
         queued.ok_or(EndpointError::NotFound)
     }
 
-    /// Queues again everything that was queued since a time and is exhausted, each once; how many.
+    /// Queues exhausted deliveries again that were queued since a time, and events that the endpoint missed since then
+    /// because it was off. Returns the number of deliveries.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -294,7 +301,7 @@ impl Gateway {
         audited: Audited,
     ) -> Result<u64, EndpointError> {
         let gateway = self.clone();
-        // Many pages: carried to the end where the caller hangs up.
+        // Runs to its end if the caller hangs up, because there may be many pages.
         self.run_to_end(async move {
             let gateway = &gateway;
             let walked = pages(audited, u64::MAX, |after, audited| async move {
@@ -305,12 +312,97 @@ impl Gateway {
                     Recovered::Page { queued, next } => Some((queued, next)),
                 })
             });
-            Ok(walked.await?.ok_or(EndpointError::NotFound)?.count)
+            let again = walked.await?.ok_or(EndpointError::NotFound)?.count;
+            let missed = gateway.queue_missed(id, since).await?;
+            Ok(again.saturating_add(missed))
         })
         .await?
     }
 
-    /// Makes due at once what waits for an endpoint's next attempts, which each uses one for; how many.
+    /// Queues the events since a time that an endpoint missed because it was off. Returns their number.
+    async fn queue_missed(&self, id: EndpointId, since: Time) -> Result<u64, EndpointError> {
+        let (endpoint, now) = (self.endpoint(id).await?, self.now());
+        let periods = endpoint.missed(since, now);
+        if periods.is_empty() {
+            return Ok(0);
+        }
+        let mut queued = 0_u64;
+        for merchant in self.merchants_of(endpoint.owner).await? {
+            for (since, until) in &periods {
+                let asked = EventsAsked {
+                    merchant,
+                    environment: endpoint.environment,
+                    kind: None,
+                    since: Some(*since),
+                    until: Some(*until),
+                    payments: None,
+                };
+                queued += self.queue_asked(&endpoint, asked, now).await?;
+            }
+        }
+        Ok(queued)
+    }
+
+    /// Merchants about whose payments an owner's endpoints get events.
+    async fn merchants_of(&self, owner: KeyOwner) -> Result<Vec<MerchantId>, EndpointError> {
+        let reseller = match owner {
+            KeyOwner::Merchant(merchant) => return Ok(vec![merchant]),
+            KeyOwner::Reseller(reseller) => reseller,
+        };
+        let (mut merchants, mut cursor) = (Vec::new(), None);
+        loop {
+            let paging = Paging { limit: 100, cursor };
+            let listed = self
+                .store()
+                .delegated_merchants(reseller, paging, self.now());
+            let Listed::Page(page) = listed.await? else {
+                return Ok(merchants);
+            };
+            merchants.extend(page.items.into_iter().filter_map(|each| each.merchant));
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(merchants);
+            }
+        }
+    }
+
+    /// Queues the events of a list that the endpoint may get and subscribes to. Returns their number.
+    async fn queue_asked(
+        &self,
+        endpoint: &Endpoint,
+        asked: EventsAsked,
+        now: Time,
+    ) -> Result<u64, EndpointError> {
+        let is_for = |event: &Event, payment: &Payment| {
+            let hears = match (endpoint.owner, &payment.origin) {
+                (KeyOwner::Merchant(_), _) => true,
+                (KeyOwner::Reseller(own), Origin::Reseller { reseller, .. }) => own == *reseller,
+                (KeyOwner::Reseller(_), Origin::Merchant { .. }) => false,
+            };
+            hears && endpoint.event_types.matches(event.kind)
+        };
+        let (mut queued, mut cursor) = (0_u64, None);
+        loop {
+            let paging = Paging { limit: 100, cursor };
+            let Listed::Page(page) = self.store().events(asked.clone(), paging).await? else {
+                return Ok(queued);
+            };
+            let wanted = page.items.into_iter();
+            let wanted: Vec<_> = wanted
+                .filter(|(event, payment)| is_for(event, payment))
+                .collect();
+            for some in wanted.chunks(MISSED_MOST) {
+                let some = some.to_vec();
+                queued += self.store().queue_missed(endpoint.id, some, now).await?;
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(queued);
+            }
+        }
+    }
+
+    /// Makes an endpoint's waiting deliveries due now. Each uses up an attempt. Returns their number.
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -323,7 +415,7 @@ impl Gateway {
             return Err(EndpointError::Disabled);
         }
         let gateway = self.clone();
-        // Many pages: carried to the end where the caller hangs up.
+        // Runs to its end if the caller hangs up, because there may be many pages.
         self.run_to_end(async move {
             let walked = gateway.hasten(id, audited, u64::MAX).await?;
             Ok(walked.ok_or(EndpointError::NotFound)?.count)
@@ -331,9 +423,9 @@ impl Gateway {
         .await?
     }
 
-    /// The same for every endpoint of an owner, or of all of them: one slice, which begins where the slice
-    /// before said and makes due some ten thousand deliveries at most. Each endpoint that anything waits for
-    /// has an audit line of its own; those that are disabled are passed over.
+    /// Like [`Self::deliver_now`] for all endpoints of an owner, or for all endpoints, in slices: each slice
+    /// starts where the previous one ended and makes about ten thousand deliveries due at most. Each endpoint
+    /// with waiting deliveries gets a separate audit line. Disabled endpoints are skipped.
     ///
     /// # Errors
     /// The store's.
@@ -355,7 +447,7 @@ impl Gateway {
                 slice.next = Some(id);
                 break;
             }
-            // What waits for a deleted one is being cancelled.
+            // The waiting deliveries of a deleted endpoint are being cancelled.
             let Some(endpoint) = store.endpoint(id).await? else {
                 continue;
             };
@@ -376,7 +468,7 @@ impl Gateway {
             };
             slice.deliveries += walked.count;
             if !walked.is_whole {
-                // What was made due is passed over when the next slice goes on with it.
+                // The next slice continues with this endpoint and skips what is already due.
                 slice.next = Some(id);
                 break;
             }
@@ -385,15 +477,15 @@ impl Gateway {
         Ok(slice)
     }
 
-    /// Makes due what waits for an endpoint, page by page until at least so many are; none where there is no
-    /// such endpoint.
+    /// Makes waiting deliveries of an endpoint due, page by page, until at least `at_most` are. `None` if the
+    /// endpoint does not exist.
     async fn hasten(
         &self,
         id: EndpointId,
         audited: Audited,
         at_most: u64,
     ) -> Result<Option<Walked>, Fault> {
-        // What is queued while this runs is due already.
+        // Deliveries queued after this time are due already.
         let now = self.now();
         pages(audited, at_most, |after, audited| async move {
             let page = self.store().hasten(id, after, audited, now);
@@ -405,14 +497,22 @@ impl Gateway {
         .await
     }
 
-    /// Whether an environment's events may be sent to an address, by its text.
-    pub(crate) fn judge_destination(
+    /// Checks by its text whether events of an owner's environment may be sent to an address.
+    fn judge_destination(
         &self,
         address: &str,
+        owner: KeyOwner,
         environment: Environment,
     ) -> Result<(), NotADestination> {
         let configured = self.configured();
-        destination::judge(address, environment, &configured).map(drop)
+        let inner = configured.settings.webhooks.inner_hosts(owner, environment);
+        destination::judge(address, &inner, &configured).map(drop)
+    }
+
+    /// Checks by its text whether any owner's events may be sent to an address. Internal hosts are not
+    /// allowed.
+    pub(crate) fn judge_public_destination(&self, address: &str) -> Result<(), NotADestination> {
+        destination::judge(address, &[], &self.configured()).map(drop)
     }
 }
 
@@ -435,7 +535,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_walked_until_enough_is_done_and_the_audit_line_goes_with_the_first() {
-        // Three pages of two each.
+        // Three pages with two deliveries each.
         let walk = async |at_most| {
             let lines = std::cell::Cell::new(0);
             let walked = pages(line(), at_most, |after: Option<u64>, audited| {

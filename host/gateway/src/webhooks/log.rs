@@ -7,7 +7,7 @@ use kassette_store::{DeliveryFilter, Fault, Listed, Paging, Redelivered};
 
 use crate::Gateway;
 
-/// Why a delivery is not shown or queued again.
+/// Reason why a delivery is not shown or queued again.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
     #[error("delivery not found")]
@@ -31,7 +31,7 @@ impl Gateway {
         self.store().deliveries(filter, paging).await
     }
 
-    /// A delivery with its attempts.
+    /// Returns a delivery with its attempts.
     ///
     /// # Errors
     /// See [`DeliveryError`].
@@ -40,7 +40,7 @@ impl Gateway {
         delivery.ok_or(DeliveryError::NotFound)
     }
 
-    /// Queues the event of a delivery once more: a new delivery with its own eight attempts.
+    /// Queues the event of a delivery again, as a new delivery with eight attempts.
     ///
     /// # Errors
     /// See [`DeliveryError`].

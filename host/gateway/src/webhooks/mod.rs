@@ -1,19 +1,20 @@
 //! Webhooks: merchants' and resellers' endpoints, and the worker that delivers events to them.
 //!
-//! | file | holds |
+//! | module | contents |
 //! |---|---|
 //! | `endpoints`, `log` | use cases of operators, merchants and resellers |
-//! | `destination` | where events may be sent |
-//! | `worker` | claims what is due, has it tried, sleeps until something is queued |
-//! | `scheduler`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |
-//! | `attempt`, `retry_after` | one attempt: signed, sent, judged, recorded |
-//! | `recipient` | an endpoint as attempts see it |
+//! | `destination` | addresses to which events may be sent |
+//! | `worker` | claims due deliveries, runs attempts, sleeps until something is queued |
+//! | `scheduler`, `circuit` | order of the attempts: fair sharing of slots, circuit breakers |
+//! | `attempt`, `retry_after` | one attempt: sign, send, evaluate, record |
+//! | `recipient` | an endpoint in the form that attempts need |
 //! | `status` | the state of the worker, for operators and metrics |
 
 mod attempt;
 mod circuit;
 mod destination;
 mod endpoints;
+mod gone;
 mod log;
 mod recipient;
 mod retry_after;

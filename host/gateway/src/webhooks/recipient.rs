@@ -1,15 +1,14 @@
-//! An endpoint as attempts see it.
+//! An endpoint in the form that attempts need.
 
 use std::sync::{Arc, Weak};
 
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use parking_lot::Mutex;
-use url::Url;
 
-use super::destination::{self, NotADestination};
+use super::destination::{self, Destination, NotADestination};
 use crate::configured::Configured;
 
-/// An endpoint with its secrets, as they were last read.
+/// A cached endpoint with its secrets.
 #[derive(Debug)]
 pub(crate) struct Recipient {
     pub(super) endpoint: Endpoint,
@@ -17,11 +16,11 @@ pub(crate) struct Recipient {
     judged: Mutex<Option<AddressVerdict>>,
 }
 
-/// What was said of an address, and under which configuration.
+/// The verdict about an address, and the configuration that it is based on.
 #[derive(Debug)]
 struct AddressVerdict {
     under: Weak<Configured>,
-    verdict: Result<Url, NotADestination>,
+    verdict: Result<Destination, NotADestination>,
 }
 
 impl Recipient {
@@ -33,20 +32,32 @@ impl Recipient {
         }
     }
 
-    /// Where events are sent to. Judged anew under every configuration: what is ours and who is a
-    /// vendor may have changed.
+    /// The address for events. Checked again for every new configuration, because own origins and provider
+    /// hosts may have changed.
     ///
     /// # Errors
-    /// Why they are not.
-    pub(super) fn destination(&self, configured: &Arc<Configured>) -> Result<Url, NotADestination> {
+    /// The reason why events may not be sent there.
+    pub(super) fn destination(
+        &self,
+        configured: &Arc<Configured>,
+    ) -> Result<Destination, NotADestination> {
         let mut judged = self.judged.lock();
         if let Some(judged) = &*judged
             && Weak::as_ptr(&judged.under) == Arc::as_ptr(configured)
         {
             return judged.verdict.clone();
         }
-        let environment = self.endpoint.environment;
-        let verdict = destination::judge(&self.endpoint.url, environment, configured);
+        let Endpoint {
+            url,
+            owner,
+            environment,
+            ..
+        } = &self.endpoint;
+        let inner = configured
+            .settings
+            .webhooks
+            .inner_hosts(*owner, *environment);
+        let verdict = destination::judge(url, &inner, configured);
         *judged = Some(AddressVerdict {
             under: Arc::downgrade(configured),
             verdict: verdict.clone(),

@@ -1,12 +1,12 @@
-//! How long a receiver asks to be left alone.
+//! The pause that a receiver asks for.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kassette_domain::time::Time;
 use kassette_http::{HeaderMap, StatusCode};
 
-/// What `Retry-After` of an answer asks for: seconds, or an HTTP date as seen from `now`. None where
-/// the status gives it no meaning, or it does not read.
+/// Reads `Retry-After`: seconds, or an HTTP date relative to `now`. `None` if the header has no meaning for
+/// the status, is missing or invalid.
 pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap, now: Time) -> Option<Duration> {
     if !matches!(
         status,
@@ -16,7 +16,7 @@ pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap, now: Time) ->
     }
     let text = headers.get("retry-after")?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Too many digits for a number are a very long time; the schedule bounds it.
+        // A number that is too large means a very long time, which the schedule limits.
         return Some(Duration::from_secs(
             text.parse().unwrap_or(u64::from(u32::MAX)),
         ));

@@ -1,18 +1,18 @@
-//! Which delivery is tried next: fair queueing, with one flow per endpoint. Plain
-//! state; the worker acts on it.
+//! Chooses the next delivery to attempt: fair queueing with one flow per endpoint. Contains only state; the
+//! worker performs the actions.
 //!
-//! An attempt takes a slot, and an endpoint that does not answer keeps its slots for as long as an
-//! attempt may take. So slots are of two pools. What answers quickly uses the *quick* pool, in turn.
-//! An attempt that lingers moves to the *slow* pool, and its endpoint starts no more in the quick one
-//! until it has answered quickly again. Endpoints that nothing is known of are tried with one attempt
-//! each, and may take half of the quick pool together. So whatever the silent ones do, quick slots
-//! stay free for the others, and a newcomer waits for newcomers no longer than until they linger.
-//! Those that answer late and those that do not answer have a third of the slow pool each, so neither
-//! waits for the other, and the last third is for what lingers in the quick one.
+//! An attempt takes a slot, and an endpoint that does not answer occupies its slots for the maximum duration
+//! of an attempt. Slots are therefore divided into two pools. Endpoints that answer quickly use the *quick*
+//! pool in turn. An attempt that lingers moves to the *slow* pool, and its endpoint starts no more attempts
+//! in the quick pool until it has answered quickly again. New endpoints, whose behavior is unknown, get one
+//! attempt each and at most half of the quick pool together. Silent endpoints therefore never use up the
+//! quick slots, and a new endpoint waits for other new ones only until they linger. Endpoints that answer
+//! late and those that do not answer get a third of the slow pool each, so that neither waits for the other.
+//! The last third is for attempts that linger in the quick pool.
 //!
-//! A slot is for sending. What was delivered gives its slot back before that is recorded: the store
-//! takes a sync's time for it, and a connection would be idle meanwhile. What failed keeps its slot
-//! until it is recorded, so that an endpoint that answered 410 is off before anything else is tried.
+//! A slot is only for sending. A delivered attempt releases its slot before it is recorded, because the
+//! record takes a sync of the store, during which the connection would be idle. A failed attempt keeps its
+//! slot until it is recorded, so that an endpoint that answered 410 is disabled before the next attempt.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -23,75 +23,74 @@ use kassette_store::DueDelivery;
 
 use super::circuit::{Circuit, Wait};
 
-/// Attempts that have not lingered: as much as a dozen endpoints may take that answered quickly until
-/// a moment ago. Many more would only make them wait for one another: two cores send some thousand a
-/// second.
+/// Maximum number of attempts that have not lingered: enough for a dozen endpoints that answered quickly
+/// until a moment ago. More would only wait for each other, because two cores send a few thousand per second.
 pub(super) const QUICK: usize = 128;
-/// Of these, those to endpoints that have not answered since this process began.
+/// Maximum number of these to endpoints that have not answered since this process started.
 const NEWCOMERS: usize = QUICK / 2;
-/// Slots of the quick pool that endpoints in the quick class leave to them.
+/// Slots of the quick pool that quick endpoints leave to new ones.
 const FOR_NEWCOMERS: usize = QUICK / 8;
-/// Attempts that linger, or go to endpoints that did: each is a socket and some kilobytes that wait.
+/// Maximum number of attempts that linger or go to slow endpoints. Each is a socket and some kilobytes.
 pub(super) const SLOW: usize = LATE + SILENT + QUICK;
-/// Of these, those to endpoints that answered late last time.
+/// Maximum number of these to endpoints whose last answer was late.
 const LATE: usize = 128;
-/// Those to endpoints that gave no answer at all. As many as may linger in the quick pool are left to
-/// what does.
+/// Maximum number of these to endpoints that gave no answer. The remaining slots of the slow pool suffice for
+/// all attempts that linger in the quick pool.
 const SILENT: usize = 128;
-/// Deliveries that arrived and are not recorded yet. They are repeated after a crash.
+/// Maximum number of deliveries that arrived and are not recorded yet. They are repeated after a crash.
 pub(super) const UNRECORDED: usize = 256;
-/// Deliveries held in memory that no attempt has begun for, about a kilobyte each; beyond it each
-/// claim is for one, so that an endpoint never waits because others fill the memory.
+/// Maximum number of claimed deliveries in memory without an attempt, about a kilobyte each. Beyond it each
+/// claim is for one delivery, so that no endpoint waits because others fill the memory.
 const BUFFERED: usize = 2048;
-/// Claims under way at once: reads of the store, which may wait for a sync.
+/// Maximum number of concurrent claims. These are operations of the store that may wait for a sync.
 const CLAIMS: usize = 32;
-/// Flows of idle endpoints that are remembered for what is known of them.
+/// Number of flows at which idle ones are removed.
 const REMEMBERED: usize = 10_000;
-/// How long what was claimed may wait for a slot. The lease is longer by more than an attempt and
-/// its record take.
+/// How long a claimed delivery may wait for a slot. The lease is longer by more than the time of an attempt
+/// and its record.
 const BUFFERED_FOR: Duration = Duration::from_secs(40);
 
-/// How an endpoint has answered so far, which decides its share.
+/// An endpoint's behavior so far, which decides its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndpointClass {
-    /// Nothing.
+    /// It has not answered yet.
     New,
     /// It answers quickly.
     Quick,
     /// It answers, but late.
     Slow,
-    /// It gave no answer, or has not given one yet after a while.
+    /// It gave no answer, or has not answered an attempt that lingers.
     Silent,
 }
 
 impl EndpointClass {
-    /// Attempts to one endpoint at once.
+    /// Maximum number of concurrent attempts to one endpoint.
     const fn share(self) -> usize {
         match self {
-            // As many connections as the client keeps for one host.
+            // The number of connections that the client keeps to one host.
             Self::Quick => 8,
             Self::Slow => 4,
-            // One tells what it is.
+            // One attempt is sufficient to learn how it behaves.
             Self::New | Self::Silent => 1,
         }
     }
 
-    /// Deliveries claimed at once.
+    /// Maximum number of deliveries per claim.
     const fn page(self) -> usize {
         match self {
-            // What a fast receiver takes while the next ones are claimed.
+            // Enough for a fast receiver until the next claim is complete.
             Self::Quick => 8 * self.share(),
             Self::New | Self::Slow | Self::Silent => 1,
         }
     }
 
-    /// Its index in [`CLASSES`].
+    /// Index in [`CLASSES`].
     const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// All classes, each with a queue of its own.
+/// All classes. Each has a separate queue.
 const CLASSES: [EndpointClass; 4] = [
     EndpointClass::Quick,
     EndpointClass::New,
@@ -99,31 +98,29 @@ const CLASSES: [EndpointClass; 4] = [
     EndpointClass::Silent,
 ];
 
-/// A delivery that was claimed.
 struct Buffered {
     due: DueDelivery,
-    /// Afterwards its lease is about to end.
+    /// Time at which its lease is about to end.
     until: Time,
 }
 
 struct Flow {
     class: EndpointClass,
     in_flight: usize,
-    /// A claim is under way.
     is_claiming: bool,
-    /// For how many.
+    /// Number of deliveries that it is for.
     claims_for: usize,
-    /// Something was queued while a claim was under way, which may not have seen it.
+    /// Something was queued during a claim, which may not have seen it.
     was_rung: bool,
-    /// Claimed and not begun, in order of their claims.
+    /// Claimed deliveries without an attempt, in order of their claims.
     buffer: VecDeque<Buffered>,
-    /// When something is due in the store that is not in hand.
+    /// Time of the next due delivery in the store, claimed ones excluded.
     next: Option<Time>,
-    /// In which queue it stands.
+    /// The queue that the flow is in.
     queue: Option<EndpointClass>,
-    /// Whether it waits until fewer claims are under way.
+    /// Whether it waits until fewer claims are running.
     is_claimer: bool,
-    /// Where it stands among those that wait for a time.
+    /// Its time in `waiting`.
     wakes_at: Option<Time>,
     circuit: Circuit,
 }
@@ -152,41 +149,40 @@ impl Flow {
     }
 }
 
-/// An attempt under way.
 struct UnderWay {
     endpoint: EndpointId,
-    /// The endpoint's when it began.
+    /// Class of the endpoint when the attempt started.
     class: EndpointClass,
-    /// Whether it began in the quick pool and is in the slow one.
+    /// Whether it has moved from the quick to the slow pool.
     has_moved: bool,
 }
 
-/// Attempts under way.
+/// Counts of running attempts.
 #[derive(Default)]
 struct Slots {
-    /// By the classes that they began with; what has moved is not among them.
+    /// By the class at the start of the attempt. Moved attempts are not included.
     begun: [usize; CLASSES.len()],
     moved: usize,
-    /// A quarter of all slots alone: the process may open few files.
+    /// Use only a quarter of all slots, because the process may open few files.
     are_few: bool,
 }
 
 impl Slots {
-    const fn of(&self, class: EndpointClass) -> usize {
+    const fn count(&self, class: EndpointClass) -> usize {
         self.begun[class.index()]
     }
 
     const fn quick(&self) -> usize {
-        self.of(EndpointClass::Quick) + self.of(EndpointClass::New)
+        self.count(EndpointClass::Quick) + self.count(EndpointClass::New)
     }
 
     const fn slow(&self) -> usize {
-        self.of(EndpointClass::Slow) + self.of(EndpointClass::Silent) + self.moved
+        self.count(EndpointClass::Slow) + self.count(EndpointClass::Silent) + self.moved
     }
 
-    /// Whether another attempt may begin.
+    /// Whether another attempt may start.
     const fn has_room(&self, class: EndpointClass) -> bool {
-        let of = self.of(class);
+        let of = self.count(class);
         let (all, own) = match class {
             EndpointClass::Quick => (QUICK, QUICK - FOR_NEWCOMERS),
             EndpointClass::New => (QUICK, NEWCOMERS),
@@ -208,7 +204,7 @@ impl Slots {
         self.begun[class.index()] += 1;
     }
 
-    /// Moves an attempt to the slow pool, if there is room and it is not there.
+    /// Moves an attempt to the slow pool if there is a free slot and it is not there yet.
     const fn move_over(&mut self, attempt: &mut UnderWay) {
         let is_quick = matches!(attempt.class, EndpointClass::Quick | EndpointClass::New);
         if is_quick && !attempt.has_moved && self.slow() < self.most(SLOW) {
@@ -227,72 +223,71 @@ impl Slots {
     }
 }
 
-/// What to do next.
+/// Next action of the worker.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SchedulerAction {
-    /// Claim at most so many deliveries of an endpoint.
+    /// Claim at most this many deliveries of an endpoint.
     Claim(EndpointId, usize),
-    /// Give back what was claimed and put aside untried. It stands before every claim that may meet
-    /// it, which would pass it over as being in hand, or get a lease that is ended with the old one.
+    /// Release claimed deliveries without an attempt. Returned before every claim for the same endpoint,
+    /// which would otherwise skip them as claimed, or get a lease that ends with the old one.
     GiveBack(Vec<DeliveryId>),
-    /// Try one.
     Start(EndpointId, Box<DueDelivery>),
 }
 
-/// How an attempt went, as far as turns are concerned.
+/// Outcome of an attempt, as the scheduler needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptOutcome {
-    /// The receiver has it.
+    /// The receiver accepted it.
     Delivered,
-    /// It answered something else, or is none to be sent to.
+    /// The receiver rejected it, or its address is not allowed.
     Failed,
-    /// It asked to be left alone for so long.
+    /// The receiver asked for a pause of this length.
     AskedToWait(Duration),
     NoAnswer,
-    /// It was not sent, which says nothing of the receiver: its reseller may not hear of the payment now.
+    /// Not sent, which shows nothing about the receiver: its reseller may not receive the payment's events
+    /// now.
     Withheld,
-    /// It was not tried: the endpoint is disabled or gone.
+    /// No attempt was made: the endpoint is disabled or deleted.
     NotTried,
 }
 
-/// The flows of all endpoints with deliveries that wait.
+/// The flows of all endpoints with waiting deliveries.
 #[derive(Default)]
 pub(super) struct Scheduler {
     flows: HashMap<EndpointId, Flow>,
     turns: [VecDeque<EndpointId>; CLASSES.len()],
-    /// Flows that wait for a time.
     waiting: BTreeSet<(Time, EndpointId)>,
     under_way: HashMap<DeliveryId, UnderWay>,
-    /// Arrived, and not recorded yet.
+    /// Delivered, and not recorded yet.
     unrecorded: HashSet<DeliveryId>,
     slots: Slots,
     buffered: usize,
     claims: usize,
-    /// What the claims under way may bring: it needs room too.
+    /// Maximum number of deliveries that the running claims may return. They need memory too.
     claimed_for: usize,
-    /// Flows that wait until fewer claims are under way.
+    /// Flows that wait until fewer claims are running.
     claimers: VecDeque<EndpointId>,
-    /// Claimed and put aside untried.
+    /// Claimed deliveries to be released without an attempt.
     dropped: Vec<DeliveryId>,
-    /// Flows from which on idle ones are looked for again: where nearly all are busy, a look at all of
-    /// them for each new one would be the square of their number.
+    /// Number of flows at which idle ones are searched again. Without it, a search for each new flow would be
+    /// quadratic if nearly all are busy.
     crowd: usize,
-    /// How long an open circuit may hold back.
+    /// Maximum time for which an open circuit holds an attempt back.
     hold: Duration,
 }
 
 impl Scheduler {
-    /// Sets how long an open circuit may hold back.
+    /// Sets the maximum time for which an open circuit holds an attempt back.
     pub(super) const fn hold_for(&mut self, hold: Duration) {
         self.hold = hold;
     }
 
-    /// Sets whether few attempts are under way at once, because the process may open few files.
+    /// Sets whether only few attempts run at the same time, because the process may open few files.
     pub(super) const fn limit_slots(&mut self, few: bool) {
         self.slots.are_few = few;
     }
 
-    /// Something is due for an endpoint at a time.
+    /// Records that a delivery for an endpoint is due at a time.
     pub(super) fn due(&mut self, endpoint: EndpointId, at: Time) {
         let many = REMEMBERED.max(self.crowd);
         if self.flows.len() >= many && !self.flows.contains_key(&endpoint) {
@@ -305,7 +300,7 @@ impl Scheduler {
         self.give_turn(endpoint);
     }
 
-    /// What to do now; none where everything waits.
+    /// Returns the next action. `None` if everything waits.
     pub(super) fn next(&mut self, now: Time) -> Option<SchedulerAction> {
         while let Some((at, endpoint)) = self.waiting.first().copied()
             && at <= now
@@ -332,12 +327,12 @@ impl Scheduler {
         None
     }
 
-    /// When to look again, if nothing happens until then.
+    /// Time of the next check, if nothing happens before.
     pub(super) fn wakes_at(&self) -> Option<Time> {
         self.waiting.first().map(|(at, _)| *at)
     }
 
-    /// Whether nothing is under way and nothing could be.
+    /// Whether nothing is running and nothing could start.
     pub(super) fn is_idle(&self, now: Time) -> bool {
         self.under_way.is_empty()
             && self.unrecorded.is_empty()
@@ -346,7 +341,7 @@ impl Scheduler {
             && self.wakes_at().is_none_or(|at| now < at)
     }
 
-    /// What a claim brought, in order of time, and when more is due.
+    /// Adds claimed deliveries, in order of time, and the time at which more are due.
     pub(super) fn claimed(
         &mut self,
         endpoint: EndpointId,
@@ -358,7 +353,8 @@ impl Scheduler {
         let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
         };
-        // A moved clock, or a store that answers late, ends leases of what is in hand all the same.
+        // The clock may have been moved, or the store may have answered late, so that claims return
+        // deliveries that are already in flight.
         let (under_way, unrecorded) = (&self.under_way, &self.unrecorded);
         let until = now.after(BUFFERED_FOR);
         for due in deliveries {
@@ -370,7 +366,8 @@ impl Scheduler {
         }
     }
 
-    /// A claim brought nothing: the store failed, or the endpoint takes nothing. Look again then.
+    /// Ends a claim that returned nothing: the store failed, or the endpoint is disabled. Checks again at
+    /// `next`.
     pub(super) fn claim_over(&mut self, endpoint: EndpointId, next: Option<Time>, now: Time) {
         self.claims -= 1;
         if let Some(next) = self.claimers.pop_front()
@@ -385,12 +382,12 @@ impl Scheduler {
         flow.is_claiming = false;
         self.claimed_for -= std::mem::take(&mut flow.claims_for);
         let again = std::mem::take(&mut flow.was_rung).then_some(now);
-        // The earliest: what is due since then is held back by no more than that allows.
+        // The earliest time, so that no due delivery is held back longer than allowed.
         flow.next = [flow.next, next, again].into_iter().flatten().min();
         self.give_turn(endpoint);
     }
 
-    /// An attempt has lingered: it and its endpoint are no longer quick.
+    /// Records that an attempt lingers: it and its endpoint are no longer quick.
     pub(super) fn lingers(&mut self, delivery: DeliveryId) {
         let Some(attempt) = self.under_way.get_mut(&delivery) else {
             return;
@@ -401,13 +398,13 @@ impl Scheduler {
         self.slots.move_over(attempt);
     }
 
-    /// A delivery has arrived. It is in hand until that is recorded.
+    /// Records a successful attempt. The delivery stays in flight until that is recorded.
     pub(super) fn arrived(&mut self, delivery: DeliveryId, has_lingered: bool, now: Time) {
         self.unrecorded.insert(delivery);
         self.ended(delivery, AttemptOutcome::Delivered, has_lingered, None, now);
     }
 
-    /// It is recorded that a delivery has arrived; where it could not be, when to look again.
+    /// A delivered attempt was recorded. If that failed, its endpoint is checked again at `again`.
     pub(super) fn recorded(
         &mut self,
         delivery: DeliveryId,
@@ -420,7 +417,7 @@ impl Scheduler {
         }
     }
 
-    /// An attempt is over; where it is to be repeated, when. Says whose it was.
+    /// Ends an attempt, with the time of the next one if there is one. Returns its endpoint.
     pub(super) fn ended(
         &mut self,
         delivery: DeliveryId,
@@ -438,7 +435,7 @@ impl Scheduler {
             (AttemptOutcome::NoAnswer, true, _) => EndpointClass::Silent,
             (_, true, _) => EndpointClass::Slow,
             (AttemptOutcome::Delivered, false, _) => EndpointClass::Quick,
-            // A refused connection costs a slot no longer than an answer does.
+            // A refused connection occupies a slot no longer than an answer does.
             (_, false, EndpointClass::Quick) => EndpointClass::Quick,
             (_, false, _) => EndpointClass::New,
         };
@@ -463,7 +460,7 @@ impl Scheduler {
         Some(attempt.endpoint)
     }
 
-    /// What was claimed and is not begun, at the end.
+    /// Removes and returns the claimed deliveries without an attempt, at the end of the worker.
     pub(super) fn take_buffered(&mut self) -> Vec<DeliveryId> {
         self.buffered = 0;
         let mut buffered = std::mem::take(&mut self.dropped);
@@ -473,7 +470,7 @@ impl Scheduler {
         buffered
     }
 
-    /// An endpoint is disabled or gone: that it kept failing is over.
+    /// Resets the circuit of an endpoint that is disabled or deleted.
     pub(super) fn disable_flow(&mut self, endpoint: EndpointId) {
         if let Some(flow) = self.flows.get_mut(&endpoint) {
             flow.circuit = Circuit::default();
@@ -485,14 +482,13 @@ impl Scheduler {
         flow.map(|flow| flow.circuit).unwrap_or_default()
     }
 
-    /// Circuits that are not closed.
     pub(super) fn circuits(&self) -> impl Iterator<Item = (EndpointId, Circuit)> {
         let flows = self.flows.iter();
         let circuits = flows.map(|(endpoint, flow)| (*endpoint, flow.circuit));
         circuits.filter(|(_, circuit)| !circuit.is_closed())
     }
 
-    /// Attempts under way in the quick pool, and in the slow one.
+    /// Numbers of attempts in the quick and in the slow pool.
     pub(super) const fn slots(&self) -> (usize, usize) {
         (self.slots.quick(), self.slots.slow())
     }
@@ -501,8 +497,8 @@ impl Scheduler {
         self.unrecorded.len() < UNRECORDED && self.slots.has_room(class)
     }
 
-    /// Puts a flow into the queue of its class, unless it is there. One whose class has changed
-    /// leaves the queue of the old one: silent endpoints may fill it for long.
+    /// Puts a flow into the queue of its class, unless it is there. A flow whose class has changed leaves the
+    /// old queue, because silent endpoints may fill that for a long time.
     fn give_turn(&mut self, endpoint: EndpointId) {
         let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
@@ -517,7 +513,7 @@ impl Scheduler {
         self.turns[class.index()].push_back(endpoint);
     }
 
-    /// A flow is at the head of a queue. It is put back where it may go on at once.
+    /// Handles the flow at the head of a queue. Puts it back if it can continue immediately.
     fn turn_of(
         &mut self,
         endpoint: EndpointId,
@@ -534,7 +530,7 @@ impl Scheduler {
         if let Some(first) = flow.buffer.front()
             && first.until <= now
         {
-            // Its leases are about to end: claimed anew. A claim under way has passed them over.
+            // The leases are about to end, so claim again. A running claim has skipped these deliveries.
             let since = first.due.due_at;
             flow.next = Some(flow.next.map_or(since, |next| next.min(since)));
             flow.was_rung |= flow.is_claiming;
@@ -546,14 +542,14 @@ impl Scheduler {
         if flow.buffer.len() * 2 <= flow.class.page()
             && let Some(claim) = self.claim_for(endpoint, now)
         {
-            // It goes on with what is left.
+            // The flow continues with the remaining deliveries.
             self.give_turn(endpoint);
             return Some(claim);
         }
         let flow = self.flows.get_mut(&endpoint)?;
         let head = &flow.buffer.front()?.due;
         if flow.in_flight >= flow.class.share() {
-            // The end of an attempt gives it a turn.
+            // The flow gets its next turn when an attempt ends.
             return None;
         }
         match flow
@@ -580,7 +576,7 @@ impl Scheduler {
         Some(SchedulerAction::Start(endpoint, Box::new(due)))
     }
 
-    /// A flow with little in hand claims what is due; earlier than it has a slot for more, so that it
+    /// Claims due deliveries for a flow with few claimed ones, before it has a slot for more, so that it
     /// never waits for the store.
     fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<SchedulerAction> {
         let hold = self.hold;

@@ -1,4 +1,4 @@
-//! Whose turn it is, over a store that answers at once.
+//! Tests of the scheduler over a store that answers immediately.
 
 use super::super::circuit::CircuitState;
 use super::*;
@@ -14,7 +14,7 @@ fn endpoint(name: u16) -> EndpointId {
     EndpointId::from_bytes(id)
 }
 
-/// A store with so many deliveries due for each endpoint.
+/// A store with this many due deliveries per endpoint.
 #[derive(Default)]
 struct Backlog {
     left: HashMap<EndpointId, usize>,
@@ -50,7 +50,7 @@ fn due(serial: u64) -> DueDelivery {
     }
 }
 
-/// A scheduler over a backlog; claims are answered at once.
+/// A scheduler over a backlog. Claims return immediately.
 #[derive(Default)]
 struct World {
     scheduler: Scheduler,
@@ -64,7 +64,7 @@ impl World {
         self.scheduler.due(endpoint(name), NOW);
     }
 
-    /// Everything that starts now, in order.
+    /// Returns everything that starts now, in order.
     fn start(&mut self, now: Time) -> Vec<(EndpointId, DeliveryId)> {
         let mut started = Vec::new();
         while let Some(action) = self.scheduler.next(now) {
@@ -80,7 +80,7 @@ impl World {
         started
     }
 
-    /// An attempt ends, and is recorded at once.
+    /// Ends an attempt and records it immediately.
     fn end(&mut self, id: DeliveryId, went: AttemptOutcome) {
         self.end_at(id, went, went == AttemptOutcome::NoAnswer, NOW);
     }
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// One delivery arrives quickly.
+    /// Delivers one event quickly.
     fn befriend(&mut self, name: u16) {
         self.queue(name, 1);
         for (_, id) in self.start(NOW) {
@@ -118,7 +118,7 @@ fn endpoints_take_turns() {
         world.queue(name, 100);
     }
     let started = world.start(NOW);
-    // Each has as many as the others at every point of the way, give or take the claims.
+    // At every point each endpoint has as many as the others, apart from the claims.
     for name in 0..4 {
         assert_eq!(count(&started, name), 8);
         assert_eq!(count(&started[..16], name), 4);
@@ -144,7 +144,7 @@ fn a_silent_endpoint_keeps_its_share_once_and_one_slot_from_then_on() {
     for (_, id) in &first[4..] {
         world.end(*id, AttemptOutcome::NoAnswer);
     }
-    // The circuit is no part of this: it may hold nothing back here.
+    // The circuit is not tested here and holds nothing back.
     assert_eq!(world.start(NOW).len(), 1);
     assert_eq!(world.scheduler.slots(), (0, 1));
 }
@@ -207,7 +207,7 @@ fn strangers_wait_for_silent_ones_no_longer_than_until_they_linger() {
 #[test]
 fn who_answers_again_does_not_stand_in_line_with_the_silent() {
     let mut world = World::default();
-    // So many that their pool is full, and more that wait for it.
+    // Enough to fill their pool, and more that wait for it.
     for name in 0..300 {
         world.queue(name, 10);
     }
@@ -218,7 +218,7 @@ fn who_answers_again_does_not_stand_in_line_with_the_silent() {
         }
     }
     world.start(NOW);
-    assert_eq!(world.scheduler.slots.of(EndpointClass::Silent), SILENT);
+    assert_eq!(world.scheduler.slots.count(EndpointClass::Silent), SILENT);
     world.befriend(999);
     world.queue(999, 30);
     let own: Vec<_> = world.start(NOW).into_iter().map(|(_, id)| id).collect();
@@ -246,7 +246,7 @@ fn what_has_arrived_leaves_its_slot_and_stays_in_hand_until_it_is_recorded() {
     world.scheduler.arrived(id, false, NOW);
     assert_eq!(world.scheduler.slots(), (0, 0));
     assert!(!world.scheduler.is_idle(NOW));
-    // A clock that was moved has ended its lease.
+    // The clock was moved, so that its lease has ended.
     world.scheduler.due(endpoint(1), NOW);
     let again = DueDelivery { id, ..due(77) };
     let Some(SchedulerAction::Claim(..)) = world.scheduler.next(NOW) else {
@@ -292,7 +292,7 @@ fn whatever_silent_strangers_do_known_endpoints_start_at_once() {
     }
     let mut under_way = world.start(NOW);
     for _ in 0..20 {
-        // All linger, the slow pool is full, and still more come.
+        // All linger, the slow pool is full, and more arrive.
         for (_, id) in &under_way {
             world.scheduler.lingers(*id);
         }
@@ -320,7 +320,7 @@ fn many_that_answer_late_leave_slots_to_the_silent_and_to_what_lingers() {
     for name in 0..400 {
         world.queue(name, 1000);
     }
-    // Three hundred answer late, a hundred not at all.
+    // Three hundred answer late, a hundred do not answer.
     for _ in 0..7 {
         for (who, id) in world.start(NOW) {
             world.scheduler.lingers(id);
@@ -335,13 +335,13 @@ fn many_that_answer_late_leave_slots_to_the_silent_and_to_what_lingers() {
     }
     world.start(NOW);
     let slots = &world.scheduler.slots;
-    assert_eq!(slots.of(EndpointClass::Slow), LATE);
-    assert_eq!(slots.of(EndpointClass::Silent), 100, "each has one");
+    assert_eq!(slots.count(EndpointClass::Slow), LATE);
+    assert_eq!(slots.count(EndpointClass::Silent), 100, "each has one");
     for name in 1000..1016 {
         world.befriend(name);
         world.queue(name, 1000);
     }
-    // All friends fall silent at once, and still all of their attempts leave the quick pool.
+    // All friends fall silent together, and all their attempts still leave the quick pool.
     let friends = world.start(NOW);
     assert_eq!(friends.len(), QUICK - FOR_NEWCOMERS);
     for (_, id) in friends {
@@ -361,7 +361,7 @@ fn a_host_that_cannot_be_reached_and_takes_long_to_tell_is_silent() {
         world.end_at(id, AttemptOutcome::NoAnswer, true, NOW);
     }
     assert_eq!(world.start(NOW).len(), EndpointClass::Silent.share());
-    // An endpoint that refuses at once keeps no other waiting.
+    // An endpoint that refuses immediately does not delay others.
     world.befriend(2);
     world.queue(2, 1000);
     for (_, id) in world.start(NOW) {
@@ -404,7 +404,6 @@ fn a_process_that_may_open_few_files_has_a_quarter_of_the_attempts_under_way() {
             break;
         }
         begun += started.len();
-        // None of them answers.
         for (_, id) in started {
             world.scheduler.lingers(id);
         }
@@ -436,7 +435,7 @@ fn what_is_held_in_memory_is_bounded() {
         world.queue(name, 100);
     }
     world.start(NOW);
-    // Of 30,000: pages while there is room, then one for each endpoint, so that none starves.
+    // Of 30,000: full pages until the limit, then one per endpoint, so that no endpoint starves.
     let most = BUFFERED + 300;
     assert!(
         world.scheduler.buffered <= most,
@@ -452,7 +451,6 @@ fn what_was_claimed_too_long_ago_is_given_back_and_claimed_anew() {
     world.queue(1, 20);
     let first = world.start(NOW);
     assert_eq!(first.len(), 8);
-    // The others wait for slots.
     assert_eq!(world.scheduler.buffered, 12);
     let later = NOW.after(BUFFERED_FOR);
     for (_, id) in &first {
@@ -506,7 +504,7 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
     let mut world = World::default();
     world.scheduler.hold_for(Duration::from_secs(HOLD));
     world.befriend(1);
-    // All are in hand at once, so that nothing in the store tells how long they have waited.
+    // All are claimed together, so that nothing in the store shows how long they have waited.
     let all = EndpointClass::Quick.page();
     world.queue(1, all);
     let (mut tried, mut given_back) = (0, 0);
@@ -518,7 +516,7 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
                     let (taken, next) = world.backlog.take(endpoint, at_most);
                     world.scheduler.claimed(endpoint, taken, next, now);
                 }
-                // Their leases end before their time does: they are claimed anew.
+                // Their leases end before the hold does, so they are claimed again.
                 SchedulerAction::GiveBack(dropped) => {
                     *world.backlog.left.entry(endpoint(1)).or_default() += dropped.len();
                     given_back += dropped.len();
@@ -543,7 +541,8 @@ fn what_was_due_before_a_claim_is_not_due_later_for_it() {
         matches!(claim, Some(SchedulerAction::Claim(..))),
         "{claim:?}"
     );
-    // Something is queued meanwhile, which the claim has not seen, and it finds what is long due.
+    // Something is queued in the meantime. The claim has not seen it, and returns a delivery that has been
+    // due for long.
     let later = NOW.after(Duration::from_secs(30));
     world.scheduler.due(endpoint(1), later);
     world
@@ -573,7 +572,7 @@ fn a_disabled_endpoint_gives_back_what_waits() {
     world.befriend(1);
     world.queue(1, 50);
     let started = world.start(NOW);
-    // Some of what was claimed is under way, the rest waits for slots.
+    // Some of the claimed deliveries are in flight, the rest waits for slots.
     let share = EndpointClass::Quick.share();
     assert_eq!(started.len(), share);
     world.end(started[0].1, AttemptOutcome::NotTried);
@@ -584,7 +583,7 @@ fn a_disabled_endpoint_gives_back_what_waits() {
 
 #[test]
 fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
-    // Too old, or of an endpoint that was disabled for a moment.
+    // Their leases are about to end, or their endpoint was disabled for a moment.
     for later in [NOW.after(BUFFERED_FOR), NOW] {
         let mut world = World::default();
         world.befriend(1);
@@ -610,7 +609,7 @@ fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
     }
 }
 
-/// Twenty wait, what was started of them, and more is claimed.
+/// Twenty deliveries wait. Returns the started ones; another claim is running.
 fn claiming_more() -> (World, Vec<(EndpointId, DeliveryId)>) {
     let mut world = World::default();
     world.befriend(1);
@@ -647,7 +646,7 @@ fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
 
 #[test]
 fn what_is_in_hand_is_not_taken_a_second_time() {
-    // Its leases have ended while the store was slow to tell of them, and it tells of all anew.
+    // Their leases have ended because the store answered late, so the claim returns all of them again.
     let (mut world, started) = claiming_more();
     let all = (2..=21).map(due).collect();
     world.scheduler.claimed(endpoint(1), all, None, NOW);
@@ -667,7 +666,6 @@ fn what_is_in_hand_is_not_taken_a_second_time() {
 #[test]
 fn idle_endpoints_are_forgotten_beyond_a_number() {
     let mut world = World::default();
-    // Many are busy for good, many more come and go.
     for name in 0..3_000 {
         world.queue(name, 1);
     }
@@ -733,14 +731,14 @@ proptest! {
             prop_assert_eq!(scheduler.slots.moved, of(&|each| each.has_moved));
             for class in CLASSES {
                 let begun = of(&|each| each.class == class && !each.has_moved);
-                prop_assert_eq!(scheduler.slots.of(class), begun);
+                prop_assert_eq!(scheduler.slots.count(class), begun);
             }
             let (quick, slow) = scheduler.slots();
             prop_assert_eq!(quick + slow, under_way.len());
             prop_assert!(quick <= QUICK && slow <= SLOW);
-            prop_assert!(scheduler.slots.of(EndpointClass::New) <= NEWCOMERS);
-            prop_assert!(scheduler.slots.of(EndpointClass::Slow) <= LATE);
-            prop_assert!(scheduler.slots.of(EndpointClass::Silent) <= SILENT);
+            prop_assert!(scheduler.slots.count(EndpointClass::New) <= NEWCOMERS);
+            prop_assert!(scheduler.slots.count(EndpointClass::Slow) <= LATE);
+            prop_assert!(scheduler.slots.count(EndpointClass::Silent) <= SILENT);
             let buffered: usize = scheduler.flows.values().map(|flow| flow.buffer.len()).sum();
             prop_assert_eq!(scheduler.buffered, buffered);
             for (id, flow) in &scheduler.flows {

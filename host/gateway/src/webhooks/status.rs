@@ -1,4 +1,4 @@
-//! What the worker knows, for operators and metrics.
+//! State of the worker, for operators and metrics.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,36 +14,34 @@ use tokio::time::Instant;
 use super::circuit::{Circuit, CircuitState};
 use crate::Gateway;
 
-/// What waits is counted at most so often, however often a caller asks.
+/// Minimum time between two counts of waiting deliveries, regardless of how often they are requested.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
 /// Written by the worker.
 #[derive(Default)]
 pub(super) struct WorkerStatus {
-    /// Those that are not closed; of flows that are remembered, so it is bounded as they are.
+    /// Circuits that are not closed. Bounded like the scheduler's flows.
     circuits: Mutex<HashMap<EndpointId, Circuit>>,
     quick: AtomicUsize,
     slow: AtomicUsize,
     measured: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// How a circuit has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CircuitChange {
-    /// It was closed and is not any more.
+    /// It was closed and is now open or half open.
     Open,
-    /// It is closed again.
     Closed,
 }
 
 impl WorkerStatus {
-    /// Attempts under way in the quick pool, and in the slow one.
+    /// Sets the numbers of attempts in the quick and in the slow pool.
     pub(super) fn slots(&self, (quick, slow): (usize, usize)) {
         self.quick.store(quick, Ordering::Relaxed);
         self.slow.store(slow, Ordering::Relaxed);
     }
 
-    /// An endpoint's circuit may have changed; which way it has turned, where it has.
+    /// Stores the circuit of an endpoint. Returns whether it opened or closed, if it did.
     pub(super) fn circuit(&self, endpoint: EndpointId, circuit: Circuit) -> Option<CircuitChange> {
         let mut circuits = self.circuits.lock();
         match circuit.is_closed() {
@@ -55,7 +53,7 @@ impl WorkerStatus {
         }
     }
 
-    /// All that are not closed.
+    /// Replaces all circuits that are not closed.
     pub(super) fn circuits(&self, all: impl Iterator<Item = (EndpointId, Circuit)>) {
         *self.circuits.lock() = all.collect();
     }
@@ -70,18 +68,29 @@ impl WorkerStatus {
 }
 
 impl Gateway {
-    /// What the circuit of an endpoint lets through. A process that has just begun knows of none that
-    /// is not closed.
+    /// State of an endpoint's circuit in this process. Closed after the start of the process.
     pub fn circuit(&self, endpoint: EndpointId) -> CircuitState {
         let circuits = self.inner.deliverer.status.circuits.lock();
         let circuit = circuits.get(&endpoint).copied().unwrap_or_default();
         circuit.state(self.now())
     }
 
-    /// Sets the gauges of what waits and what is under way.
+    /// Endpoints whose circuits are not closed, by id, each with the time of the first opening since the last
+    /// success. Like [`Gateway::circuit`], this is the state of this process.
+    pub fn failing_endpoints(&self) -> Vec<(EndpointId, Option<Time>)> {
+        let circuits = self.inner.deliverer.status.circuits.lock();
+        let mut failing: Vec<_> = circuits
+            .iter()
+            .map(|(id, circuit)| (*id, circuit.since()))
+            .collect();
+        failing.sort_unstable();
+        failing
+    }
+
+    /// Sets the gauges of waiting deliveries and running attempts.
     ///
     /// # Errors
-    /// The store's; then what waits is as it was.
+    /// The store's. The gauges of waiting deliveries then keep their values.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) async fn measure_deliveries(&self) -> Result<(), Fault> {
         let status = &self.inner.deliverer.status;

@@ -1,4 +1,4 @@
-//! The worker: claims what is due, has it tried, and sleeps until something is queued or due.
+//! The worker: claims due deliveries, runs attempts, and sleeps until something is queued or due.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use kassette_domain::id::{DeliveryId, EndpointId};
-use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::DeliveryStatus;
 use kassette_http::{CertificateDer, Client, HostPattern};
@@ -20,58 +19,57 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::attempt::{Attempted, FAULT_PAUSE, LEASE, Unrecorded, count_ended};
+use super::gone::GoneEndpoints;
 use super::scheduler::{AttemptOutcome, Scheduler, SchedulerAction};
 use super::status::{CircuitChange, WorkerStatus};
 use crate::Gateway;
 use crate::settings::Webhooks;
 use crate::watch::NO_ENVIRONMENT;
 
-/// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
-/// while silent ones have them all, and longer than most receivers take.
+/// Duration after which an attempt counts as slow: the maximum time that a new endpoint waits for a quick
+/// slot while silent ones occupy them all, and longer than most receivers take.
 const LINGERS: Duration = Duration::from_millis(250);
-/// How often the store is asked for everything that waits, once it has answered the time before.
+/// Interval at which all waiting deliveries are requested from the store, unless a request is in flight.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// So often where other nodes serve the store too: what one of them leaves is for the others.
+/// The same with several nodes, because what one node leaves behind is for the others.
 const LOOK_EVERY_AMONG_NODES: Duration = Duration::from_secs(5);
-/// Records under way at once: one that is synced, and one that is made meanwhile.
+/// Maximum number of concurrent records: one that is synced, and one that is prepared in the meantime.
 const RECORDINGS: usize = 2;
-/// Most ends of attempts that are taken before anything else is looked at.
+/// Maximum number of finished attempts that are processed before other work.
 const AT_ONCE: usize = 64;
-/// Endpoints read at once where something waits.
+/// Number of endpoints read per page.
 const PAGE: usize = 1000;
-/// How long attempts under way may take to end when the process does. Others are repeated later.
+/// Maximum time for running attempts to end when the process stops. Unfinished ones are repeated later.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// What the gateway keeps for deliveries.
+/// State of the gateway for deliveries.
 pub(crate) struct Deliverer {
-    /// The guarded client.
     client: Client,
-    /// What test events go through while the settings name hosts for them: it shares no connection with
-    /// the other, so that nothing live reaches what it reaches.
+    /// Client for test events, created while the settings name hosts for them. It shares no connection with
+    /// the other client, so that no live event reaches those hosts.
     test_client: Mutex<Option<TestClient>>,
     activity: watch::Sender<Activity>,
-    /// Asks the worker to look at everything that waits.
+    /// Requests a search for everything that waits.
     look: Notify,
-    /// How often it was asked to.
     asked: AtomicU64,
-    /// What the worker knows, for callers that ask.
+    /// State of the worker for other callers.
     pub(super) status: WorkerStatus,
+    pub(super) gone: GoneEndpoints,
 }
 
-/// A client that reaches inner hosts, with what it was made for.
+/// A client that reaches internal hosts, with the settings that it was created for.
 struct TestClient {
     hosts: Vec<HostPattern>,
     authorities: Vec<CertificateDer<'static>>,
     client: Client,
 }
 
-/// What the worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
     Off,
     Busy,
-    /// Nothing is due of all that waited when it last looked; with the number of the last request to
-    /// look that it followed.
+    /// Nothing was due at the last search. Contains the number of the last request for a search that was
+    /// followed.
     Idle(u64),
 }
 
@@ -84,22 +82,26 @@ impl Deliverer {
             look: Notify::new(),
             asked: AtomicU64::new(0),
             status: WorkerStatus::default(),
+            gone: GoneEndpoints::default(),
         }
     }
 
-    /// What an environment's events go through under these settings.
-    pub(crate) fn client(&self, environment: Environment, webhooks: &Webhooks) -> Client {
-        let Webhooks {
-            test_hosts,
-            test_authorities,
-            ..
-        } = webhooks;
-        if environment == Environment::Live || test_hosts.is_empty() {
-            return self.client.clone();
-        }
+    /// The client for public hosts.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The client for the internal hosts that these settings allow.
+    pub(super) fn inner_client(&self, webhooks: &Webhooks) -> Client {
+        let test_authorities = &webhooks.test_authorities;
+        let test_hosts: Vec<_> = webhooks
+            .test_hosts
+            .iter()
+            .map(|host| host.host.clone())
+            .collect();
         let mut known = self.test_client.lock();
         match &*known {
-            Some(known) if known.hosts == *test_hosts && known.authorities == *test_authorities => {
+            Some(known) if known.hosts == test_hosts && known.authorities == *test_authorities => {
                 known.client.clone()
             }
             _ => {
@@ -120,17 +122,18 @@ impl Deliverer {
     }
 }
 
-/// The end of something that ran beside the worker.
+/// The end of a concurrent job of the worker.
 enum Done {
     Claimed(EndpointId, Result<ClaimedDeliveries, Fault>),
     Swept(EndpointId, Option<Time>),
-    /// It was tried, or could not be, and what was to be recorded is.
+    /// An attempt was made, or could not be, and everything about it is recorded.
     Ended(DeliveryId, AttemptOutcome, Option<Time>),
-    /// It has arrived, which is to be recorded.
+    /// An attempt was delivered and must be recorded.
     Arrived(DeliveryId, Box<Unrecorded>),
-    /// That these have arrived is recorded; when to look at their endpoints again, if ever.
+    /// These delivered attempts are recorded. Contains the times at which their endpoints must be checked
+    /// again, if any.
     Recorded(Vec<(DeliveryId, EndpointId, Option<Time>)>),
-    /// What waits, for that request to look.
+    /// Everything that waits, for the request with this number.
     Looked(u64, Result<Vec<(EndpointId, Time)>, Fault>),
 }
 
@@ -138,17 +141,16 @@ struct Worker<'a> {
     gateway: &'a Gateway,
     scheduler: Scheduler,
     jobs: JoinSet<Done>,
-    /// When attempts under way began.
+    /// Start times of running attempts.
     begun: HashMap<DeliveryId, Instant>,
-    /// When attempts begin to linger, earliest first; those that are over too.
+    /// Times at which attempts start to linger, earliest first. May contain ended attempts.
     lingering: VecDeque<(Instant, DeliveryId)>,
-    /// Deliveries that have arrived, which are not being recorded yet.
+    /// Delivered attempts that are not being recorded yet.
     arrived: Vec<Unrecorded>,
-    /// Records under way.
     recording: usize,
     look_at: Instant,
     is_looking: bool,
-    /// The number of the last request to look that was followed.
+    /// Number of the last request for a search that was followed.
     looked: u64,
 }
 
@@ -172,7 +174,7 @@ impl Gateway {
         self.inner.deliverer.publish(Activity::Off);
     }
 
-    /// Counts what a sweep has ended, and tells the log of what it gave up.
+    /// Counts the deliveries that a sweep has ended, and logs the exhausted ones.
     async fn tell_swept(&self, endpoint: EndpointId, swept: &Swept) {
         let Swept {
             cancelled,
@@ -183,7 +185,7 @@ impl Gateway {
             return;
         }
         let directory = &self.inner.directory;
-        // One that is deleted does not say any more.
+        // The environment of a deleted endpoint is unknown.
         let environment = match directory.recipient(self.store().as_ref(), endpoint).await {
             Ok(Some(recipient)) => recipient.endpoint.environment.as_str(),
             _ => NO_ENVIRONMENT,
@@ -198,7 +200,7 @@ impl Gateway {
         count_ended(DeliveryStatus::Exhausted, environment, exhausted);
     }
 
-    /// Resolves when nothing is left that is due now, or where no worker runs.
+    /// Resolves when nothing is due now, or if no worker runs.
     pub(crate) async fn delivered(&self) {
         let deliverer = &self.inner.deliverer;
         let mut activity = deliverer.activity.subscribe();
@@ -209,7 +211,7 @@ impl Gateway {
             Activity::Busy => false,
             Activity::Idle(looked) => request <= *looked,
         };
-        // The sender lives as long as the gateway.
+        // Cannot fail, because the sender lives as long as the gateway.
         let _ = activity.wait_for(over).await;
     }
 }
@@ -259,12 +261,12 @@ impl Worker<'_> {
         if tokio::time::timeout(LEAVE, leave).await.is_err() {
             tracing::info!("deliveries under way are left; they are repeated after their leases");
         }
-        // No other node has to wait for the leases of what was not begun.
+        // Other nodes need not wait for the leases of deliveries without an attempt.
         let buffered = self.scheduler.take_buffered();
         self.give_back(buffered).await;
     }
 
-    /// Does everything that can be begun now.
+    /// Performs all actions that can start now.
     async fn act(&mut self) {
         let settings = self.gateway.settings();
         self.scheduler.hold_for(settings.webhooks.circuit_hold);
@@ -319,7 +321,7 @@ impl Worker<'_> {
         });
     }
 
-    /// Records what has arrived, while its slots are others'.
+    /// Records delivered attempts. Their slots are already used by others.
     fn record(&mut self) {
         while self.recording < RECORDINGS && !self.arrived.is_empty() {
             let count = self.arrived.len().min(TRIED_MOST);
@@ -343,7 +345,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Ends what has to end of an endpoint that takes nothing.
+    /// Ends the deliveries of a disabled or deleted endpoint that must end.
     fn sweep(&mut self, endpoint: EndpointId) {
         let gateway = self.gateway.clone();
         self.jobs.spawn(async move {
@@ -363,7 +365,7 @@ impl Worker<'_> {
         });
     }
 
-    /// Takes what has ended, and what else has by now.
+    /// Processes the first finished job, and others that have finished since.
     fn take_all(&mut self, first: Option<Done>) {
         self.take(first);
         for _ in 0..AT_ONCE {
@@ -382,7 +384,7 @@ impl Worker<'_> {
             }
             Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Held))) => {
                 self.scheduler.disable_flow(endpoint);
-                // An operator's act; its circuit says nothing of the receiver.
+                // An operator disabled it; its circuit says nothing about the receiver.
                 let _closed = self.tell_circuit(Some(endpoint));
                 self.sweep(endpoint);
             }
@@ -430,18 +432,18 @@ impl Worker<'_> {
                 self.is_looking = false;
                 self.look_at = Instant::now() + FAULT_PAUSE;
             }
-            // Whatever panics here is caught where it runs.
+            // Panics are caught inside the jobs.
             None => {}
         }
     }
 
-    /// Whether an attempt that is over lingered.
+    /// Whether an ended attempt lingered.
     fn has_lingered(&mut self, delivery: DeliveryId) -> bool {
         let began = self.begun.remove(&delivery);
         began.is_some_and(|began| began.elapsed() >= LINGERS)
     }
 
-    /// Shows callers of the status what became of an endpoint's circuit; what has changed, if anything.
+    /// Publishes the circuit of an endpoint. Returns its change, if any.
     fn tell_circuit(&self, endpoint: Option<EndpointId>) -> Option<CircuitChange> {
         let endpoint = endpoint?;
         let status = &self.gateway.inner.deliverer.status;
@@ -463,7 +465,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Asks the store for everything that waits. The worker goes on meanwhile: that may take long.
+    /// Asks the store for everything that waits. The worker continues in the meantime, because that may take
+    /// long.
     fn look(&mut self) {
         if self.is_looking {
             self.look_at = Instant::now() + FAULT_PAUSE;
@@ -495,11 +498,11 @@ impl Worker<'_> {
         });
     }
 
-    /// Tells flows of attempts that have begun to linger.
+    /// Reports attempts that have started to linger to the scheduler.
     fn note_lingering(&mut self) {
         let now = Instant::now();
         while let Some((at, id)) = self.lingering.pop_front_if(|(at, _)| *at <= now) {
-            // A later attempt of the same delivery has a time of its own.
+            // A later attempt of the same delivery has its own time.
             if self
                 .begun
                 .get(&id)
@@ -511,7 +514,7 @@ impl Worker<'_> {
     }
 }
 
-/// Records an attempt; says when to look at its endpoint again.
+/// Records an attempt. Returns the time of its endpoint's next check.
 async fn record(gateway: &Gateway, attempt: Unrecorded) -> Option<Time> {
     let recorded = AssertUnwindSafe(gateway.record(attempt)).catch_unwind();
     recorded
@@ -519,13 +522,13 @@ async fn record(gateway: &Gateway, attempt: Unrecorded) -> Option<Time> {
         .unwrap_or_else(|_| Some(again_after_panic(gateway)))
 }
 
-/// Nothing of the store should panic; where it does, its endpoint waits a moment and not for ever.
+/// The store should not panic. If it does, the endpoint waits for a moment instead of permanently.
 async fn caught<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let caught = AssertUnwindSafe(work).catch_unwind().await;
     caught.unwrap_or_else(|_| Err(Fault::Unavailable("it panicked".into())))
 }
 
-/// Nothing of an attempt should panic; where it does, one delivery waits for its lease to end.
+/// An attempt should not panic. If it does, the delivery waits for its lease to end.
 fn again_after_panic(gateway: &Gateway) -> Time {
     gateway.now().after(LEASE)
 }

@@ -1,4 +1,4 @@
-//! Who is calling.
+//! Authentication of callers.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn issued(world: &World) -> (Secret, KeyId) {
     let Ok(shown) = shown;
     let key = ApiKey {
         id: KeyId::from_bytes([1; 16]),
-        hash: TokenHash::of(shown.expose()),
+        hash: TokenHash::hash(shown.expose()),
         owner: KeyOwner::Merchant(world.merchant.id),
         environment: Environment::Test,
         scopes: Scope::MERCHANT.to_vec(),
@@ -49,7 +49,7 @@ async fn a_key_opens_until_it_is_revoked_and_its_use_is_noted() {
     world.gateway.run_workers(std::future::ready(())).await;
     let now = world.clock.now();
     world.store.revoke_key(id, audited(), now).await.unwrap();
-    // Times of use are written behind: what was waited for after them shows them.
+    // Last-used times are written in the background. A later write that was awaited shows them.
     let noted = world.store.key_by_id(id).await.unwrap().unwrap();
     assert!(noted.last_used_at.is_some());
     let refused = world.gateway.merchant_caller(key.expose()).await;
@@ -62,7 +62,7 @@ async fn a_change_to_key_or_merchant_holds_from_the_next_request_on() {
     let (key, id) = issued(&world).await;
     let now = world.clock.now();
     let caller = async || world.gateway.merchant_caller(key.expose()).await;
-    // Used often, so that whatever is remembered is.
+    // Used repeatedly, so that everything is in the cache.
     for limit in [7, 9] {
         let before = caller().await.unwrap().merchant;
         let mut after = (*before).clone();
@@ -76,7 +76,7 @@ async fn a_change_to_key_or_merchant_holds_from_the_next_request_on() {
     }
     let mut next = caller().await.unwrap().key.as_ref().clone();
     next.id = KeyId::from_bytes([2; 16]);
-    next.hash = TokenHash::of("another");
+    next.hash = TokenHash::hash("another");
     let ends = now.after(Duration::from_secs(3600));
     world
         .store
@@ -96,7 +96,7 @@ async fn a_remembered_key_ends_with_its_time() {
     let now = world.clock.now();
     let mut next = world.store.key_by_id(id).await.unwrap().unwrap();
     next.id = KeyId::from_bytes([2; 16]);
-    next.hash = TokenHash::of("another");
+    next.hash = TokenHash::hash("another");
     let ends = now.after(Duration::from_secs(60));
     world
         .store

@@ -1,7 +1,6 @@
-//! Callback, return and query: one transition whatever their order, one capture, late money, expiry.
+//! Callback, return and query: one transition in any order, one capture, late money, expiry.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AttemptId;
@@ -9,7 +8,7 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::{CheckoutMode, Request, ReviewCause, Settlement, Status};
 use kassette_domain::policy::{MethodPolicy, Policy};
-use kassette_domain::provider::{CallbackFailure, QueryPurpose, Subject, VendorStatus};
+use kassette_domain::provider::{CallbackFailure, ProviderStatus, QueryPurpose, Subject};
 use kassette_gateway::limits::Kind;
 use tokio::sync::Notify;
 
@@ -20,7 +19,7 @@ use crate::world::{World, account_id, at, by_api, called_back, heard, incoming, 
 async fn an_approval_is_captured_without_further_help() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let news = world.vendor.payer(attempt, ProviderStatus::Processing);
     let answer = world.callback(Subject::Attempt(attempt), Some(news)).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
     world.gateway.finish().await;
@@ -47,7 +46,7 @@ async fn a_callback_before_the_start_was_recorded_is_not_lost() {
     let starting = tokio::spawn(async move { gateway.start(start).await });
     world.vendor.reached(1).await;
     let attempt = world.vendor.starts()[0].1;
-    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let news = world.vendor.payer(attempt, ProviderStatus::Processing);
     let by_reference = Subject::Reference(news.reference.clone());
     let answer = world.callback(by_reference, Some(news)).await;
     assert_eq!(answer.status, 200);
@@ -68,7 +67,7 @@ async fn callback_return_and_query_at_once_make_one_transition_and_one_event() {
     let token = world.aggregate(payment).await.attempts[0]
         .return_token
         .clone();
-    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     world.later(301);
     let callbacks = async {
         for _ in 0..4 {
@@ -94,7 +93,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
     let world = World::new().await;
     let second = world.second().await;
     let (payment, attempt) = world.waiting().await;
-    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let news = world.vendor.payer(attempt, ProviderStatus::Processing);
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..16 {
         let heard = heard(Subject::Attempt(attempt), Some(news.clone()));
@@ -124,7 +123,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
 async fn a_lost_capture_is_tried_again() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let news = world.vendor.payer(attempt, ProviderStatus::Processing);
     world.vendor.be_silent(true);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     world.gateway.do_what_is_due().await.unwrap();
@@ -144,7 +143,7 @@ async fn money_after_expiry_goes_to_review() {
     let (payment, attempt) = world.waiting().await;
     world.later(25 * 3600);
     world.becomes(payment, Status::Expired).await;
-    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     let aggregate = world.aggregate(payment).await;
     assert_eq!(aggregate.payment.status, Status::Review);
@@ -166,10 +165,10 @@ async fn expiry_closes_the_open_attempt_at_the_vendor_first() {
     world.vendor.be_silent(false);
     world.later(3600);
     let aggregate = world.becomes(payment, Status::Expired).await;
-    assert_eq!(aggregate.attempts[0].state, AttemptState::Expired);
+    assert_eq!(aggregate.attempts[0].state(), AttemptState::Expired);
     assert_eq!(
         world.vendor.entry(attempt).unwrap().status,
-        VendorStatus::Declined
+        ProviderStatus::Declined
     );
 }
 
@@ -180,11 +179,11 @@ async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
     for _ in 0..20 {
         let answer = world.callback(Subject::Attempt(attempt), None).await;
         assert_eq!(answer.status, 200);
-        // A notice that comes during a look has it repeated, so each waits for the look before it.
+        // A notice that arrives during a query causes another one, so each waits for the query before it.
         world.gateway.do_what_is_due().await.unwrap();
     }
     assert_eq!(world.vendor.queries(QueryPurpose::Sync), 5);
-    world.vendor.payer(attempt, VendorStatus::Completed);
+    world.vendor.payer(attempt, ProviderStatus::Completed);
     world.callback(Subject::Attempt(attempt), None).await;
     world.later(6);
     world.becomes(payment, Status::Completed).await;
@@ -194,7 +193,7 @@ async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
 async fn news_reaches_no_attempt_of_another_account() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     let by_id = Subject::Attempt(attempt);
     let answer = world.callback_of("beta", by_id, Some(news.clone())).await;
     assert_eq!(answer.status, 200);
@@ -226,7 +225,6 @@ async fn unproved_notices_about_unknown_payments_push_out_no_proved_one() {
     let world = World::new().await;
     let reference = |name: &str| Subject::Reference(name.to_owned());
     let payment = world.direct().await;
-    // The start is answered after the notices.
     let answer = Arc::new(Notify::new());
     world
         .vendor
@@ -235,7 +233,7 @@ async fn unproved_notices_about_unknown_payments_push_out_no_proved_one() {
     let start = tokio::spawn(async move { gateway.start(by_api(&payment)).await });
     world.vendor.reached(1).await;
     let attempt = world.vendor.starts()[0].1;
-    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     let genuine = reference(&news.reference);
     assert_eq!(world.callback(genuine, Some(news)).await.status, 200);
     for number in 0..11_000 {
@@ -259,7 +257,7 @@ async fn an_unproved_notice_that_is_early_has_the_provider_asked_after_the_start
     let start = tokio::spawn(async move { gateway.start(by_api(&payment)).await });
     world.vendor.reached(1).await;
     let attempt = world.vendor.starts()[0].1;
-    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     let early = Subject::Reference(news.reference);
     world.unproved(early, [198, 51, 100, 7]).await;
     answer.notify_one();
@@ -306,7 +304,7 @@ async fn a_silent_vendor_never_makes_the_workers_spin() {
 
 #[tokio::test]
 async fn questions_that_hang_in_test_hold_up_no_live_payment() {
-    /// With places that test and live share they would be worked off in four seconds at the soonest.
+    /// They are due before the live payment: with shared permits, all of them would be queried first.
     const IN_TEST: usize = 1_000;
     let mut settings = settings();
     let beta = settings.accounts.get_mut(&account_id("beta")).unwrap();
@@ -334,9 +332,9 @@ async fn questions_that_hang_in_test_hold_up_no_live_payment() {
     world.vendor.hang("alpha");
     world
         .vendor
-        .payer(started.attempt.id, VendorStatus::Completed);
+        .payer(started.attempt.id, ProviderStatus::Completed);
     world.later(301);
-    let (stop, began) = (Arc::new(Notify::new()), Instant::now());
+    let stop = Arc::new(Notify::new());
     let workers = {
         let (gateway, stop) = (world.gateway.clone(), Arc::clone(&stop));
         tokio::spawn(async move { gateway.run_workers(stop.notified()).await })
@@ -344,14 +342,14 @@ async fn questions_that_hang_in_test_hold_up_no_live_payment() {
     while world.aggregate(live.id).await.payment.status != Status::Completed {
         tokio::task::yield_now().await;
     }
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    let asked = world.vendor.queries(QueryPurpose::Sync);
+    assert!(asked < IN_TEST / 2, "{asked} queries before it");
     workers.abort();
 }
 
 #[tokio::test]
 async fn questions_that_hang_hold_as_many_places_as_are_theirs_and_none_of_a_start() {
-    /// Half of the places for questions in test.
+    /// Half of the permits for queries in test.
     const PLACES: usize = Kind::Query.permits(Environment::Test) / 2;
     let world = World::new().await;
     let opened = async |order: &str| {
@@ -362,9 +360,9 @@ async fn questions_that_hang_hold_as_many_places_as_are_theirs_and_none_of_a_sta
     let (waits, _) = opened("waits").await;
     world.vendor.script("alpha", [Script::Unavailable]);
     let (elsewhere, at_beta) = opened("elsewhere").await;
-    world.vendor.payer(at_beta.id, VendorStatus::Completed);
+    world.vendor.payer(at_beta.id, ProviderStatus::Completed);
     world.vendor.hang("alpha");
-    // Each has the vendor asked about an attempt that the store does not know.
+    // Each causes a query about an attempt that the store does not contain.
     let asking: Vec<_> = (0..16)
         .map(|number| {
             let about = Subject::Attempt(AttemptId::from_bytes([number; 16]));
@@ -378,7 +376,7 @@ async fn questions_that_hang_hold_as_many_places_as_are_theirs_and_none_of_a_sta
         tokio::task::yield_now().await;
     }
     assert_eq!(world.vendor.queries(QueryPurpose::Sync), PLACES);
-    // What is due at the account is not asked about now, and at another it is.
+    // Due queries at this account do not run now; those at another account do.
     world.later(301);
     world.gateway.do_what_is_due().await.unwrap();
     let status = async |payment| world.aggregate(payment).await.payment.status;
@@ -401,7 +399,7 @@ async fn the_workers_wake_for_what_falls_due_and_end_in_order() {
         tokio::spawn(async move { gateway.run_workers(stop.notified()).await })
     };
     let (payment, attempt) = world.waiting().await;
-    world.vendor.payer(attempt, VendorStatus::Completed);
+    world.vendor.payer(attempt, ProviderStatus::Completed);
     world.later(301);
     loop {
         let aggregate = world.aggregate(payment).await;
@@ -431,7 +429,7 @@ async fn a_module_that_waits_over_strangers_callbacks_leaves_known_and_other_acc
             })
         })
         .collect();
-    // Half of the places for strangers in test are held; the others are answered.
+    // Half of the permits for strangers in test are in use; the other callbacks are answered.
     while strangers.iter().filter(|task| task.is_finished()).count() < 16 {
         tokio::task::yield_now().await;
     }

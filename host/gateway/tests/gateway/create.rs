@@ -1,4 +1,4 @@
-//! Creating, and what can change with time.
+//! Creating payments, and conditions that can change with time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use kassette_domain::payment::CheckoutMode;
 use kassette_domain::policy::Policy;
 use kassette_domain::rates::{RateSource, RateTable, TableRef};
 use kassette_domain::site::{ReturnUrl, VerifiedDomain};
-use kassette_domain::time::Time;
 use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::{CreateError, CreateOutcome};
 
@@ -85,7 +84,11 @@ async fn the_rate_of_a_source_stays_with_the_payment_that_it_converted() {
         matches!(refused, Err(CreateError::NoRate(Currency::GBP))),
         "{refused:?}"
     );
-    let (file, bank) = (Time::from_secs(2000), Time::from_secs(3000));
+    let now = world.clock.now();
+    let (file, bank) = (
+        now.before(Duration::from_secs(2)),
+        now.before(Duration::from_secs(1)),
+    );
     world
         .gateway
         .take_rates(table(RateSource::Ecb, bank, "1.5"));
@@ -127,7 +130,7 @@ async fn domain_eligibility_and_limit_are_checked() {
         "{refused:?}"
     );
 
-    // Serve sends no payer to its own machine, whatever development has verified in the store.
+    // `serve` never sends a payer to its own machine, even if a domain was verified under `dev`.
     let local = VerifiedDomain {
         domain: "localhost".into(),
         include_subdomains: false,

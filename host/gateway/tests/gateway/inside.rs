@@ -1,4 +1,5 @@
-//! Names that lead inside: what merchants and shops aim is sent through the guarded client.
+//! Names that resolve to internal addresses: addresses from merchants and shops are reached only through the
+//! guarded client.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::webhooks::Running;
 use crate::world::{World, audited, settings};
 
-/// Every name leads to one address, and every connection to a listener that answers at once.
+/// Every name resolves to one address, and every connection reaches a listener that answers immediately.
 struct Inside {
     address: IpAddr,
     trap: SocketAddr,
@@ -42,7 +43,7 @@ const ADDRESSES: [&str; 6] = [
     "::ffff:10.0.0.5",
 ];
 
-/// A client for which every name leads there, and how often it connects.
+/// A client on that network, with the number of its connections.
 async fn client(address: &str) -> (Client, Arc<AtomicUsize>, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dialled = Arc::new(AtomicUsize::new(0));
@@ -82,7 +83,7 @@ async fn no_shop_is_asked_whose_name_leads_inside() {
         let issued = issued(&world, site.clone()).await;
         let challenge = Challenge::parse(&"a1".repeat(16)).unwrap();
         let claim = ConnectClaim {
-            proof: Proof::of(&issued, &challenge, site.origin()),
+            proof: Proof::make(&issued, &challenge, site.origin()),
             code: issued,
             site,
             webhook_path: WebhookPath::default(),

@@ -1,4 +1,4 @@
-//! The listing where modules have to be waited for, as those of other languages.
+//! The listing with modules that do not answer immediately, like those in interpreted languages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn offered(world: &World) -> Vec<MethodId> {
 
 #[tokio::test]
 async fn methods_that_are_waited_for_work_side_by_side_and_keep_their_places() {
-    // Longer than any machine is busy: the two wait for one another.
+    // Longer than any delay of a busy machine, because the two modules wait for each other.
     let settings = Settings {
         listing_deadline: Duration::from_secs(60),
         ..settings()

@@ -9,6 +9,7 @@
     )
 )]
 
+mod accounts;
 mod auth;
 mod callbacks;
 mod create;

@@ -1,7 +1,8 @@
-//! Scripted modules, and a vendor with books behind them.
+//! Scripted modules, and a simulated provider with its records.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kassette_domain::id::{AccountId, AttemptId, Digest, RefundId, Slot};
 use kassette_domain::key::Environment;
@@ -9,57 +10,66 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, Open,
-    PaidFacts, Particulars, PayerAction, ProviderDescription, QueryFailure, QueryPurpose, Question,
-    QuestionKind, RefundFailure, RefundOrder, RefundState, RefundTerms, Report, Service,
-    StartFailure, Started, VendorRefund, VendorSettlement, VendorStatus,
+    PaidFacts, Particulars, PayerAction, ProviderDescription, ProviderRefund, ProviderSettlement,
+    ProviderStatus, QueryFailure, QueryPurpose, Question, QuestionKind, RefundFailure, RefundOrder,
+    RefundQuery, RefundState, RefundTerms, Report, Service, StartFailure, Started,
 };
 use kassette_domain::routing::{
     Availability, Context, Ground, MethodDescription, RankAnswer, RoutingRefusal, Verdict,
 };
 use kassette_domain::setting::{SettingForm, SettingSpec};
-use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, VendorQuery};
+use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, ProviderQuery};
 use kassette_runtime::CallError;
 use parking_lot::Mutex;
 use tokio::sync::{Barrier, Notify, watch};
 
-/// What the vendor does on a start.
+/// Behavior of the provider on a start.
 #[derive(Clone)]
 pub(crate) enum Script {
+    /// Answers 503.
     Unavailable,
+    /// Answers 503 with a `Retry-After`.
+    Overloaded(Duration),
+    /// Rejects this request only.
+    Refused,
+    /// The method is not activated.
+    NotActivated,
+    /// Creates the payment with a page on a host that the account does not allow.
+    AnotherHost,
     Declined,
-    /// It never heard of it, and the caller cannot know.
+    /// The request does not arrive, and the caller cannot know that.
     LostBefore,
-    /// It created the payment, and the answer is lost.
+    /// Creates the payment, but the answer is lost.
     LostAfter,
     Ask,
-    /// Creates the payment, then answers when it is told to.
+    /// Creates the payment, then answers when it is notified.
     Slow(Arc<Notify>),
-    /// Says that it is unavailable when it is told to.
+    /// Reports that it is unavailable when it is notified.
     SlowlyUnavailable(Arc<Notify>),
     /// Answers with a reference of another attempt.
     Reference(String),
 }
 
-/// What the vendor does when it is to give money back.
+/// Behavior of the provider on a refund.
 #[derive(Clone)]
 pub(crate) enum RefundScript {
     Unavailable,
     Refused,
-    /// It never heard of it, and the caller cannot know.
+    /// The request does not arrive, and the caller cannot know that.
     LostBefore,
-    /// It gave the money back, and the answer is lost.
+    /// Refunds the money, but the answer is lost.
     LostAfter,
-    /// It has it in hand.
+    /// The refund is pending.
     Pending,
-    /// It gives the money back, and answers when it is told to.
+    /// Refunds the money, and answers when it is notified.
     Slow(Arc<Notify>),
 }
 
-/// What the vendor believes of one attempt.
+/// State of one attempt at the provider.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) reference: String,
-    pub(crate) status: VendorStatus,
+    pub(crate) status: ProviderStatus,
     pub(crate) received: Minor,
     pub(crate) captured: u32,
 }
@@ -73,26 +83,25 @@ struct Books {
     callbacks: VecDeque<Result<CallbackReply, CallbackFailure>>,
     starts: Vec<(AccountId, AttemptId)>,
     queries: Vec<(AttemptId, QueryPurpose)>,
-    /// Accounts whose callbacks from strangers are never read to their end.
+    /// Accounts whose callbacks from strangers are never completely read.
     stuck: HashSet<AccountId>,
-    /// Accounts whose questions are not answered.
+    /// Accounts whose queries are not answered.
     hanging: HashSet<AccountId>,
-    /// How many such have begun to be read.
+    /// Number of such callbacks that were started.
     stuck_calls: usize,
     silent: bool,
     down: bool,
-    /// Refunds by the orders that asked for them.
-    refunds: HashMap<RefundId, VendorRefund>,
+    /// Refunds by their orders.
+    refunds: HashMap<RefundId, ProviderRefund>,
     refund_scripts: VecDeque<RefundScript>,
     refund_calls: (usize, usize),
-    /// The account cannot give back, or not in parts.
+    /// Refund terms, for example no refunds or no partial refunds.
     terms: Option<Vec<RefundTerms>>,
     terms_fail: bool,
-    /// Slots that are switched off.
+    /// Slots that are disabled.
     disabled: HashSet<&'static str>,
 }
 
-/// The vendor of every account.
 pub(crate) struct Vendor {
     books: Mutex<Books>,
     calls: watch::Sender<usize>,
@@ -106,6 +115,7 @@ impl Vendor {
         let service = |method| Service {
             method,
             currencies: vec![],
+            minimums: vec![],
         };
         Arc::new(Self {
             books: Mutex::default(),
@@ -134,13 +144,13 @@ impl Vendor {
         self.books.lock().callbacks.push_back(answer);
     }
 
-    /// From now on the account's module waits without end over each callback from a stranger.
+    /// From now on the account's module never completes a callback from a stranger.
     pub(crate) fn stick_to_strangers(&self, account: &str) {
         let account = AccountId::parse(account).unwrap();
         self.books.lock().stuck.insert(account);
     }
 
-    /// Questions of an account hang from now on.
+    /// From now on queries at an account hang.
     pub(crate) fn hang(&self, account: &str) {
         let account = AccountId::parse(account).unwrap();
         self.books.lock().hanging.insert(account);
@@ -150,7 +160,7 @@ impl Vendor {
         self.books.lock().stuck_calls
     }
 
-    /// From now on its module's version is one that needs this setting of every account.
+    /// From now on the module requires this setting of every account.
     pub(crate) fn need(&self, name: &str) {
         self.books.lock().needs.push(SettingSpec {
             name: name.into(),
@@ -161,8 +171,8 @@ impl Vendor {
         });
     }
 
-    /// From now on the method's module answers once so many others have come to the meeting as it
-    /// waits for.
+    /// From now on the method's module answers only when the number of callers that the barrier waits for has
+    /// arrived.
     pub(crate) fn meet(&self, method: MethodId, meeting: &Arc<Barrier>) {
         let mut books = self.books.lock();
         books.meetings.insert(method, Arc::clone(meeting));
@@ -172,7 +182,7 @@ impl Vendor {
         self.books.lock().silent = silent;
     }
 
-    /// Switches a slot off or on.
+    /// Disables or enables a slot.
     pub(crate) fn switch(&self, slot: &'static str, on: bool) {
         let disabled = &mut self.books.lock().disabled;
         if on {
@@ -207,15 +217,24 @@ impl Vendor {
         self.books.lock().entries.len()
     }
 
-    /// The payer does something at the vendor.
-    pub(crate) fn payer(&self, attempt: AttemptId, status: VendorStatus) -> Report {
+    /// The payer acts at the provider.
+    pub(crate) fn payer(&self, attempt: AttemptId, status: ProviderStatus) -> Report {
         let mut books = self.books.lock();
         let entry = books.entries.get_mut(&attempt).unwrap();
         entry.status = status;
-        if status == VendorStatus::Completed {
+        if status == ProviderStatus::Completed {
             entry.captured += 1;
             entry.received = Minor(4990);
         }
+        report(entry)
+    }
+
+    /// The provider captures this amount. Returns its report.
+    pub(crate) fn receives(&self, attempt: AttemptId, amount: Minor) -> Report {
+        self.payer(attempt, ProviderStatus::Completed);
+        let mut books = self.books.lock();
+        let entry = books.entries.get_mut(&attempt).unwrap();
+        entry.received = amount;
         report(entry)
     }
 
@@ -223,27 +242,27 @@ impl Vendor {
         self.books.lock().refund_scripts.extend(scripts);
     }
 
-    /// What the account lets be given back from now on.
+    /// Sets the refund terms of the account.
     pub(crate) fn set_terms(&self, terms: Vec<RefundTerms>) {
         self.books.lock().terms = Some(terms);
     }
 
-    /// The account's module fails when it is asked for its terms.
+    /// Makes the account's module fail when it is asked for its refund terms.
     pub(crate) fn fail_terms(&self, fail: bool) {
         self.books.lock().terms_fail = fail;
     }
 
-    /// What it has given back, or has in hand.
-    pub(crate) fn refunds(&self) -> Vec<VendorRefund> {
+    /// Refunds that were made or are pending.
+    pub(crate) fn refunds(&self) -> Vec<ProviderRefund> {
         self.books.lock().refunds.values().cloned().collect()
     }
 
-    /// How often it was told to give back, and asked what became of it.
+    /// Numbers of refund requests and refund queries.
     pub(crate) fn refund_calls(&self) -> (usize, usize) {
         self.books.lock().refund_calls
     }
 
-    /// A refund comes to be in a state at the vendor; the news of it.
+    /// Sets the state of a refund at the provider. Returns its report.
     pub(crate) fn refund_becomes(
         &self,
         attempt: AttemptId,
@@ -259,13 +278,13 @@ impl Vendor {
         report
     }
 
-    /// Waits until so many refunds have reached the vendor.
+    /// Waits until this many refunds have reached the provider.
     pub(crate) async fn refunds_reached(&self, refunds: usize) {
         let mut calls = self.refunds_seen.subscribe();
         calls.wait_for(|calls| *calls >= refunds).await.unwrap();
     }
 
-    /// Waits until so many starts have reached the vendor.
+    /// Waits until this many starts have reached the provider.
     pub(crate) async fn reached(&self, starts: usize) {
         let mut calls = self.calls.subscribe();
         calls.wait_for(|calls| *calls >= starts).await.unwrap();
@@ -273,14 +292,14 @@ impl Vendor {
 }
 
 pub(crate) fn report(entry: &Entry) -> Report {
-    let done = entry.status == VendorStatus::Completed;
+    let done = entry.status == ProviderStatus::Completed;
     Report {
         reference: entry.reference.clone(),
         status: entry.status,
         settlement: if done {
-            VendorSettlement::Confirmed
+            ProviderSettlement::Confirmed
         } else {
-            VendorSettlement::Pending
+            ProviderSettlement::Pending
         },
         received: entry.received,
         currency: "EUR".into(),
@@ -290,11 +309,11 @@ pub(crate) fn report(entry: &Entry) -> Report {
     }
 }
 
-/// The modules that speak to it.
+/// The modules of this provider.
 pub(crate) struct Scripted(pub(crate) Arc<Vendor>);
 
 impl Modules for Scripted {
-    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
+    fn method(&self, method: MethodId, _: Environment) -> Option<Arc<dyn Method>> {
         Some(Arc::new(Ranks {
             slot: Slot::of_method(method),
             meeting: self.0.books.lock().meetings.get(&method).cloned(),
@@ -314,7 +333,7 @@ impl Modules for Scripted {
         MethodId::SPECIFIED.into()
     }
 
-    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+    fn provider(&self, module: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         (module == "sandbox").then(|| {
             let vendor = Arc::clone(&self.0);
             let description = ProviderDescription {
@@ -329,7 +348,7 @@ impl Modules for Scripted {
         None
     }
 
-    fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+    fn previous_provider(&self, _: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         None
     }
 
@@ -342,7 +361,7 @@ impl Modules for Scripted {
 
 struct Ranks {
     slot: Slot,
-    /// Whom it has to wait for before it answers.
+    /// Barrier that it waits at before it answers.
     meeting: Option<Arc<Barrier>>,
     description: Arc<MethodDescription>,
 }
@@ -379,7 +398,7 @@ impl Method for Ranks {
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(b"method")
+        Digest::hash(b"method")
     }
 
     fn description(&self) -> &Arc<MethodDescription> {
@@ -407,7 +426,7 @@ impl Method for Ranks {
     }
 }
 
-/// The version of the vendor's module that serves, and what it says of itself.
+/// The active version of the provider module, and its description.
 struct Speaks(Arc<Vendor>, ProviderDescription);
 
 impl Speaks {
@@ -425,11 +444,13 @@ impl Speaks {
         let refund = books
             .refunds
             .entry(order.id)
-            .or_insert_with(|| VendorRefund {
+            .or_insert_with(|| ProviderRefund {
                 id: format!("re-{}", order.id),
                 order: Some(order.id),
                 amount: order.amount,
                 state,
+                paid_out: None,
+                at: None,
             });
         given(refund)
     }
@@ -438,7 +459,7 @@ impl Speaks {
         let mut books = self.0.books.lock();
         let entry = books.entries.entry(attempt).or_insert_with(|| Entry {
             reference: format!("ref-{attempt}"),
-            status: VendorStatus::Pending,
+            status: ProviderStatus::Pending,
             received: Minor(0),
             captured: 0,
         });
@@ -450,12 +471,13 @@ impl Speaks {
     }
 }
 
-fn given(refund: &VendorRefund) -> Given {
+fn given(refund: &ProviderRefund) -> Given {
     Given {
         reference: refund.id.clone(),
         state: refund.state,
         claim_url: None,
         detail: String::new(),
+        paid_out: None,
     }
 }
 
@@ -465,7 +487,7 @@ impl Provider for Speaks {
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(b"provider")
+        Digest::hash(b"provider")
     }
 
     fn description(&self) -> &ProviderDescription {
@@ -489,7 +511,26 @@ impl Provider for Speaks {
             let (account, id) = (&access.account.id, attempt.id);
             match self.begin(account, id) {
                 None => {}
-                Some(Script::Unavailable) => return Err(StartFailure::Unavailable("503".into())),
+                Some(Script::Unavailable) => {
+                    access.contact.fail("503", None);
+                    return Err(StartFailure::Unavailable("503".into()));
+                }
+                Some(Script::Overloaded(wait)) => {
+                    access.contact.fail("503", Some(wait));
+                    return Err(StartFailure::Unavailable("503".into()));
+                }
+                Some(Script::Refused) => return Err(StartFailure::Unavailable("422".into())),
+                Some(Script::NotActivated) => {
+                    let why = "the method is not activated".to_owned();
+                    return Err(StartFailure::NotActivated(why));
+                }
+                Some(Script::AnotherHost) => {
+                    let open = self.create(id);
+                    return Err(StartFailure::PageRefused {
+                        reference: open.reference,
+                        page: "checkout.vendor.example".into(),
+                    });
+                }
                 Some(Script::Declined) => return Err(StartFailure::Declined("no".into())),
                 Some(Script::LostBefore) => return Err(StartFailure::Uncertain("lost".into())),
                 Some(Script::LostAfter) => {
@@ -541,7 +582,7 @@ impl Provider for Speaks {
     fn query<'a>(
         &'a self,
         access: &'a Access,
-        question: &'a VendorQuery,
+        question: &'a ProviderQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         let (id, purpose) = (question.attempt.id, question.purpose);
         let is_held = purpose != QueryPurpose::Sync;
@@ -558,14 +599,14 @@ impl Provider for Speaks {
         let answer = match books.entries.get_mut(&id) {
             None => Err(QueryFailure::Absent),
             Some(entry) => {
-                if purpose == QueryPurpose::Capture && entry.status == VendorStatus::Processing {
-                    entry.status = VendorStatus::Completed;
+                if purpose == QueryPurpose::Capture && entry.status == ProviderStatus::Processing {
+                    entry.status = ProviderStatus::Completed;
                     entry.captured += 1;
                     entry.received = question.attempt.due.amount;
                 }
-                let open = [VendorStatus::Pending, VendorStatus::Processing];
+                let open = [ProviderStatus::Pending, ProviderStatus::Processing];
                 if purpose == QueryPurpose::Cancel && open.contains(&entry.status) {
-                    entry.status = VendorStatus::Declined;
+                    entry.status = ProviderStatus::Declined;
                 }
                 Ok(report(entry))
             }
@@ -583,6 +624,7 @@ impl Provider for Speaks {
             parts: true,
             at_most: None,
             days: None,
+            whole_units: Vec::new(),
         };
         let terms = books.terms.clone().unwrap_or_else(|| vec![any]);
         let answer = if books.terms_fail {
@@ -635,6 +677,7 @@ impl Provider for Speaks {
         _: &'a Access,
         _: &'a PaidFacts,
         order: &'a RefundOrder,
+        _: RefundQuery,
     ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
         let mut books = self.0.books.lock();
         books.refund_calls.1 += 1;

@@ -6,7 +6,7 @@ use kassette_domain::attempt::AttemptState;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Status;
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{PayerAction, QueryPurpose, VendorStatus};
+use kassette_domain::provider::{PayerAction, ProviderStatus, QueryPurpose};
 use kassette_domain::secret::Secret;
 use kassette_gateway::start::{Start, StartError};
 use tokio::time::timeout;
@@ -134,11 +134,11 @@ async fn another_method_closes_the_open_attempt_first() {
         .aggregate
         .attempts
         .iter()
-        .map(|each| each.state)
+        .map(|each| each.state())
         .collect();
     assert_eq!(states, [AttemptState::Closed, AttemptState::Open]);
     let left = world.vendor.entry(first.attempt.id).unwrap();
-    assert_eq!(left.status, VendorStatus::Declined);
+    assert_eq!(left.status, ProviderStatus::Declined);
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn questions_are_answered_on_our_page_and_the_same_attempt_goes_on() {
     world.vendor.script("alpha", [Script::Ask]);
     let payment = world.direct().await;
     let asked = world.gateway.start(by_api(&payment)).await.unwrap();
-    assert!(matches!(asked.attempt.action, Some(PayerAction::Ask(_))));
+    assert!(matches!(asked.attempt.action(), Some(PayerAction::Ask(_))));
     let page = world.gateway.checkout_url(&payment);
     assert_eq!(asked.redirect_url, page);
     let token = payment.token.expose();
@@ -203,7 +203,7 @@ async fn questions_are_answered_on_our_page_and_the_same_attempt_goes_on() {
     let started = world.gateway.answer(token, right).await.unwrap();
     assert_eq!(started.attempt.id, asked.attempt.id);
     assert!(matches!(
-        started.attempt.action,
+        started.attempt.action(),
         Some(PayerAction::Redirect(_))
     ));
 }
@@ -268,7 +268,7 @@ async fn a_returning_payer_does_not_wait_for_a_vendor_that_stalls() {
     let returned = world.gateway.returned(token.expose(), "");
     let view = timeout(Duration::from_secs(4), returned).await;
     let view = view.expect("what is known").unwrap().unwrap();
-    assert_eq!(view.attempt.state, AttemptState::Open);
+    assert_eq!(view.attempt.state(), AttemptState::Open);
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn a_returning_payer_who_approved_sees_it_captured() {
     let token = world.aggregate(payment).await.attempts[0]
         .return_token
         .clone();
-    world.vendor.payer(attempt, VendorStatus::Processing);
+    world.vendor.payer(attempt, ProviderStatus::Processing);
     let view = world
         .gateway
         .returned(token.expose(), "")
@@ -286,5 +286,5 @@ async fn a_returning_payer_who_approved_sees_it_captured() {
         .unwrap()
         .unwrap();
     assert_eq!(view.checkout.aggregate.payment.status, Status::Completed);
-    assert_eq!(view.attempt.state, AttemptState::Captured);
+    assert_eq!(view.attempt.state(), AttemptState::Captured);
 }

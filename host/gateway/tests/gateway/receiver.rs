@@ -1,4 +1,4 @@
-//! A merchant's server that answers as it is told and remembers what it heard.
+//! A merchant's server with scripted answers that records its requests.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,12 +26,12 @@ impl Heard {
     }
 }
 
-/// What a receiver does with a request.
+/// Reaction of a receiver to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// Status, further header lines, body.
     Answer(u16, &'static str, &'static str),
-    /// Nothing, for ever.
+    /// No answer, and the connection stays open.
     Silence,
     /// A body that never ends.
     Endless,
@@ -39,8 +39,8 @@ pub(crate) enum Reply {
     Reset,
 }
 
-/// Longest that a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time that a test waits for anything.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const OK: Reply = Reply::Answer(200, "", "ok");
 pub(crate) const FAILURE: Reply = Reply::Answer(500, "", "no");
@@ -52,7 +52,7 @@ pub(crate) struct Receiver {
 }
 
 struct Shared {
-    /// What the next requests get; the last one goes on.
+    /// Answers to the next requests. The last one is repeated.
     replies: Mutex<Vec<Reply>>,
     heard: Mutex<Vec<Heard>>,
     arrived: Notify,
@@ -72,7 +72,7 @@ impl Receiver {
             async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     let shared = Arc::clone(&shared);
-                    // A peer that hangs up ends its connection.
+                    // An error of one peer ends only its connection.
                     tokio::spawn(async move { serve(stream, &shared).await.ok() });
                 }
             }
@@ -84,7 +84,7 @@ impl Receiver {
         format!("http://{}/hook?shop=1", self.address)
     }
 
-    /// From now on.
+    /// Sets the answer to all further requests.
     pub(crate) fn reply(&self, reply: Reply) {
         *self.shared.replies.lock() = vec![reply];
     }
@@ -93,7 +93,7 @@ impl Receiver {
         self.shared.heard.lock().clone()
     }
 
-    /// Waits for so many requests.
+    /// Waits for this many requests.
     pub(crate) async fn hears(&self, count: usize) -> Vec<Heard> {
         let hears = async {
             loop {
@@ -105,7 +105,7 @@ impl Receiver {
                 arrived.await;
             }
         };
-        let heard = tokio::time::timeout(PATIENCE, hears).await;
+        let heard = tokio::time::timeout(TEST_TIMEOUT, hears).await;
         heard.unwrap_or_else(|_| panic!("{} of {count} arrived", self.heard().len()))
     }
 }

@@ -1,4 +1,4 @@
-//! What of payments' routing is written into the log that replays read.
+//! Routing data of payments that is recorded in the log for replays.
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::method::MethodId;
@@ -10,7 +10,7 @@ use kassette_gateway::settings::Settings;
 use crate::modules::Script;
 use crate::world::{World, account_id, by_api, settings};
 
-/// The log of a method, the oldest first, once the workers have stopped in order.
+/// The log of a method, oldest first, after an orderly stop of the workers.
 async fn log(world: &World, method: MethodId) -> Vec<RoutingRecord> {
     world.gateway.run_workers(async {}).await;
     let page = world.store.routing_log(method, None).await.unwrap();

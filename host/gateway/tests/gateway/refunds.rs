@@ -1,17 +1,18 @@
-//! Giving money back: once, never too much, and until it is known what became of it.
+//! Refunds: one time, never too much, and until the outcome is known.
 
 use std::sync::Arc;
 
-use kassette_domain::event::EventType;
+use kassette_domain::event::{EventSubject, EventType};
 use kassette_domain::id::{AttemptId, KeyId, PaymentId, RefundId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::lifecycle::Refusal;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
+use kassette_domain::movement::Bucket;
 use kassette_domain::order::IdempotencyKey;
 use kassette_domain::payment::Status;
 use kassette_domain::provider::{
-    Dispute, DisputeState, RefundState, RefundTerms, Subject, VendorStatus,
+    Dispute, DisputeKind, DisputeState, ProviderStatus, RefundState, RefundTerms, Subject,
 };
 use kassette_domain::refund::{Refund, RefundOrigin};
 use kassette_domain::work::{WorkItem, WorkKind};
@@ -41,9 +42,9 @@ fn made(outcome: Result<RefundOutcome, RefundError>) -> Refund {
 }
 
 impl World {
-    /// A key of the merchant's in an environment, written.
+    /// Issues a merchant key with all scopes in an environment.
     async fn merchant_caller(&self, environment: Environment) -> MerchantCaller {
-        let hash = TokenHash::of(environment.as_str());
+        let hash = TokenHash::hash(environment.as_str());
         let key = ApiKey {
             id: KeyId::from_bytes([environment as u8 + 1; 16]),
             hash,
@@ -73,7 +74,7 @@ impl World {
     /// A completed payment.
     async fn paid(&self) -> (PaymentId, AttemptId) {
         let (payment, attempt) = self.waiting().await;
-        let news = self.vendor.payer(attempt, VendorStatus::Completed);
+        let news = self.vendor.payer(attempt, ProviderStatus::Completed);
         self.callback(Subject::Attempt(attempt), Some(news)).await;
         self.becomes(payment, Status::Completed).await;
         (payment, attempt)
@@ -87,7 +88,7 @@ impl World {
         found.unwrap().unwrap().refund
     }
 
-    /// Does what is due for so many minutes.
+    /// Performs due actions for this many minutes.
     async fn minutes(&self, minutes: u64) {
         for _ in 0..minutes {
             self.later(60);
@@ -111,7 +112,11 @@ impl World {
         let refunded =
             |event: &&kassette_domain::event::Event| event.kind == EventType::PaymentRefunded;
         let told = history.events.iter().filter(refunded);
-        told.map(|event| event.refund.unwrap().refund).collect()
+        told.map(|event| match event.subject.as_deref() {
+            Some(EventSubject::Refund(refund)) => refund.refund,
+            other => panic!("{other:?}"),
+        })
+        .collect()
     }
 }
 
@@ -130,7 +135,7 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
         (refund.state, refund.amount),
         (RefundState::Succeeded, PAID)
     );
-    // Whatever the account can do by now.
+    // Regardless of the account's current terms.
     world.vendor.fail_terms(true);
     let again = world
         .gateway
@@ -195,7 +200,7 @@ async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
                 .await,
         );
         assert_eq!(refund.state, RefundState::Pending);
-        // What is not known is not free.
+        // The money of a pending refund is not available.
         let more = world
             .gateway
             .refund(&caller, payment, asked("b", Some(1)))
@@ -279,7 +284,7 @@ async fn a_refusal_frees_the_money_and_a_person_looks() {
         (refund.state, refund.detail.as_str()),
         (RefundState::Failed, "too old")
     );
-    assert_eq!(world.lines().await[0].kind, WorkKind::Refund);
+    assert_eq!(world.lines().await[0].key.kind, WorkKind::Refund);
     assert!(world.refunds_told(payment).await.is_empty());
     let again = made(
         world
@@ -307,7 +312,7 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     assert_eq!(refund.state, RefundState::Pending);
     world.minutes(5).await;
     assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
-    // Nothing was ever created, so there was nothing to ask.
+    // Nothing was created, so there was nothing to query.
     assert_eq!(world.vendor.refund_calls(), (3, 0));
 }
 
@@ -339,7 +344,7 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
         .refund_becomes(attempt, refund.id, RefundState::Failed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     assert_eq!(world.kept(refund.id).await.state, RefundState::Failed);
-    assert_eq!(world.lines().await[0].kind, WorkKind::Refund);
+    assert_eq!(world.lines().await[0].key.kind, WorkKind::Refund);
     let again = made(
         world
             .gateway
@@ -373,10 +378,10 @@ async fn an_operator_gives_back_what_a_line_is_about_and_the_line_closes() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     world.gateway.cancel(payment, audited()).await.unwrap();
-    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     let line = world.lines().await.remove(0);
-    assert_eq!(line.kind, WorkKind::Late);
+    assert_eq!(line.key.kind, WorkKind::Late);
     let without = RefundAsked {
         amount: None,
         key: None,
@@ -407,19 +412,110 @@ async fn an_operator_gives_back_what_a_line_is_about_and_the_line_closes() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_about_no_money_is_not_given_back() {
+async fn a_work_item_that_is_about_no_money_is_not_refunded() {
     let world = World::new().await;
-    let (payment, attempt) = world.paid().await;
-    let mut news = world.vendor.payer(attempt, VendorStatus::Completed);
-    news.returned = Minor(100);
-    world.callback(Subject::Attempt(attempt), Some(news)).await;
-    let line = world.lines().await.remove(0);
-    assert_eq!((line.kind, line.payment), (WorkKind::Refund, Some(payment)));
+    let caller = world.merchant_caller(Environment::Test).await;
+    let (payment, _) = world.paid().await;
+    world.vendor.script_refunds([RefundScript::Refused]);
+    made(
+        world
+            .gateway
+            .refund(&caller, payment, asked("a", None))
+            .await,
+    );
+    let item = world.lines().await.remove(0);
+    assert_eq!(
+        (item.key.kind, item.payment),
+        (WorkKind::Refund, Some(payment))
+    );
     let refused = world
         .gateway
-        .refund_by_operator(RefundOf::Work(line.id), asked("a", None), audited())
+        .refund_by_operator(RefundOf::Work(item.id), asked("b", None), audited())
         .await;
     assert!(matches!(refused, Err(RefundError::NotRefundable)));
+}
+
+#[tokio::test]
+async fn an_excess_is_refunded_once_while_its_refund_is_pending() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    let mut news = world.vendor.receives(attempt, Minor(PAID.0 + 100));
+    news.status = ProviderStatus::Overpaid;
+    world.callback(Subject::Attempt(attempt), Some(news)).await;
+    world.becomes(payment, Status::Completed).await;
+    let item = world.lines().await.remove(0);
+    assert_eq!((item.key.kind, item.amount), (WorkKind::Excess, Minor(100)));
+    world.vendor.script_refunds([RefundScript::Pending]);
+    let of = RefundOf::Work(item.id);
+    let order = |name: &'static str| {
+        world
+            .gateway
+            .refund_by_operator(of, asked(name, None), audited())
+    };
+    let refund = made(order("a").await);
+    assert_eq!((refund.amount, refund.bucket), (Minor(100), Bucket::Excess));
+    for name in ["b", "c"] {
+        assert!(matches!(order(name).await, Err(RefundError::Amount(_))));
+    }
+    assert_eq!(world.vendor.refunds().len(), 1);
+}
+
+#[tokio::test]
+async fn a_refund_of_unknown_outcome_is_settled_a_day_after_its_order() {
+    let world = World::new().await;
+    let caller = world.merchant_caller(Environment::Test).await;
+    let (payment, _) = world.paid().await;
+    world.vendor.script_refunds([RefundScript::LostAfter]);
+    world.vendor.be_silent(true);
+    let refund = made(
+        world
+            .gateway
+            .refund(&caller, payment, asked("a", None))
+            .await,
+    );
+    let not_made = Some(Minor(0));
+    let settle = |made| world.gateway.settle_refund(refund.id, made, audited());
+    assert!(matches!(
+        settle(not_made).await,
+        Err(RefundError::Conflict(Refusal::SettledTooEarly))
+    ));
+    world.later(24 * 3600);
+    let settled = settle(not_made).await.unwrap().refund;
+    assert_eq!(settled.state, RefundState::Failed);
+    assert_eq!(
+        settle(not_made).await.unwrap().refund.state,
+        RefundState::Failed
+    );
+    assert!(matches!(
+        settle(None).await,
+        Err(RefundError::Conflict(Refusal::RefundEnded(_)))
+    ));
+}
+
+#[tokio::test]
+async fn the_providers_report_takes_precedence_over_a_settlement() {
+    let world = World::new().await;
+    let caller = world.merchant_caller(Environment::Test).await;
+    let (payment, _) = world.paid().await;
+    world.vendor.script_refunds([RefundScript::LostAfter]);
+    world.vendor.be_silent(true);
+    let refund = made(
+        world
+            .gateway
+            .refund(&caller, payment, asked("a", None))
+            .await,
+    );
+    world.later(24 * 3600);
+    world.vendor.be_silent(false);
+    let settled = world
+        .gateway
+        .settle_refund(refund.id, Some(Minor(0)), audited())
+        .await;
+    assert!(matches!(
+        settled,
+        Err(RefundError::Conflict(Refusal::RefundEnded(_)))
+    ));
+    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
 }
 
 #[tokio::test]
@@ -427,13 +523,18 @@ async fn a_dispute_lowers_what_can_be_given_back() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    let mut news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let mut news = world.vendor.payer(attempt, ProviderStatus::Completed);
     news.particulars.disputes.push(Dispute {
         id: "d".into(),
         amount: Minor(3000),
         state: DisputeState::Open,
         reason: None,
         respond_by: None,
+        kind: DisputeKind::Dispute,
+        withdrawn: Minor(0),
+        ends_by_refund: false,
+        listed_as_refund: false,
+        at: None,
     });
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     let refund = made(
@@ -471,6 +572,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
         parts: false,
         at_most: None,
         days: None,
+        whole_units: Vec::new(),
     }]);
     let refused = world
         .gateway

@@ -1,9 +1,9 @@
-//! What a reseller may do for a merchant, and when that ends.
+//! Operations that a reseller may perform for a merchant, and their end.
 
 use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
-use kassette_domain::delegation::DelegationStatus;
+use kassette_domain::delegation::{DelegationDecision, DelegationStatus};
 use kassette_domain::id::{KeyId, MerchantId, PaymentId, ResellerId};
 use kassette_domain::invitation::{BusinessName, InvitationRequest};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind};
@@ -30,14 +30,14 @@ impl World {
         made.await.unwrap().id
     }
 
-    /// A key of a reseller, as it is shown.
+    /// A reseller's key, as issued.
     async fn key_of(&self, reseller: ResellerId, environment: Environment) -> Secret {
         let shown = TokenKind::Reseller(environment)
             .generate(getrandom::fill)
             .unwrap();
         let key = ApiKey {
             id: KeyId::from_bytes(*PaymentId::made_at(self.clock.now(), random()).as_bytes()),
-            hash: TokenHash::of(shown.expose()),
+            hash: TokenHash::hash(shown.expose()),
             owner: KeyOwner::Reseller(reseller),
             environment,
             scopes: Scope::RESELLER.to_vec(),
@@ -58,14 +58,18 @@ impl World {
     }
 
     pub(crate) async fn delegate(&self, reseller: ResellerId, authorized: bool) {
+        let decision = match authorized {
+            true => DelegationDecision::AUTHORIZE,
+            false => DelegationDecision::Revoke,
+        };
         let now = self.clock.now();
         let set = self
             .store
-            .set_delegation(reseller, self.merchant.id, authorized, audited(), now);
+            .set_delegation(reseller, self.merchant.id, decision, audited(), now);
         set.await.unwrap().unwrap();
     }
 
-    /// A reseller that is authorized, with its test key.
+    /// An authorized reseller, with its test key.
     pub(crate) async fn authorized(&self) -> ResellerCaller {
         let reseller = self.reseller().await;
         self.delegate(reseller, true).await;
@@ -198,7 +202,7 @@ async fn an_invitation_is_accepted_on_its_page_and_then_payments_are_made() {
     assert_eq!(merchants[0].merchant, Some(world.merchant.id));
     world.resell(&caller, "a", CheckoutMode::Hosted).await;
 
-    // The same request finds the invitation as it stands now; another one differs.
+    // The same request returns the invitation in its current state; another one differs.
     let again = gateway
         .invite(&caller, invitation(&caller, "ref"))
         .await
@@ -316,7 +320,7 @@ async fn another_resellers_and_another_environments_payments_are_not_found() {
     ));
 }
 
-/// Every page of the payments that a filter chooses, and how many there are.
+/// All payments that match a filter, and the number of pages.
 async fn chosen(
     world: &World,
     caller: &ResellerCaller,
@@ -390,7 +394,7 @@ async fn a_reseller_s_list_is_chosen_by_order_status_and_time() {
 async fn a_page_of_chosen_payments_is_full_or_reads_on_and_skips_none() {
     let world = World::new().await;
     let caller = world.authorized().await;
-    // More than are read at once, the oldest of another status.
+    // More than one read returns, the oldest with another status.
     let oldest = world.resell(&caller, "oldest", CheckoutMode::Direct).await;
     let start = world.gateway.reseller_start(&caller, ideal(oldest.id));
     start.await.unwrap();
@@ -407,7 +411,7 @@ async fn a_page_of_chosen_payments_is_full_or_reads_on_and_skips_none() {
     };
     let pending = chosen(&world, &caller, &of(Status::Pending), 1).await;
     assert_eq!(pending, (vec![oldest.id], 1));
-    // The last page reads past the oldest, which is of another status.
+    // The last page also reads the oldest payment, which has another status.
     let (found, pages) = chosen(&world, &caller, &of(Status::Created), 7).await;
     assert_eq!((found, pages), (made, 18));
 }
@@ -458,7 +462,7 @@ async fn a_revocation_holds_at_once_on_the_page_too() {
     assert!(!page.can_choose && page.offers.is_empty());
     let chosen = gateway.start(by_page(&waiting, MethodId::Ideal)).await;
     assert!(matches!(chosen, Err(StartError::Barred(_))), "{chosen:?}");
-    // What is open is shown as before.
+    // Open attempts are shown as before.
     let page = gateway
         .checkout(running.token.expose())
         .await
@@ -467,7 +471,7 @@ async fn a_revocation_holds_at_once_on_the_page_too() {
     assert!(page.aggregate.open_attempt().is_some());
     let again = gateway.start(by_page(&running, MethodId::Ideal)).await;
     assert!(again.is_ok(), "{again:?}");
-    // The merchant still sees it all.
+    // The merchant can still read all of them.
     let of_merchant = gateway.payment_of(world.merchant.id, Environment::Test, direct.id);
     assert!(of_merchant.await.unwrap().is_some());
 }
@@ -500,5 +504,5 @@ async fn no_start_is_repeated_for_a_reseller_whose_work_was_revoked() {
     assert_eq!(world.vendor.starts().len(), before);
     let aggregate = world.aggregate(payment.id).await;
     let open = aggregate.open_attempt().unwrap();
-    assert_eq!(open.state, AttemptState::Unknown);
+    assert_eq!(open.state(), AttemptState::Unknown);
 }

@@ -7,7 +7,7 @@ use kassette_domain::attempt::AttemptState;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{PayerAction, Subject, VendorStatus};
+use kassette_domain::provider::{PayerAction, ProviderStatus, Subject};
 use kassette_domain::secret::Secret;
 use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::CreateError;
@@ -53,7 +53,7 @@ async fn an_unavailable_provider_falls_back_to_the_next_and_the_payment_stays_pe
         .aggregate
         .attempts
         .iter()
-        .map(|each| each.state)
+        .map(|each| each.state())
         .collect();
     assert_eq!(states, [AttemptState::Unavailable, AttemptState::Open]);
     assert_eq!(
@@ -83,7 +83,7 @@ async fn nothing_new_is_routed_to_a_slot_that_is_switched_off_and_what_is_under_
             matches!(refused, Err(CreateError::NotEligible(_))),
             "{slot}: {refused:?}"
         );
-        let report = world.vendor.payer(attempt, VendorStatus::Completed);
+        let report = world.vendor.payer(attempt, ProviderStatus::Completed);
         let told = world
             .callback(Subject::Attempt(attempt), Some(report))
             .await;
@@ -103,7 +103,7 @@ async fn a_payment_is_under_way_by_a_method_until_it_is_paid() {
     let (payment, attempt) = world.waiting().await;
     assert_eq!(by(MethodId::Ideal).await.unwrap(), Some(payment));
     assert_eq!(by(MethodId::Paypal).await.unwrap(), None);
-    let report = world.vendor.payer(attempt, VendorStatus::Completed);
+    let report = world.vendor.payer(attempt, ProviderStatus::Completed);
     world
         .callback(Subject::Attempt(attempt), Some(report))
         .await;
@@ -155,10 +155,10 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
     );
     let aggregate = world.aggregate(payment.id).await;
     assert_eq!(
-        aggregate.open_attempt().unwrap().state,
+        aggregate.open_attempt().unwrap().state(),
         AttemptState::Unknown
     );
-    // That the account cannot be used now says nothing about the start before.
+    // That the account cannot be used now says nothing about the earlier start.
     world.vendor.script("alpha", vec![Script::Unavailable; 3]);
     let refused = world.gateway.start(by_api(&payment)).await;
     assert!(
@@ -177,7 +177,8 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
 #[tokio::test]
 async fn a_payer_who_waits_has_the_payment_open_within_seconds_of_the_provider_s_return() {
     let world = World::new().await;
-    // It is down for the start, which tries thrice, and after five seconds; then it is back.
+    // The provider is down for the start, which tries three times, and again after five seconds. Then it
+    // recovers.
     world.vendor.script("alpha", vec![Script::LostBefore; 4]);
     world.vendor.be_silent(true);
     let payment = world.hosted().await;
@@ -192,12 +193,12 @@ async fn a_payer_who_waits_has_the_payment_open_within_seconds_of_the_provider_s
         world.gateway.do_what_is_due().await.unwrap();
         let aggregate = world.aggregate(payment.id).await;
         let open = aggregate.open_attempt().unwrap();
-        if open.action.is_some() {
+        if open.action().is_some() {
             break open.clone();
         }
         assert!(world.clock.now().since(began) < Duration::from_secs(14));
     };
-    assert_eq!(opened.state, AttemptState::Open);
+    assert_eq!(opened.state(), AttemptState::Open);
     let starts = world.vendor.starts();
     assert_eq!((starts.len(), world.vendor.entries()), (5, 1));
     assert!(starts.iter().all(|(_, id)| *id == opened.id));
@@ -219,7 +220,7 @@ async fn a_provider_that_is_back_after_the_repeats_is_noticed_by_the_first_quest
         world.gateway.do_what_is_due().await.unwrap();
         let aggregate = world.aggregate(payment.id).await;
         let open = aggregate.open_attempt().unwrap();
-        if open.action.is_some() {
+        if open.action().is_some() {
             break open.clone();
         }
         assert!(passed < Duration::from_secs(75), "{open:?}");
@@ -245,7 +246,7 @@ async fn a_provider_that_stays_away_is_not_started_at_for_ever_and_nothing_else_
     assert!(starts.iter().all(|(at, _)| *at == account_id("alpha")));
     let aggregate = world.aggregate(payment.id).await;
     assert_eq!(aggregate.attempts.len(), 1);
-    assert_eq!(aggregate.attempts[0].state, AttemptState::Unknown);
+    assert_eq!(aggregate.attempts[0].state(), AttemptState::Unknown);
 }
 
 #[tokio::test]
@@ -324,7 +325,7 @@ async fn a_caller_who_hangs_up_does_not_end_the_start() {
     go.notify_one();
     world.gateway.finish().await;
     let aggregate = world.aggregate(payment.id).await;
-    assert!(aggregate.open_attempt().unwrap().action.is_some());
+    assert!(aggregate.open_attempt().unwrap().action().is_some());
 }
 
 #[test]
@@ -442,7 +443,7 @@ async fn a_hosted_a_finished_and_another_method_s_payment_are_conflicts() {
     let started = world.gateway.start(by_api(&direct)).await.unwrap();
     let news = world
         .vendor
-        .payer(started.attempt.id, VendorStatus::Completed);
+        .payer(started.attempt.id, ProviderStatus::Completed);
     world
         .callback(Subject::Attempt(started.attempt.id), Some(news))
         .await;
@@ -471,7 +472,7 @@ async fn a_switched_off_account_gets_no_new_attempt() {
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
     assert!(!world.second().await.account_enabled(&alpha));
-    // Nor does one that knew it as switched on.
+    // The same at a node that had cached the account as enabled.
     let payment = world
         .made(world.request("order-2", CheckoutMode::Direct))
         .await;
@@ -507,7 +508,7 @@ async fn an_account_that_is_switched_off_while_another_one_fails_gets_no_fallbac
     assert_eq!(attempts.len(), 1, "{attempts:?}");
 }
 
-/// A version of a module may need more than the one for which its accounts were configured.
+/// A module version may require more settings than the one for which its accounts were configured.
 #[tokio::test]
 async fn an_account_that_lacks_what_its_module_needs_gets_no_new_attempt() {
     let mut settings = settings();
@@ -541,7 +542,7 @@ async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
     let other = made.await.unwrap();
     let never = Arc::new(Notify::new());
     let mut hanging = Vec::new();
-    // As many as a merchant may have at one account, in test.
+    // The maximum of one merchant at one account in test.
     let slow = std::iter::repeat_n(Script::Slow(never), 8);
     world.vendor.script("alpha", slow);
     for number in 0..100 {
@@ -552,7 +553,7 @@ async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
             gateway.start(by_api(&payment)).await
         }));
     }
-    // Those beyond the merchant's share are answered.
+    // Starts beyond the merchant's share are answered.
     while hanging.iter().filter(|start| start.is_finished()).count() < 50 {
         tokio::task::yield_now().await;
     }
@@ -581,7 +582,7 @@ async fn a_start_that_finds_no_permit_is_told_to_come_back_and_uses_up_no_attemp
         let gateway = world.gateway.clone();
         starts.spawn(async move { (payment.id, gateway.start(by_api(&payment)).await) });
     }
-    // A merchant has fewer calls than these at both accounts together.
+    // More than a merchant's maximum at both accounts together.
     for _ in 0..6 {
         let (payment, refused) = starts.join_next().await.unwrap().unwrap();
         assert!(
@@ -594,7 +595,7 @@ async fn a_start_that_finds_no_permit_is_told_to_come_back_and_uses_up_no_attemp
     }
 }
 
-/// As many starts as a merchant may have at one account in test, which hang until they are told to go on.
+/// The maximum number of starts of one merchant at one account in test. They hang until they are notified.
 async fn crowded(world: &World, account: &str) -> (Arc<Notify>, tokio::task::JoinSet<()>) {
     const MOST: usize = 8;
     let go = Arc::new(Notify::new());
@@ -635,7 +636,7 @@ async fn a_fallback_that_finds_no_permit_is_told_to_come_back_and_opens_no_attem
     );
     let attempts = world.aggregate(payment.id).await.attempts;
     assert_eq!(attempts.len(), 1, "{attempts:?}");
-    assert_eq!(attempts[0].state, AttemptState::Unavailable);
+    assert_eq!(attempts[0].state(), AttemptState::Unavailable);
     go.notify_waiters();
     starts.join_all().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
@@ -660,7 +661,7 @@ async fn answers_that_find_no_permit_are_not_used_up() {
     starts.join_all().await;
     let started = world.gateway.answer(token, answers()).await.unwrap();
     assert!(matches!(
-        started.attempt.action,
+        started.attempt.action(),
         Some(PayerAction::Redirect(_))
     ));
 }

@@ -13,6 +13,7 @@ use kassette_domain::policy::Policy;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{
     Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, RetrySchedule, sign,
+    sign_standard,
 };
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock as _;
@@ -24,11 +25,10 @@ use kassette_http::Client;
 use kassette_store::{DeliveryFilter, Listed, NewMerchant, Paging};
 use tokio::task::JoinHandle;
 
-use crate::receiver::{FAILURE, OK, PATIENCE, Receiver, Reply};
+use crate::receiver::{FAILURE, OK, Receiver, Reply, TEST_TIMEOUT};
 use crate::reseller::ideal;
 use crate::world::{World, audited, settings};
 
-/// A world whose workers run.
 pub(crate) struct Running {
     pub(crate) world: World,
     workers: JoinHandle<()>,
@@ -44,7 +44,7 @@ fn at_home() -> Settings {
     Settings {
         webhooks: Webhooks {
             allow_loopback: true,
-            // What a test does not ask for should not be waited for.
+            // Tests wait for this only if they set it.
             circuit_hold: Duration::ZERO,
             own_origins: vec![
                 "https://pay.shop.example".into(),
@@ -65,7 +65,7 @@ impl Running {
         Self::over(World::with(settings, Policy::default()).await)
     }
 
-    /// Delivers through a client of its own.
+    /// Delivers through the given client.
     pub(crate) async fn through(settings: Settings, client: Client) -> Self {
         Self::over(World::through(settings, Policy::default(), client).await)
     }
@@ -99,6 +99,7 @@ impl Running {
             environment: Environment::Test,
             url,
             event_types,
+            created_by: kassette_domain::webhook::EndpointCreator::System,
         };
         let issued = self.world.gateway.create_endpoint(new, audited()).await;
         let issued = issued.unwrap();
@@ -114,7 +115,7 @@ impl Running {
         self.world.gateway.delivery(id).await.unwrap()
     }
 
-    /// Waits until a delivery has so many attempts.
+    /// Waits until a delivery has this many attempts.
     pub(crate) async fn attempts(&self, id: DeliveryId, count: usize) -> Delivery {
         let began = Instant::now();
         loop {
@@ -122,7 +123,7 @@ impl Running {
             if delivery.attempts.len() >= count {
                 return delivery;
             }
-            let late = began.elapsed() > PATIENCE;
+            let late = began.elapsed() > TEST_TIMEOUT;
             assert!(!late, "waited in vain for attempt {count}: {delivery:?}");
             tokio::task::yield_now().await;
         }
@@ -140,7 +141,6 @@ impl Running {
         }
     }
 
-    /// Moves the clock, as `dev` does.
     pub(crate) async fn later(&self, seconds: u64) {
         self.world.later(seconds);
         self.world.gateway.do_what_is_due().await.unwrap();
@@ -251,7 +251,7 @@ async fn eight_attempts_exhaust_a_delivery_which_is_sent_again_when_asked_for() 
     let heard = receiver.heard();
     assert_eq!(heard[8].body, heard[0].body);
     assert_eq!(run.delivery(id).await, exhausted);
-    // Sent again already: nothing is left to recover.
+    // It was queued again already, so nothing remains to recover.
     let recover = run
         .world
         .gateway
@@ -279,16 +279,21 @@ async fn a_receiver_that_asks_for_time_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_410_switches_the_endpoint_off_and_what_waits_is_held_back() {
+async fn the_third_410_within_an_hour_switches_the_endpoint_off_and_what_waits_is_held_back() {
     let run = Running::new().await;
-    let receiver = Receiver::start([Reply::Answer(410, "", ""), OK]).await;
+    let gone = || Reply::Answer(410, "", "");
+    let receiver = Receiver::start([gone(), gone(), gone(), OK]).await;
     let (endpoint, _) = run.endpoint(&receiver).await;
     let id = run.test(endpoint.id).await;
-    run.attempts(id, 1).await;
+    for (attempt, later) in [(1, 70), (2, 400), (3, 0)] {
+        run.attempts(id, attempt).await;
+        let now = run.world.gateway.endpoint(endpoint.id).await.unwrap();
+        assert_eq!(now.enabled, attempt < 3);
+        run.later(later).await;
+    }
     let off = run.world.gateway.endpoint(endpoint.id).await.unwrap();
-    assert!(!off.enabled);
     run.later(3600).await;
-    assert_eq!(receiver.heard().len(), 1);
+    assert_eq!(receiver.heard().len(), 3);
     assert_eq!(run.delivery(id).await.status, DeliveryStatus::Pending);
     let on = Endpoint {
         enabled: true,
@@ -296,7 +301,7 @@ async fn a_410_switches_the_endpoint_off_and_what_waits_is_held_back() {
     };
     let changed = run.world.gateway.change_endpoint(off, on, audited()).await;
     assert!(changed.unwrap().enabled);
-    let arrived = run.attempts(id, 2).await;
+    let arrived = run.attempts(id, 4).await;
     assert_eq!(arrived.status, DeliveryStatus::Delivered);
 }
 
@@ -432,6 +437,7 @@ async fn endpoint_of(gateway: &Gateway, owner: KeyOwner, url: String) -> Endpoin
         environment: Environment::Test,
         url,
         event_types: EventFilter::All,
+        created_by: kassette_domain::webhook::EndpointCreator::System,
     };
     let issued = gateway.create_endpoint(new, audited()).await;
     issued.unwrap().endpoint
@@ -470,7 +476,7 @@ async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_
     let changed = gateway.change_endpoint(endpoints[1].clone(), off, audited());
     changed.await.unwrap();
 
-    // What is made due is tried, and does not answer.
+    // The deliveries made due are attempted and get no answer.
     receivers[0].reply(Reply::Silence);
     let line = audited();
     let made = gateway.deliver_waiting(Some(one), None, &line).await;
@@ -502,7 +508,6 @@ async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slices_of_what_waits_for_all_reach_each_endpoint_once_with_a_line_of_its_own() {
-    // More endpoints than a slice has.
     const MERCHANTS: usize = 500 / Endpoint::MAX_PER_OWNER + 2;
     let world = World::with(at_home(), Policy::default()).await;
     let gateway = &world.gateway;
@@ -558,7 +563,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     let run = Running::with(settings).await;
     let receiver = Receiver::start([OK, Reply::Silence]).await;
     let (endpoint, _) = run.endpoint(&receiver).await;
-    // Of an endpoint that has answered quickly many are claimed at once, and eight are tried.
+    // Many deliveries are claimed for an endpoint that has answered quickly, and eight are attempted.
     let known = run.test(endpoint.id).await;
     run.attempts(known, 1).await;
     let mut ids = Vec::new();
@@ -572,7 +577,6 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     };
     let gateway = &run.world.gateway;
     let changed = gateway.change_endpoint(endpoint, off, audited()).await;
-    // What is under way ends.
     run.later(1).await;
     let sent = receiver.heard().len() - 1;
     assert!((1..=8).contains(&sent), "{sent}");
@@ -585,7 +589,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
         }
     }
     assert_eq!(untried.len(), 30 - sent);
-    // And what was given back goes on where it was.
+    // The released deliveries continue after the endpoint is enabled again.
     receiver.reply(OK);
     let off = changed.unwrap();
     let on = Endpoint {
@@ -598,7 +602,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
         let delivery = run.attempts(id, 1).await;
         assert_eq!(delivery.status, DeliveryStatus::Delivered);
     }
-    // Without the look at everything that is taken each minute.
+    // Without the regular search, which runs every minute.
     assert!(began.elapsed() < Duration::from_secs(50));
 }
 
@@ -620,7 +624,7 @@ async fn what_failed_together_comes_again_at_different_times() {
     pauses.sort_unstable();
     let (least, most) = (pauses[0], pauses[11]);
     assert!(least >= 9 * HOUR && most <= 11 * HOUR + 60_000);
-    // Two hours are drawn from.
+    // The pauses are spread over two hours.
     assert!(most - least > HOUR / 12, "{pauses:?}");
 }
 
@@ -688,7 +692,7 @@ async fn ten_silent_endpoints_do_not_delay_another() {
     for _ in 0..50 {
         ids.push(run.test(endpoint.id).await);
     }
-    // The silent ones keep their connections for ever; no test waits for these to end.
+    // Silent endpoints keep their connections open. No test waits for these to end.
     for id in ids {
         let delivery = run.attempts(id, 1).await;
         assert_eq!(delivery.status, DeliveryStatus::Delivered);
@@ -699,7 +703,7 @@ async fn ten_silent_endpoints_do_not_delay_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_secret_signs_after_the_overlap() {
+async fn a_new_secret_signs_after_the_overlap_and_both_sign_for_the_libraries_until_then() {
     let run = Running::new().await;
     let receiver = Receiver::start([OK]).await;
     let (endpoint, old) = run.endpoint(&receiver).await;
@@ -721,6 +725,17 @@ async fn a_new_secret_signs_after_the_overlap() {
         let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
         let expected = sign(secret, time, event, &heard.body);
         assert_eq!(heard.header("x-service-signature"), expected);
+        assert_eq!(heard.header("webhook-id"), event.to_string());
+        assert_eq!(heard.header("webhook-timestamp"), time.to_string());
+    }
+    for (heard, secrets) in heard
+        .iter()
+        .zip([vec![&old, &rotated.secret], vec![&rotated.secret]])
+    {
+        let time = heard.header("webhook-timestamp").parse().unwrap();
+        let event = EventId::parse(heard.header("webhook-id")).unwrap();
+        let expected = sign_standard(secrets.into_iter(), time, event, &heard.body);
+        assert_eq!(heard.header("webhook-signature"), expected);
     }
     let over = Duration::from_secs(73 * 3600);
     let refused = gateway.rotate_endpoint(endpoint.id, over, audited()).await;
@@ -772,6 +787,7 @@ async fn our_own_places_and_providers_are_no_destinations() {
             environment: Environment::Test,
             url: url.into(),
             event_types: EventFilter::All,
+            created_by: kassette_domain::webhook::EndpointCreator::System,
         };
         match run.world.gateway.create_endpoint(new, audited()).await {
             Err(EndpointError::Destination(why)) => Some(why),

@@ -1,6 +1,6 @@
 //! Events over TLS, HTTP/2 and HTTP/1.1, from the transaction to the receiver and into the log.
 //!
-//! Every guard is on: the receiver's name resolves to a public address, and only the dialling leads to
+//! All guards are active: the receiver's name resolves to a public address, and only the connection leads to
 //! a listener on this machine, which has a certificate of the test's own authority.
 
 use std::convert::Infallible;
@@ -17,9 +17,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use kassette_domain::event::EventType;
 use kassette_domain::id::EventId;
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::merchant::Merchant;
 use kassette_domain::webhook::{DeliveryStatus, EventFilter, sign};
+use kassette_gateway::clock::Clock as _;
+use kassette_gateway::settings::TestHost;
 use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
 use kassette_http::{CertificateDer, Client, Dialing, Guard, Network, Refused, Resolving, Trust};
+use kassette_store::NewMerchant;
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,7 +37,7 @@ use crate::webhooks::Running;
 use crate::world::{audited, settings};
 
 const NAME: &str = "www.merchant.example";
-/// A name of the operator's own network.
+/// A name in the operator's own network.
 const INNER: &str = "staging.internal";
 const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
@@ -60,7 +64,7 @@ struct Secured {
     address: SocketAddr,
     authority: CertificateDer<'static>,
     heard: Arc<Mutex<Vec<Heard>>>,
-    /// How many of the next requests are answered 500.
+    /// Number of the next requests that are answered 500.
     refuses: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
 }
@@ -100,7 +104,7 @@ impl Secured {
                 let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
                 let connections = Arc::clone(&connections);
                 tokio::spawn(async move {
-                    // A client that does not trust the certificate breaks off.
+                    // A client that does not trust the certificate closes the connection.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         connections.fetch_add(1, Ordering::SeqCst);
                         serve(stream, heard, refuses).await;
@@ -111,7 +115,7 @@ impl Secured {
         secured
     }
 
-    /// A client on a network where every name is this server's, and its authority trusted.
+    /// A client on a network where every name is this server's and its authority is trusted.
     fn client(&self) -> Client {
         self.client_that_trusts(Trust::Only(vec![self.authority.clone()]))
     }
@@ -121,7 +125,7 @@ impl Secured {
     }
 }
 
-/// Every name is public, and every address is the test's server.
+/// Every name resolves to a public address, and every connection reaches the test's server.
 struct Shop(SocketAddr);
 
 impl Network for Shop {
@@ -134,7 +138,7 @@ impl Network for Shop {
     }
 }
 
-/// Every name leads to one address, and every connection to the test's server.
+/// Every name resolves to one address, and every connection reaches the test's server.
 struct Inside {
     address: IpAddr,
     server: SocketAddr,
@@ -152,10 +156,15 @@ impl Network for Inside {
     }
 }
 
-/// Events of test payments may go to both names, which lead to one address; with how often that is dialled.
+/// A world in which events of test payments may go to both names, which resolve to one address. Also returns
+/// the number of connections.
 async fn inside(server: &Secured, address: &str) -> (Running, Arc<AtomicUsize>) {
     let mut settings = settings();
-    settings.webhooks.test_hosts = [INNER, NAME].map(|name| name.parse().unwrap()).into();
+    let host = |name: &str| TestHost {
+        host: name.parse().unwrap(),
+        owners: vec![KeyOwner::Merchant(kassette_domain::id::MerchantId(1))],
+    };
+    settings.webhooks.test_hosts = [INNER, NAME].map(host).into();
     settings.webhooks.test_authorities = vec![server.authority.clone()];
     let dialled = Arc::new(AtomicUsize::new(0));
     let inside = Inside {
@@ -184,6 +193,7 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
             environment: Environment::Live,
             url: format!("https://{name}/hook"),
             event_types: EventFilter::All,
+            created_by: kassette_domain::webhook::EndpointCreator::System,
         };
         run.world.gateway.create_endpoint(new, audited()).await
     };
@@ -193,7 +203,7 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
         matches!(&refused, Err(EndpointError::Destination(why)) if *why == inner),
         "{refused:?}"
     );
-    // One that reads like a public name is blocked where it leads, though a connection to it is kept.
+    // A name that looks public is blocked at its address, although a connection to it is open.
     let endpoint = live(NAME).await.unwrap().endpoint;
     let other = "https://other.example/hook".to_owned();
     let (other, _) = run.endpoint_at(other, EventFilter::All).await;
@@ -204,6 +214,49 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
     }
     assert_eq!(dialled.load(Ordering::SeqCst), reached);
     assert_eq!(server.heard.lock().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_inner_host_is_for_its_merchants_alone_and_what_it_answers_is_not_kept() {
+    let server = Secured::speaking(&[H1]).await;
+    let (run, dialled) = inside(&server, "10.0.0.5").await;
+    let (endpoint, _) = run
+        .endpoint_at(format!("https://{INNER}/hook"), EventFilter::All)
+        .await;
+    let delivered = run.attempts(run.test(endpoint.id).await, 1).await;
+    assert_eq!(delivered.attempts[0].status, Some(200), "{delivered:?}");
+    assert_eq!(delivered.attempts[0].response, None);
+    let reached = dialled.load(Ordering::SeqCst);
+
+    let merchant = Merchant {
+        name: "Another shop".into(),
+        ..run.world.merchant.clone()
+    };
+    let (new, now) = (NewMerchant { merchant }, run.world.clock.now());
+    let other = run.world.store.create_merchant(new, audited(), now).await;
+    let owner = KeyOwner::Merchant(other.unwrap().id);
+    let of_other = async |name: &str| {
+        let new = NewEndpoint {
+            owner,
+            environment: Environment::Test,
+            url: format!("https://{name}/hook"),
+            event_types: EventFilter::All,
+            created_by: kassette_domain::webhook::EndpointCreator::System,
+        };
+        run.world.gateway.create_endpoint(new, audited()).await
+    };
+    let refused = of_other(INNER).await;
+    let inner = NotADestination::Refused(Refused::InnerName);
+    assert!(
+        matches!(&refused, Err(EndpointError::Destination(why)) if *why == inner),
+        "{refused:?}"
+    );
+    // A name that looks public is blocked at its address.
+    let endpoint = of_other(NAME).await.unwrap().endpoint;
+    let blocked = run.attempts(run.test(endpoint.id).await, 1).await;
+    let said = blocked.attempts[0].error.as_deref().unwrap();
+    assert!(said.contains("no public address"), "{said}");
+    assert_eq!(dialled.load(Ordering::SeqCst), reached);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,7 +287,7 @@ async fn a_named_host_leads_to_private_networks_and_nowhere_else_inside() {
     }
 }
 
-/// Speaks HTTP in the version that was agreed on.
+/// Serves HTTP in the negotiated version.
 async fn serve(
     stream: TlsStream<TcpStream>,
     heard: Arc<Mutex<Vec<Heard>>>,
@@ -260,7 +313,7 @@ async fn serve(
         }
     });
     let stream = TokioIo::new(stream);
-    // A connection ends when the client has had enough of it.
+    // The connection ends when the client closes it.
     if is_h2 {
         let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         let _ = http.serve_connection(stream, service).await;
@@ -309,9 +362,9 @@ async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
             body.contains(&of_payment)
         };
         assert_eq!(heard.iter().filter(of_payment).count(), 1);
-        // Connections are kept, and carry many requests at once where they can.
+        // Connections are reused, and carry concurrent requests if possible.
         let connections = server.connections.load(Ordering::SeqCst);
-        // One that was not used for five seconds is not used again, on a slow machine too.
+        // A connection that was idle for five seconds is not reused, which can happen on a slow machine.
         let most = if version == Version::HTTP_2 { 4 } else { 16 };
         assert!(connections <= most, "{connections} connections");
     }

@@ -1,4 +1,4 @@
-//! A gateway over a store in a folder of its own, with a merchant and two accounts.
+//! A gateway over a store in a temporary folder, with a merchant and two accounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub(crate) fn settings() -> Settings {
     let accounts = [account("alpha", 10), account("beta", 0)];
     Settings {
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),
-        ..Settings::of("https://pay.shop.example")
+        ..Settings::new("https://pay.shop.example")
     }
 }
 
@@ -100,7 +100,7 @@ impl World {
         Self::through(settings, policy, client).await
     }
 
-    /// Whose events go out through this client.
+    /// A world whose events are sent through this client.
     pub(crate) async fn through(settings: Settings, policy: Policy, client: Client) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions {
@@ -142,7 +142,6 @@ impl World {
         world
     }
 
-    /// Another process over the same store.
     pub(crate) async fn second(&self) -> Gateway {
         let client = Client::new(Guard::default());
         let second = gateway(&self.store, &self.vendor, &self.clock, settings(), client);
@@ -166,6 +165,7 @@ impl World {
             method: (mode == CheckoutMode::Direct).then_some(MethodId::Ideal),
             email: None,
             return_url: None,
+            extras: kassette_domain::extras::Extras::default(),
         }
     }
 
@@ -200,7 +200,7 @@ impl World {
         aggregate.unwrap().unwrap()
     }
 
-    /// Does what is due until the payment is as it should be.
+    /// Performs due actions until the payment has the expected status.
     pub(crate) async fn becomes(&self, payment: PaymentId, status: Status) -> PaymentAggregate {
         for _ in 0..100 {
             let aggregate = self.aggregate(payment).await;
@@ -213,7 +213,7 @@ impl World {
         panic!("{status:?} was never reached: {aggregate:?}")
     }
 
-    /// A callback of an account with one piece of news.
+    /// A callback of an account with one notice.
     pub(crate) async fn callback(&self, about: Subject, report: Option<Report>) -> CallbackAnswer {
         self.callback_of("alpha", about, report).await
     }
@@ -228,7 +228,7 @@ impl World {
         called_back(&self.gateway, account).await
     }
 
-    /// A callback of `alpha` from an address, which proves nothing.
+    /// An unverified callback of `alpha` from an address.
     pub(crate) async fn unproved(&self, about: Subject, from: [u8; 4]) -> CallbackAnswer {
         let said = CallbackReply {
             proved: false,
@@ -278,7 +278,7 @@ fn gateway(
     Gateway::delivering_through(Arc::clone(store), modules, clock, settings, client)
 }
 
-/// A callback from an address that the account's vendor is known by.
+/// A callback from an address that has sent verified callbacks of the account.
 pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAnswer {
     let account = account_id(account);
     let judged = gateway.judge_callback(&account, &incoming(), None).await;

@@ -1,5 +1,5 @@
-//! A shop behind TLS, and a client with every guard on: the name resolves to a public address, and only
-//! the dialling leads to a listener on this machine.
+//! A shop behind TLS and a client with all checks enabled. The name resolves to a public address, and only dialing
+//! is redirected to a local listener.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod script;
@@ -29,10 +29,9 @@ pub const H1: &[u8] = b"http/1.1";
 pub const H2: &[u8] = b"h2";
 pub const NAME: &str = "shop.example";
 
-/// A certificate authority.
 pub struct Authority(pub CertifiedIssuer<'static, KeyPair>);
 
-/// A chain and its key.
+/// A certificate chain and its private key.
 pub type Identity = (Vec<CertificateDer<'static>>, PrivatePkcs8KeyDer<'static>);
 
 impl Authority {
@@ -47,7 +46,7 @@ impl Authority {
         Trust::Only(vec![self.0.der().clone()])
     }
 
-    /// A certificate for a name, good from one year to another.
+    /// A certificate for a name, valid from the start of one year to the start of another.
     pub fn signs(&self, name: &str, (from, to): (i32, i32)) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.not_before = date_time_ymd(from, 1, 1);
@@ -59,10 +58,10 @@ impl Authority {
     }
 }
 
-/// Years in which a certificate is good whenever this runs.
+/// Validity that includes the time of any test run.
 pub const GOOD: (i32, i32) = (2000, 4000);
 
-/// Every name is public, and every address is the test's server.
+/// Resolves every name to a public address and connects every address to the test server.
 pub struct Shop(pub SocketAddr);
 
 impl Network for Shop {
@@ -78,12 +77,12 @@ impl Network for Shop {
 /// A server behind TLS and a client that trusts its authority.
 pub struct World {
     pub client: Client,
-    /// Connections whose handshake went through.
+    /// Number of completed TLS handshakes.
     pub secured: Arc<AtomicUsize>,
 }
 
 impl World {
-    /// Every secured connection is given to `serve`.
+    /// Calls `serve` with every connection after its handshake.
     pub async fn new<F: Future<Output = ()> + Send + 'static>(
         protocols: &[&[u8]],
         serve: impl Fn(TlsStream<TcpStream>) -> F + Send + Sync + 'static,
@@ -153,7 +152,7 @@ pub fn post(path: &str) -> Request<'static> {
     }
 }
 
-/// Sends with a short deadline; the error, and that it came in time.
+/// Sends with a short deadline. Returns the error and asserts that it arrived in time.
 pub async fn in_time(world: &World) -> SendError {
     let deadline = Duration::from_millis(400);
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! A server in the clear that follows a script, and a client that may reach it.
+//! A plain-text server that follows a script, and a client that may reach it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use kassette_http::{Client, Guard, HeaderMap, Method, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A listener that answers every connection with a script and counts what it saw.
+/// A listener that answers every connection with a script and counts connections and requests.
 pub struct Server {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -17,8 +17,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Each request on a connection gets the next answer; after the last the connection is closed.
-    /// An empty answer means silence.
+    /// Each request on a connection gets the next answer. After the last answer the connection is closed. An empty
+    /// answer means that the server does not respond.
     pub async fn start(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

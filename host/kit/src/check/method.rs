@@ -1,4 +1,4 @@
-//! A payment method's answers, over many questions.
+//! Checks of a payment method's responses to many requests.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use kassette_runtime::MethodModule;
 use super::Check;
 use crate::question::{candidate, question};
 
-/// Amounts of all sizes in the wire form, and none.
+/// Amounts of all sizes in the wire format, and no amount.
 const AMOUNTS: [Option<&str>; 7] = [
     None,
     Some("0.01"),
@@ -21,16 +21,16 @@ const AMOUNTS: [Option<&str>; 7] = [
     Some("5000.00"),
     Some("9999999999.99"),
 ];
-/// How often one question is asked again.
+/// Number of repetitions of a request.
 const AGAIN: usize = 20;
 
 type Answer = Result<Vec<Verdict>, RoutingRefusal>;
 
-/// Everything that is asked of a method; with a budget a quarter of it for each check, and its CPU time is not
-/// judged.
+/// Runs all checks of a payment method. With a budget, each check stops after a quarter of it, and CPU time is not
+/// checked.
 pub(super) fn checks(module: &MethodModule, budget: Option<Duration>) -> Vec<Check> {
     let all = currencies(module);
-    // Each kind of question is asked in one currency at least.
+    // The first currency is always checked, even without time left.
     let currencies = || {
         let end = budget.map(|budget| Instant::now() + budget / 4);
         let goes_on = move |&(asked, _): &(usize, &Currency)| {
@@ -40,18 +40,18 @@ pub(super) fn checks(module: &MethodModule, budget: Option<Duration>) -> Vec<Che
         each.map(|(_, currency)| currency)
     };
     let mut times = Vec::new();
-    let answers = Check::of("answers", answers(module, currencies(), &mut times));
+    let answers = Check::new("answers", answers(module, currencies(), &mut times));
     if !answers.passed {
         return vec![answers];
     }
     let mut checks = vec![
         answers,
-        Check::of("order", order(module, currencies())),
-        Check::of("repeatable", repeatable(module, currencies())),
-        Check::of("absence", absence(module, currencies())),
+        Check::new("order", order(module, currencies())),
+        Check::new("repeatable", repeatable(module, currencies())),
+        Check::new("absence", absence(module, currencies())),
     ];
     if budget.is_none() {
-        checks.push(Check::of("time", time(times, module)));
+        checks.push(Check::new("time", time(times, module)));
     }
     checks
 }
@@ -69,7 +69,7 @@ fn asked(currency: Currency, amount: Option<&str>, candidates: Vec<AccountCandid
     question
 }
 
-/// Candidates of every health, with and without limits, fees, purposes and measurements.
+/// Candidates in every state of health, with and without limits, fees, success rates and priorities.
 fn mixed(count: u32) -> Vec<AccountCandidate> {
     let states = [
         Availability::Degraded,
@@ -80,7 +80,7 @@ fn mixed(count: u32) -> Vec<AccountCandidate> {
     (0..count)
         .zip(states.into_iter().cycle())
         .map(|(number, status)| {
-            // Names whose order is not that of their numbers.
+            // Ids in another order than the numbers.
             let mut candidate = candidate(&format!("account-{}", number * 37 % 101));
             candidate.health.status = status;
             candidate.minimum = (number % 3 == 0).then_some(Minor(500));
@@ -95,7 +95,7 @@ fn mixed(count: u32) -> Vec<AccountCandidate> {
         .collect()
 }
 
-/// A question in a few words.
+/// Short description of a request.
 fn words(question: &Context) -> String {
     let mut words = match question.amount {
         Some(amount) => format!("{amount} {}", question.currency),
@@ -120,7 +120,7 @@ fn eligible(answer: &Answer) -> Vec<&str> {
     fine.map(|one| one.id.as_str()).collect()
 }
 
-/// Each answer keeps the contract; the runtime judges it as in a server.
+/// Checks that each response keeps the contract. The runtime validates it as in a server.
 fn answers<'a>(
     module: &MethodModule,
     currencies: impl Iterator<Item = &'a Currency>,
@@ -148,7 +148,7 @@ fn answers<'a>(
     Ok(format!("{count} questions, each answered within the rules"))
 }
 
-/// The order of the candidates means nothing.
+/// Checks that the order of the candidates does not affect the routing.
 fn order<'a>(
     module: &MethodModule,
     currencies: impl Iterator<Item = &'a Currency>,
@@ -168,7 +168,7 @@ fn order<'a>(
     Ok("the order of the candidates changes nothing".into())
 }
 
-/// The same question has the same answer.
+/// Checks that the same request always has the same response.
 fn repeatable<'a>(
     module: &MethodModule,
     currencies: impl Iterator<Item = &'a Currency>,
@@ -188,7 +188,7 @@ fn repeatable<'a>(
     Ok("the same question always has the same answer".into())
 }
 
-/// An unknown payer, and one who only browses, are no reasons to refuse.
+/// Checks that a method does not refuse a payer because the amount or the payer's data is missing.
 fn absence<'a>(
     module: &MethodModule,
     currencies: impl Iterator<Item = &'a Currency>,
@@ -203,7 +203,7 @@ fn absence<'a>(
                 "a payer who only browses is refused in {currency}: without an amount no limit applies, and an unknown country or e-mail address is no reason"
             ));
         }
-        // A scheme may have limits and whole units only, but some ordinary amount it takes.
+        // A scheme may have limits or accept only whole units, but must accept some ordinary amount.
         let mut taken = false;
         for amount in ["49.00", "49.90", "5.00", "500.00"] {
             taken = taken || finds(Some(amount))?;
@@ -217,7 +217,7 @@ fn absence<'a>(
     Ok("what is not known is no reason to refuse".into())
 }
 
-/// A call has room within its limit, on a slower machine too.
+/// Checks that the median call uses at most half of the CPU time limit, as a margin for slower machines.
 fn time(mut times: Vec<Duration>, module: &MethodModule) -> Result<String, String> {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What every module is asked before it is shipped.
+//! Checks that every module has to pass before it is shipped.
 
 mod method;
 mod provider;
@@ -11,22 +11,22 @@ use serde::Serialize;
 use crate::facts;
 use crate::harness::Harness;
 
-/// What was found out about a module.
+/// Result of checking a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
-    /// Whether all of it holds.
+    /// Whether all checks passed.
     pub passed: bool,
-    /// In order; what could not be looked at any more is left out.
+    /// Checks in order. After a failure, checks that depend on it are missing.
     pub checks: Vec<Check>,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// One word.
+    /// Name of the check, one term.
     pub name: &'static str,
     pub passed: bool,
-    /// What was found: where it does not hold, what to do.
+    /// Result; for a failed check with advice.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ impl Check {
         }
     }
 
-    fn of(name: &'static str, outcome: Result<String, String>) -> Self {
+    fn new(name: &'static str, outcome: Result<String, String>) -> Self {
         let passed = outcome.is_ok();
         let (Ok(message) | Err(message)) = outcome;
         Self {
@@ -51,26 +51,26 @@ impl Check {
 }
 
 impl CheckReport {
-    /// What these checks add up to.
+    /// Combines checks into a report.
     #[must_use]
-    pub fn of(checks: Vec<Check>) -> Self {
+    pub fn new(checks: Vec<Check>) -> Self {
         Self {
             passed: checks.iter().all(|check| check.passed),
             checks,
         }
     }
 
-    /// The first check that failed.
+    /// The first check that failed, if any.
     #[must_use]
     pub fn failure(&self) -> Option<&Check> {
         self.checks.iter().find(|check| !check.passed)
     }
 }
 
-/// Checks a module: that a server would load it, and that its answers are those that the contract
-/// demands. `file_name` is what it is called, where it is called after its slot.
+/// Checks whether a server would load a module, and whether its responses keep the contract. If `file_name` is the
+/// name of a slot, the module must belong to that slot.
 ///
-/// Takes the time of a compilation and of some hundred calls.
+/// Takes the time of a compilation and some hundred calls.
 pub fn check(harness: &Harness, bytes: &[u8], file_name: Option<&str>) -> CheckReport {
     let mut checks = Vec::new();
     match harness.open(bytes) {
@@ -84,29 +84,29 @@ pub fn check(harness: &Harness, bytes: &[u8], file_name: Option<&str>) -> CheckR
             }
         }
     }
-    CheckReport::of(checks)
+    CheckReport::new(checks)
 }
 
-/// Asks a loaded module what [`check`] asks, but for its CPU time, within about `budget`: what is answered in
-/// milliseconds is asked everything, a slow module less of each.
+/// Runs the checks of [`check`] on a loaded module, without those of the file and of CPU time. `budget` limits the
+/// time for a payment method approximately: slow modules get fewer requests. It does not apply to providers.
 ///
 /// # Errors
-/// The first check that fails, for the operator.
+/// The first failed check, as text for the operator.
 pub fn accept(module: &OpenedModule, budget: Duration) -> Result<(), String> {
     let checks = match module {
         OpenedModule::Method(module) => method::checks(module, Some(budget)),
         OpenedModule::Provider(module) => provider::checks(module),
     };
-    match CheckReport::of(checks).failure() {
+    match CheckReport::new(checks).failure() {
         None => Ok(()),
         Some(failed) => Err(format!("{}: {}", failed.name, failed.message)),
     }
 }
 
-/// The steps of loading, in their order.
+/// The steps of loading, in order.
 const STEPS: [&str; 3] = ["file", "world", "describe"];
 
-/// How far a refused module got.
+/// Adds the checks that a refused module passed, and the failed one.
 fn refused(error: &LoadError, bytes: usize, checks: &mut Vec<Check>) {
     let step = match error {
         LoadError::UnknownImport { .. }
@@ -130,7 +130,7 @@ fn refused(error: &LoadError, bytes: usize, checks: &mut Vec<Check>) {
         checks.push(Check::held(world, "imports and exports fit"));
     }
     let name = [file, world, describe][step];
-    checks.push(Check::of(name, Err(error.to_string())));
+    checks.push(Check::new(name, Err(error.to_string())));
 }
 
 fn loaded(opened: &Opened, bytes: usize, checks: &mut Vec<Check>) {
@@ -145,14 +145,14 @@ fn size(bytes: usize) -> String {
     format!("a component of {bytes} bytes")
 }
 
-/// A file that is called after a slot must be called after its own.
+/// Checks the file name. `None` if it is not the name of a slot.
 fn named(opened: &Opened, file_name: Option<&str>) -> Option<Check> {
     let stem = file_name?.strip_suffix(".wasm")?;
     if !stem.starts_with("method.") && !stem.starts_with("provider.") {
         return None;
     }
     let slot = opened.slot.as_str();
-    Some(Check::of(
+    Some(Check::new(
         "slot",
         if stem == slot {
             Ok(format!("the file is called after its slot {slot}"))

@@ -1,11 +1,12 @@
-//! A provider's answers where its vendor is out of reach and strangers call.
+//! Checks of a provider module whose vendor cannot be reached, and of callbacks from strangers.
 
 use kassette_domain::id::RefundId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::provider::{
     AttemptFacts, CallbackRequest, Condition, PaidFacts, ProviderDescription, QueryFailure,
-    QueryPurpose, RefundFailure, RefundOrder, RefundTerms, Report, StartFailure, Started, Verb,
+    QueryPurpose, RefundFailure, RefundOrder, RefundQuery, RefundTerms, Report, StartFailure,
+    Started, Verb,
 };
 use kassette_domain::setting::SettingForm;
 use kassette_runtime::{AccountAccess, CallError, ProviderModule};
@@ -14,35 +15,35 @@ use super::Check;
 use crate::account::{account, attempt};
 use crate::harness::NOW;
 
-/// No such host; nothing is sent there anyway.
+/// A host that does not exist. Nothing is sent there.
 const HOST: &str = "vendor.invalid";
 
-/// Everything that is asked of a provider.
+/// Runs all checks of a provider module.
 pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
     let access = match account(module.description(), HOST, &[]) {
         Ok(access) => without_hosts(with_settings(access, module.description())),
-        Err(error) => return vec![Check::of("start", Err(error.to_string()))],
+        Err(error) => return vec![Check::new("start", Err(error.to_string()))],
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return vec![Check::of("start", Err(format!("no threads: {error}")))],
+        Err(error) => return vec![Check::new("start", Err(format!("no threads: {error}")))],
     };
     let attempt = ordinary(module.description());
     runtime.block_on(async {
         vec![
-            Check::of("start", start(module, &access, &attempt).await),
-            Check::of("callback", callback(module, &access).await),
-            Check::of("query", query(module, &access, &attempt).await),
-            Check::of("health", health(module, &access).await),
-            Check::of("refunds", refunds(module, &access, &attempt).await),
+            Check::new("start", start(module, &access, &attempt).await),
+            Check::new("callback", callback(module, &access).await),
+            Check::new("query", query(module, &access, &attempt).await),
+            Check::new("health", health(module, &access).await),
+            Check::new("refunds", refunds(module, &access, &attempt).await),
         ]
     })
 }
 
-/// An account whose requests may go nowhere: they are refused before a name is looked up.
+/// Removes all hosts, so that requests are rejected before a name lookup.
 fn without_hosts(access: AccountAccess) -> AccountAccess {
     AccountAccess {
         hosts: Vec::new(),
@@ -50,7 +51,7 @@ fn without_hosts(access: AccountAccess) -> AccountAccess {
     }
 }
 
-/// Every setting that is required has a value of its form.
+/// Gives every required setting a valid value.
 fn with_settings(mut access: AccountAccess, description: &ProviderDescription) -> AccountAccess {
     for need in description.settings.iter().filter(|need| need.required) {
         let value = match &need.form {
@@ -68,7 +69,7 @@ fn with_settings(mut access: AccountAccess, description: &ProviderDescription) -
     access
 }
 
-/// A payment that the module says it can take.
+/// An attempt that the module should support according to its description.
 fn ordinary(description: &ProviderDescription) -> AttemptFacts {
     let service = description.services.first();
     let method = service.map_or(MethodId::CreditCard, |service| service.method);
@@ -91,20 +92,22 @@ async fn start(
 ) -> Result<String, String> {
     match module.start(access, attempt).await.result {
         Ok(Started::Ask(_)) => Ok("asks the payer first".into()),
-        Ok(Started::Open(_)) => {
+        Ok(Started::Open(_)) | Err(StartFailure::PageRefused { .. }) => {
             Err("says that the payment is open, though no request was sent".into())
         }
         Err(StartFailure::Uncertain(_)) => Err(
             "is uncertain though nothing was sent: say `unavailable` for `not-sent`, so that the next provider is tried"
                 .into(),
         ),
-        Err(StartFailure::Unavailable(_) | StartFailure::Declined(_)) => {
+        Err(
+            StartFailure::Unavailable(_) | StartFailure::NotActivated(_) | StartFailure::Declined(_),
+        ) => {
             Ok("makes no payment where nothing can be sent".into())
         }
     }
 }
 
-/// What a stranger can send to a callback address.
+/// Callbacks that anyone could send.
 fn strangers() -> Vec<CallbackRequest> {
     let bodies: [&[u8]; 5] = [b"", b"{}", b"id=1", b"\xff\xfe\0\0", &[b'x'; 64 << 10]];
     let mut all = Vec::new();
@@ -191,17 +194,22 @@ async fn refunds(
             "{claims} though nothing was sent: say `unavailable` for `not-sent`"
         ));
     }
-    for reference in [None, Some("reference-1".into())] {
-        let order = RefundOrder {
-            reference,
-            ..order.clone()
-        };
-        let answer = module.query_refund(access, &paid, &order).await;
-        if let Ok(_) | Err(QueryFailure::Absent) = answer.map_err(|error| broke(&error))? {
-            return Err(
-                "knows what became of a refund though no request was sent: say `unavailable`"
-                    .into(),
-            );
+    for purpose in [RefundQuery::Sync, RefundQuery::Cancel] {
+        for reference in [None, Some("reference-1".into())] {
+            let order = RefundOrder {
+                reference,
+                ..order.clone()
+            };
+            let answer = module.query_refund(access, &paid, &order, purpose).await;
+            if let Ok(_) | Err(QueryFailure::Absent) = answer.map_err(|error| broke(&error))? {
+                let does = match purpose {
+                    RefundQuery::Sync => "knows what became of a refund",
+                    RefundQuery::Cancel => "cancels a refund",
+                };
+                return Err(format!(
+                    "{does} though no request was sent: say `unavailable`"
+                ));
+            }
         }
     }
     Ok(match terms.len() {
@@ -210,7 +218,7 @@ async fn refunds(
     })
 }
 
-/// What is given back of an ordinary payment.
+/// A full refund of an ordinary payment.
 fn refund(attempt: &AttemptFacts) -> (PaidFacts, RefundOrder) {
     let paid = PaidFacts {
         attempt: attempt.id,

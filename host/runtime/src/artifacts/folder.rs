@@ -1,4 +1,4 @@
-//! The folder of artifacts: private, bounded, written aside and renamed.
+//! The folder of artifacts: private, bounded, and written atomically.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kassette_files::NewFile;
 
-/// Why a folder is not used.
+/// Reason why a folder is not used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FolderError {
     #[error("it is no folder, or a link to one; remove it, and it is made anew")]
@@ -29,7 +29,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, or takes one that is this user's alone.
+    /// Creates the folder, or opens an existing one if only this user has access. Deletes temporary files.
     pub(super) fn open(path: &Path, most_bytes: u64) -> Result<Self, FolderError> {
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
@@ -50,7 +50,7 @@ impl Folder {
             path: path.to_owned(),
             most_bytes,
         };
-        // Half a file that a crash left is of no use.
+        // A crash has left this incomplete file.
         for entry in fs::read_dir(path)?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with('.') {
@@ -60,10 +60,11 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A file's bytes; none where there is no such file or it cannot be read.
+    /// Reads a file. `None` if it does not exist or cannot be read. Removes anything that is not a regular file or
+    /// is larger than the limit.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let path = self.path.join(name);
-        // Looked at before it is opened: a pipe would wait for a writer, a link lead elsewhere.
+        // Check before opening it: opening a pipe would block, and a link may lead elsewhere.
         let metadata = fs::symlink_metadata(&path).ok()?;
         if !metadata.is_file() || metadata.len() > self.most_bytes {
             self.remove(name);
@@ -87,7 +88,7 @@ impl Folder {
         }
     }
 
-    /// Writes a file whole or not at all.
+    /// Writes a file atomically.
     pub(super) fn write(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
         let mut file = NewFile::beside(&self.path.join(name), 0o600)?;
         file.write_all(head)?;
@@ -95,7 +96,8 @@ impl Folder {
         file.replace().map(drop)
     }
 
-    /// Removes everything that is not named, and of the named, from the end, what is too much.
+    /// Keeps the files in `names`, in that order, as long as their total size is within the limit. Removes all
+    /// others.
     pub(super) fn retain(&self, names: &[String]) {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,

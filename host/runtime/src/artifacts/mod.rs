@@ -1,12 +1,11 @@
-//! Machine code that this host's compiler made, and the folder where it is kept between starts.
+//! Machine code from this host's compiler, and the folder that keeps it between starts.
 //!
-//! Compiling a module takes hundreds of milliseconds, loading what was compiled a tenth of one. So
-//! each artifact is kept by the module's digest and the engine's settings. Loading machine code is
-//! running it: an attacker who can plant an artifact can do whatever this process can. So none is accepted
-//! from outside, the folder is this user's alone, and each file carries a MAC under a key that is
-//! derived from the master key. The MAC is checked over the very bytes that are then loaded, before
-//! any of them is looked at. What does not fit is removed and compiled anew: the cache saves time
-//! and decides nothing.
+//! Compiling a module takes hundreds of milliseconds, loading compiled code a tenth of one. So artifacts are
+//! stored by the digest of the module and the settings of the engine. Loading machine code means running it: an
+//! attacker who can plant an artifact controls this process. Therefore no artifact from outside is accepted, only
+//! this user has access to the folder, and each file has a MAC with a key derived from the master key. The MAC is
+//! checked on the same bytes in memory that are then loaded, before they are parsed. A file that does not match is
+//! removed and its module compiled again: the cache only saves time.
 
 mod code;
 mod folder;
@@ -20,28 +19,28 @@ use wasmtime::Engine;
 
 pub(crate) use self::code::Code;
 use self::folder::Folder;
-pub use self::seal::CacheKey;
+pub use self::seal::MacKey;
 use self::seal::{Seal, Settings};
 use crate::engine::{Engines, LoadedComponent};
 use crate::error::short;
 
-/// Room for every version of every slot with interpreters among them (60 MiB each) many times over.
+/// Enough for all versions of all slots many times over, even with some interpreters (60 MiB each).
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Where compiled modules are kept.
+/// Settings of the cache of compiled modules.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// A folder for nothing else. It is made with mode 0700; one that others may enter is not used.
+    /// A folder only for this. Created with mode 0700, and not used if others have access to it.
     pub folder: PathBuf,
-    /// What the files are authenticated with.
-    pub key: CacheKey,
-    /// Most bytes of all files together.
+    /// Key of the files' MACs.
+    pub key: MacKey,
+    /// Maximum total size of the files, in bytes.
     pub most_bytes: u64,
 }
 
 impl CacheConfig {
-    /// A folder with the default bound of 1 GiB.
-    pub fn new(folder: impl Into<PathBuf>, key: CacheKey) -> Self {
+    /// A folder with the default limit of 1 GiB.
+    pub fn new(folder: impl Into<PathBuf>, key: MacKey) -> Self {
         Self {
             folder: folder.into(),
             key,
@@ -50,7 +49,7 @@ impl CacheConfig {
     }
 }
 
-/// The artifacts of one engine.
+/// The artifacts of one engine. `None` if nothing is cached.
 pub(crate) struct Artifacts(Option<Cache>);
 
 struct Cache {
@@ -60,8 +59,7 @@ struct Cache {
 }
 
 impl Artifacts {
-    /// Opens the cache for an engine. A folder that cannot be trusted or used is said in the log,
-    /// and nothing is cached.
+    /// Opens the cache for an engine. If the folder cannot be trusted or used, logs a warning and caches nothing.
     pub(crate) fn open(config: Option<&CacheConfig>, engine: &Engine) -> Self {
         Self(config.and_then(|config| {
             let folder = Folder::open(&config.folder, config.most_bytes)
@@ -75,12 +73,12 @@ impl Artifacts {
             Some(Cache {
                 folder,
                 seal: Seal::new(&config.key),
-                settings: Settings::of(engine),
+                settings: Settings::new(engine),
             })
         }))
     }
 
-    /// The component of a digest, where it was compiled before with these settings.
+    /// Returns the component with this digest if it was compiled before with these settings.
     pub(crate) fn get(&self, engines: &Engines, digest: &Digest) -> Option<LoadedComponent> {
         let cache = self.0.as_ref()?;
         let name = cache.name(digest);
@@ -105,7 +103,7 @@ impl Artifacts {
         None
     }
 
-    /// Keeps what was compiled. Where that fails the log says so, and nothing else happens.
+    /// Stores compiled code. Only logs a failure.
     pub(crate) fn put(&self, digest: &Digest, code: &Code<'_>) {
         let Some(cache) = &self.0 else { return };
         let sealed = cache.seal.close(digest, &cache.settings, code);
@@ -121,8 +119,8 @@ impl Artifacts {
         }
     }
 
-    /// Removes what none of these digests needs; they come in the order of their weight, and where
-    /// all together are too large the last ones go too.
+    /// Removes all artifacts except those with these digests. They are in order of importance: if their total size
+    /// exceeds the limit, the last ones are removed too.
     pub(crate) fn retain(&self, needed: &[Digest]) {
         if let Some(cache) = &self.0 {
             let names: Vec<String> = needed.iter().map(|digest| cache.name(digest)).collect();

@@ -1,6 +1,6 @@
-//! What a file of the cache looks like: a mark, the MAC, the machine code.
+//! Format of a cache file: a mark, the MAC, the machine code.
 //!
-//! The MAC covers the digest and the settings too, so that no artifact passes for another.
+//! The MAC also covers digest and settings, so that one artifact cannot replace another.
 
 use std::fmt;
 
@@ -12,36 +12,45 @@ use zeroize::Zeroizing;
 
 use super::code::Code;
 
-/// How a file begins; its last byte counts up when the layout changes.
+/// First bytes of a file. The last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"kassAOT\x01";
 const MAC_BYTES: usize = 32;
-/// Bytes in front of the code.
+/// Bytes before the code.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + MAC_BYTES;
 
-/// The key of the MACs. Erased on drop, absent from `Debug`.
+/// A MAC key for files of the gateway. Erased on drop and not shown by `Debug`.
 #[derive(Clone)]
-pub struct CacheKey(Zeroizing<[u8; 32]>);
+pub struct MacKey(Zeroizing<[u8; 32]>);
 
-impl CacheKey {
-    /// A key that is used for nothing else: derive it from the master key.
+impl MacKey {
+    /// Use the key for one purpose only: derive it from the master key.
     pub const fn from_bytes(bytes: Zeroizing<[u8; 32]>) -> Self {
         Self(bytes)
     }
-}
 
-impl fmt::Debug for CacheKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CacheKey(***)")
+    /// A MAC with this key, without input.
+    pub(crate) fn mac(&self) -> Hmac<Sha256> {
+        // HMAC pads a key with zeros to the block size, so this equals the HMAC with the 32 bytes.
+        let mut block = Zeroizing::new([0; 64]);
+        let (bytes, _) = block.split_at_mut(self.0.len());
+        bytes.copy_from_slice(self.0.as_slice());
+        Hmac::new((&*block).into())
     }
 }
 
-/// What machine code depends on beside the module: the compiler's version and settings, the
-/// processor's abilities, the layout of our own files.
+impl fmt::Debug for MacKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MacKey(***)")
+    }
+}
+
+/// Everything that machine code depends on except the module: version and settings of the compiler, features of
+/// the processor, format of the cache files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Settings([u8; 16]);
 
 impl Settings {
-    pub(super) fn of(engine: &Engine) -> Self {
+    pub(super) fn new(engine: &Engine) -> Self {
         let mut hash = Sha256Hasher(Sha256::new());
         hash.0.update(b"kassette compiled module 1\0");
         std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hash);
@@ -62,7 +71,7 @@ impl fmt::Display for Settings {
     }
 }
 
-/// Takes what a type hashes of itself into SHA-256, whose result means the same in every process.
+/// Feeds a type's `Hash` into SHA-256, whose result is the same in every process.
 struct Sha256Hasher(Sha256);
 
 impl std::hash::Hasher for Sha256Hasher {
@@ -70,25 +79,21 @@ impl std::hash::Hasher for Sha256Hasher {
         self.0.update(bytes);
     }
 
-    /// Never called: the whole hash is taken.
+    /// Never called: `Settings::new` uses the SHA-256 result.
     fn finish(&self) -> u64 {
         0
     }
 }
 
-/// Puts MACs on artifacts and checks them.
+/// Creates and checks the MACs of artifacts.
 pub(super) struct Seal(Hmac<Sha256>);
 
 impl Seal {
-    pub(super) fn new(key: &CacheKey) -> Self {
-        // HMAC pads a key to its block with zeros, so this is the HMAC under the 32 bytes.
-        let mut block = Zeroizing::new([0; 64]);
-        let (bytes, _) = block.split_at_mut(key.0.len());
-        bytes.copy_from_slice(key.0.as_slice());
-        Self(Hmac::new((&*block).into()))
+    pub(super) fn new(key: &MacKey) -> Self {
+        Self(key.mac())
     }
 
-    /// What stands in front of the code in its file.
+    /// Returns the header to write before the code.
     pub(super) fn close(
         &self,
         digest: &Digest,
@@ -103,8 +108,7 @@ impl Seal {
         head
     }
 
-    /// The code of a file that was closed for this digest and these settings; compared in constant
-    /// time.
+    /// Returns the code if the file's MAC is valid for this digest and these settings. Compares in constant time.
     pub(super) fn open<'a>(
         &self,
         digest: &Digest,
@@ -118,7 +122,7 @@ impl Seal {
 
     fn mac(&self, digest: &Digest, settings: &Settings, code: &[u8]) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
-        // All of fixed length but the code, which comes last: no two inputs run together.
+        // All parts except the last have a fixed length, so two different inputs cannot give the same bytes.
         mac.update(MAGIC);
         mac.update(&digest.0);
         mac.update(settings.as_bytes());

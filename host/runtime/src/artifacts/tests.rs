@@ -7,11 +7,10 @@ use zeroize::Zeroizing;
 use super::*;
 use crate::limits::{Limits, PoolSizes};
 
-/// The smallest component.
 const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
-fn key(byte: u8) -> CacheKey {
-    CacheKey::from_bytes(Zeroizing::new([byte; 32]))
+fn key(byte: u8) -> MacKey {
+    MacKey::from_bytes(Zeroizing::new([byte; 32]))
 }
 
 fn engines() -> Engines {
@@ -33,7 +32,7 @@ impl Bench {
         Self {
             engines: engines(),
             parent: tempfile::tempdir().unwrap(),
-            digest: Digest::of(EMPTY),
+            digest: Digest::hash(EMPTY),
         }
     }
 
@@ -45,7 +44,7 @@ impl Bench {
         self.open_with(key(1), MOST_BYTES)
     }
 
-    fn open_with(&self, key: CacheKey, most_bytes: u64) -> Artifacts {
+    fn open_with(&self, key: MacKey, most_bytes: u64) -> Artifacts {
         let config = CacheConfig {
             folder: self.folder(),
             key,
@@ -139,17 +138,17 @@ fn a_planted_artifact_is_never_loaded() {
     let bench = Bench::new();
     let artifacts = bench.filled();
     let path = bench.file();
-    // Right machine code without a MAC, with one under another key, and one for another module.
+    // Valid machine code without a MAC, with a MAC of another key, and with the MAC for another module.
     let bare = bench.code().bytes().to_vec();
-    let settings = Settings::of(bench.engines.compiler());
-    let sealed = |key: &CacheKey, digest: &Digest| {
+    let settings = Settings::new(bench.engines.compiler());
+    let sealed = |key: &MacKey, digest: &Digest| {
         let head = Seal::new(key).close(digest, &settings, &bench.code());
         [&head[..], bench.code().bytes()].concat()
     };
     let planted = [
         bare,
         sealed(&key(2), &bench.digest),
-        sealed(&key(1), &Digest::of(b"another module")),
+        sealed(&key(1), &Digest::hash(b"another module")),
     ];
     for file in planted {
         fs::write(&path, file).unwrap();
@@ -195,23 +194,23 @@ fn another_master_key_reads_nothing() {
 fn other_settings_of_the_engine_never_meet_each_other_s_artifacts() {
     let mut bench = Bench::new();
     bench.filled();
-    let settings = Settings::of(bench.engines.compiler());
+    let settings = Settings::new(bench.engines.compiler());
     assert!(
-        settings == Settings::of(engines().compiler()),
+        settings == Settings::new(engines().compiler()),
         "the same in every engine"
     );
     let compiler = crate::engine::compiler().unwrap();
     assert!(
-        settings == Settings::of(&compiler),
+        settings == Settings::new(&compiler),
         "and in the child that compiles"
     );
     let mut config = wasmtime::Config::new();
     config.epoch_interruption(false);
     bench.engines = Engines::alike(Engine::new(&config).unwrap());
-    assert!(settings != Settings::of(bench.engines.compiler()));
+    assert!(settings != Settings::new(bench.engines.compiler()));
     let artifacts = bench.open();
     assert!(!bench.has(&artifacts));
-    // A file renamed to what these settings look for is refused by its MAC.
+    // A file renamed to the name for these settings fails the MAC check.
     let wanted = artifacts.0.as_ref().unwrap().name(&bench.digest);
     fs::rename(bench.file(), bench.folder().join(wanted)).unwrap();
     assert!(!bench.has(&artifacts));
@@ -247,7 +246,7 @@ fn a_link_to_a_folder_is_not_used() {
 fn what_no_version_needs_and_what_is_too_much_goes() {
     let bench = Bench::new();
     let artifacts = bench.open();
-    let digests: Vec<Digest> = (0..4_u8).map(|byte| Digest::of(&[byte])).collect();
+    let digests: Vec<Digest> = (0..4_u8).map(|byte| Digest::hash(&[byte])).collect();
     for digest in &digests {
         artifacts.put(digest, &bench.code());
     }
@@ -255,7 +254,7 @@ fn what_no_version_needs_and_what_is_too_much_goes() {
     artifacts.retain(&digests[..3]);
     assert_eq!(bench.files().len(), 3);
     assert!(artifacts.get(&bench.engines, &digests[3]).is_none());
-    // Room for two: the last of three goes.
+    // Space for two: the last of three is removed.
     let size = fs::metadata(&bench.files()[0]).unwrap().len();
     let small = bench.open_with(key(1), size * 2 + 1);
     small.retain(&digests[..3]);
@@ -283,7 +282,8 @@ fn writers_at_the_same_time_leave_whole_files() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     artifacts.put(&bench.digest, &code);
-                    // The other one may have removed nothing and written the same: always whole.
+                    // The other writer has removed nothing and written the same bytes: the file is always
+                    // complete.
                     assert!(bench.has(artifacts));
                 }
             });
@@ -294,5 +294,5 @@ fn writers_at_the_same_time_leave_whole_files() {
 
 #[test]
 fn a_key_is_not_shown() {
-    assert_eq!(format!("{:?}", key(7)), "CacheKey(***)");
+    assert_eq!(format!("{:?}", key(7)), "MacKey(***)");
 }

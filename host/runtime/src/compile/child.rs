@@ -1,9 +1,9 @@
-//! The compiler's child process, seen from the gateway.
+//! The compiler's child process, from the side of the gateway.
 //!
-//! The child is our own program, but a stranger's module goes through it. It is given the module
-//! and nothing else: no environment, so no master key; no open file but its two pipes. What it
-//! answers is believed as far as our own compiler is believed, since it is the same code; the MAC
-//! for the cache is made here, with a key that the child never has.
+//! The child runs our own program on a module that may be hostile. It gets the module and nothing else: no
+//! environment, and so no master key, and no open file except its pipes. Its output is trusted like that of our
+//! own compiler, because it is the same code. The MAC for the cache is made here, with a key that the child never
+//! has.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -20,49 +20,47 @@ use rustix::process::Signal;
 use super::spare::Spare;
 use crate::error::LoadError;
 
-/// Before the payload: what it is, and its length.
+/// Length of the header: the kind of the payload (1 byte) and its length (8 bytes).
 pub(super) const HEADER_BYTES: usize = 9;
 /// The payload is machine code.
 pub(super) const CODE: u8 = 1;
-/// The payload says why the module is no valid component.
+/// The payload is the reason why the module is not a valid component.
 pub(super) const REFUSED: u8 = 2;
-/// Most bytes of machine code; a Python guest has 100 MiB.
+/// Maximum size of machine code, in bytes. A Python guest has 100 MiB.
 const MAX_CODE_BYTES: u64 = 512 << 20;
-/// Threads of the compiler: enough for an answer within the time that a swap may take, and the
-/// gateway keeps the rest of the machine.
+/// Number of compiler threads: enough for the time limit of a swap, and the gateway keeps the remaining cores.
 const THREADS: &str = "2";
-/// How often an ended child is looked for, once it has said all it says.
+/// Interval between checks whether a child has ended after its output.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What compiling one module may cost.
+/// Limits for compiling one module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// CPU time of all threads of the compiler; counted by the kernel in whole seconds.
+    /// CPU time of all compiler threads. The kernel counts whole seconds.
     pub cpu: Duration,
-    /// Wall-clock time, after which the compiler is killed.
+    /// Wall-clock time after which the compiler is killed.
     pub wall: Duration,
-    /// Bytes of address space.
+    /// Address space, in bytes.
     pub memory: u64,
 }
 
 impl CompileLimits {
-    /// Limits by the size of a module, in bytes. Our own guests (40-140 kB) take 0.2-0.6 s of CPU,
-    /// a Python guest of 18 MB about 12 s and several hundred megabytes; each has at least three
-    /// times that.
-    pub const fn of(bytes: usize) -> Self {
+    /// Limits by the size of a module in bytes. Our own guests (40-140 kB) take 0.2-0.6 s of CPU; a Python guest
+    /// of 18 MB takes about 12 s and several hundred megabytes. Each gets at least three times that.
+    pub const fn for_size(bytes: usize) -> Self {
         let mib = bytes.div_ceil(1 << 20) as u64;
         let cpu = 5 + 2 * mib;
         Self {
             cpu: Duration::from_secs(cpu),
-            // The child yields to the gateway, so on a busy machine it waits a good deal.
+            // The child has a lower priority than the gateway and may wait long on a busy machine.
             wall: Duration::from_secs(2 * cpu + 5),
-            // The program itself, its stacks and the allocator's reserves are in the first part.
+            // The first part is for the program, its stacks and the reserves of the allocator.
             memory: (768 << 20) + mib * (64 << 20),
         }
     }
 }
 
-/// How to run the compiler as a child process.
+/// Settings for running the compiler as a child process.
 #[derive(Clone, Debug)]
 pub struct CompilerChild {
     program: PathBuf,
@@ -72,7 +70,7 @@ pub struct CompilerChild {
 }
 
 impl CompilerChild {
-    /// A program that, with these arguments, calls [`compile_as_child`](super::compile_as_child).
+    /// `program` with these arguments must call [`compile_as_child`](super::compile_as_child).
     pub fn new(
         program: impl Into<PathBuf>,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -80,24 +78,24 @@ impl CompilerChild {
         Self {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
-            limits: CompileLimits::of,
+            limits: CompileLimits::for_size,
             spare: Arc::default(),
         }
     }
 
-    /// The same with other limits; they are given a module's size in bytes.
+    /// Replaces the limits. The function gets the size of a module in bytes.
     #[must_use]
     pub fn limited(mut self, limits: fn(usize) -> CompileLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Has a child ready from now on, before a module comes.
+    /// Keeps a child ready from now on.
     pub(super) fn warm_up(&self) {
         self.spare.keep_ready(self.command());
     }
 
-    /// Compiles in a child of its own and waits for it, at most for its wall-clock limit.
+    /// Compiles a module in its own child process. Blocks until the child ends, at most for its wall-clock limit.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let limits = (self.limits)(bytes.len());
         let none = |error: io::Error| LoadError::NoCompiler(error.kind());
@@ -124,7 +122,7 @@ impl CompilerChild {
         }
     }
 
-    /// Starts a child, each time it is called.
+    /// Returns a function that starts a child.
     fn command(&self) -> impl Fn() -> io::Result<Child> + Send + 'static {
         let (program, arguments) = (self.program.clone(), self.arguments.clone());
         move || {
@@ -132,8 +130,8 @@ impl CompilerChild {
                 .args(&arguments)
                 .env_clear()
                 .env("RAYON_NUM_THREADS", THREADS)
-                // Each of the allocator's arenas reserves address space; mimalloc's first one alone
-                // takes more than the limit.
+                // Each arena of the allocator reserves address space. The first arena of mimalloc would exceed the
+                // limit.
                 .env("MALLOC_ARENA_MAX", THREADS)
                 .env("MIMALLOC_ARENA_RESERVE", "0")
                 .current_dir("/")
@@ -148,14 +146,14 @@ impl CompilerChild {
 enum ChildReply {
     Code(Vec<u8>),
     Refused(String),
-    /// Nothing, or not all of it.
+    /// The reply is missing or incomplete.
     Broken,
 }
 
 struct TimedOut;
 
-/// Hands a child the module, takes its answer and sees it end. It is killed where it takes too long
-/// for either, so that the pipes end and no thread is left waiting.
+/// Sends the module to a child, reads the reply and waits for the child to end. Kills it if it takes too long,
+/// which closes the pipes and ends the threads.
 fn run_child(
     child: &mut Child,
     mut stdin: ChildStdin,
@@ -165,7 +163,7 @@ fn run_child(
 ) -> (Result<ChildReply, TimedOut>, Option<ExitStatus>) {
     let until = Instant::now() + timeout;
     thread::scope(|scope| {
-        // A child that dies early closes the pipe, and its answer tells.
+        // If the child dies early, the pipe is closed and the reply is incomplete.
         scope.spawn(move || {
             let _ = input.iter().try_for_each(|part| stdin.write_all(part));
         });
@@ -182,13 +180,13 @@ fn run_child(
             Err(RecvTimeoutError::Timeout) => Err(TimedOut),
             Err(RecvTimeoutError::Disconnected) => Ok(ChildReply::Broken),
         };
-        // How it ended matters only where it has not said all.
+        // The exit status only matters if the reply is incomplete.
         let grace = matches!(reply, Ok(ChildReply::Broken)).then_some(until);
         (reply, reap(child, grace))
     })
 }
 
-/// Ends a child, at once or after giving it time to end by itself.
+/// Waits until this time for the child to end, or not at all for `None`, then kills it.
 fn reap(child: &mut Child, until: Option<Instant>) -> Option<ExitStatus> {
     while until.is_some_and(|until| Instant::now() < until) {
         match child.try_wait() {
@@ -221,14 +219,14 @@ impl ChildReply {
     }
 }
 
-/// Why a child gave no answer, by how it ended.
+/// The error for a child without a complete reply, by its exit status.
 fn exit_error(status: Option<ExitStatus>, limits: CompileLimits) -> LoadError {
     let signal = status.and_then(|status| status.signal());
     let is = |wanted: Signal| signal == Some(wanted.as_raw());
     if is(Signal::XCPU) || is(Signal::KILL) {
         LoadError::CompileTime(limits.cpu)
     } else if is(Signal::ABORT) {
-        // What the allocator does where there is no more.
+        // The allocator aborts when it reaches the limit.
         LoadError::CompileMemory(limits.memory)
     } else {
         LoadError::CompilerFailed
@@ -239,7 +237,7 @@ fn exit_error(status: Option<ExitStatus>, limits: CompileLimits) -> LoadError {
 mod tests {
     use super::*;
 
-    /// A child that is a shell script; the two limits are `$cpu` and `$memory`.
+    /// A child that is a shell script. The limits are in `$cpu` and `$memory`.
     fn script(text: &str) -> CompilerChild {
         let text = format!("read cpu memory; {text}");
         CompilerChild::new("/bin/sh", ["-c", text.as_str()]).limited(|_| CompileLimits {
@@ -319,7 +317,7 @@ mod tests {
         let mut first = waiting.spare.take().unwrap();
         let died = first.kill().and_then(|()| first.wait());
         assert!(died.is_ok());
-        // One that ends before it is asked anything, every time.
+        // A child that always ends before it gets a module.
         let hasty = CompilerChild::new("/bin/sh", ["-c", "exit 0"]);
         hasty.warm_up();
         assert_eq!(hasty.compile(b"module"), Err(LoadError::CompilerFailed));

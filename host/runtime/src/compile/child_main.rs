@@ -1,4 +1,4 @@
-//! The compiler's child process, seen from inside.
+//! The compiler's child process, from the inside.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 
@@ -7,18 +7,18 @@ use rustix::process::{Resource, Rlimit, Signal};
 use super::child::{CODE, REFUSED};
 use crate::limits::MAX_MODULE_BYTES;
 
-/// How much the compiler yields to the gateway, on the scale of nice(1).
+/// Priority of the compiler on the scale of nice(1), below that of the gateway.
 const NICENESS: i32 = 5;
-/// First choice of the kernel where memory runs out, before the gateway.
+/// Makes the kernel end this process before the gateway if memory runs out.
 const OOM_SCORE_ADJ: &[u8] = b"1000";
 
-/// Why a child could not do its work. Its parent sees only that it ended.
+/// Reason why a child failed. The parent only sees that it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// A limit cannot be set, or a pipe is closed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The engine refuses its settings.
+    /// The engine rejects its settings.
     #[error("the engine cannot be set up: {0}")]
     Engine(String),
 }
@@ -29,27 +29,26 @@ impl From<rustix::io::Errno> for ChildError {
     }
 }
 
-/// A core module of one empty function. Compiling it takes the compiler's code through its first run.
+/// A core module with one empty function. Compiling it runs the compiler's code for the first time.
 const EMPTY_MODULE: &[u8] = &[
     0, b'a', b's', b'm', 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 10, 4, 1, 2, 0, 0x0b,
 ];
-/// Bytes of the line of limits, at most.
+/// Maximum length of the line with the limits, in bytes.
 const MAX_LINE: usize = 64;
 
-/// Reads a module from standard input and writes its machine code to standard output, or why it is
-/// no valid component; see [`CompilerChild`](super::CompilerChild). Before the module stands a line
-/// with its limits: seconds of CPU time, bytes of address space.
+/// Reads a module from standard input and writes to standard output its machine code, or the reason why it is not
+/// a valid component; see [`CompilerChild`](super::CompilerChild). A line before the module contains its limits:
+/// seconds of CPU time and bytes of address space.
 ///
-/// First of all it takes everything from its process that a compiler does not need. Call it before
-/// anything else runs there, and end the process after it.
+/// First it removes all rights of the process that a compiler does not need. Call it before anything else runs in
+/// the process, and end the process afterwards.
 ///
-/// # Errors
-/// Where it cannot be limited or its parent is gone: then nothing is compiled.
+/// # Errors Fails if limits cannot be set or the parent has ended.
 pub fn compile_as_child() -> Result<(), ChildError> {
     confine()?;
     let engine =
         crate::engine::compiler().map_err(|error| ChildError::Engine(error.to_string()))?;
-    // All that is the same for every module is done before one is waited for.
+    // Do all work that does not depend on the module before waiting for one.
     let first = engine.precompile_module(EMPTY_MODULE);
     first.map_err(|error| ChildError::Engine(error.to_string()))?;
     let mut stdin = io::stdin().lock();
@@ -71,7 +70,7 @@ pub fn compile_as_child() -> Result<(), ChildError> {
     Ok(())
 }
 
-/// The line of limits. It ends early where the gateway does.
+/// Reads the line with the limits. It is incomplete if the gateway ends.
 fn limits(from: &mut impl io::BufRead) -> io::Result<(u64, u64)> {
     let mut line = String::new();
     from.take(MAX_LINE as u64).read_line(&mut line)?;
@@ -81,10 +80,10 @@ fn limits(from: &mut impl io::BufRead) -> io::Result<(u64, u64)> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Gives up what a compiler does not need, for good.
+/// Permanently gives up rights that a compiler does not need.
 fn confine() -> Result<(), ChildError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // Not every container lets one change these two, and neither decides what is safe.
+    // Not every container allows these two changes, and safety does not depend on them.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     let _ = rustix::process::nice(NICENESS);
     at_most(Resource::Core, 0, 0)?;
@@ -92,10 +91,9 @@ fn confine() -> Result<(), ChildError> {
     Ok(())
 }
 
-/// What one module may cost. Nothing of it has been read yet.
+/// Sets the limits for one module, before any of it is read.
 fn limit(cpu_seconds: u64, memory: u64) -> Result<(), ChildError> {
-    // At the soft limit it dies of a signal that says so, a second later of one that it cannot
-    // ignore.
+    // At the soft limit the kernel sends SIGXCPU, which names the cause, and a second later SIGKILL.
     at_most(Resource::Cpu, cpu_seconds, cpu_seconds.saturating_add(1))?;
     at_most(Resource::As, memory, memory)?;
     Ok(())

@@ -1,10 +1,9 @@
-//! Turns a module into machine code.
+//! Compiles modules to machine code.
 //!
-//! The compiler reads what strangers wrote, cannot be interrupted, and small modules can make it
-//! work for minutes. So the server has it run in a child process of its own program, under limits
-//! that the kernel enforces, one at a time once requests are served ([`Compiler::Child`]). Tools and
-//! tests that know what they compile do it themselves ([`Compiler::InProcess`]). Where no child can
-//! be had, nothing is compiled: there is no falling back.
+//! The compiler reads untrusted input, cannot be interrupted, and can need minutes even for a small module. So the
+//! server runs it in a child process of the same program, with limits that the kernel enforces, and one module at a
+//! time after startup ([`Compiler::Child`]). Tools and tests that know their modules compile in their own process
+//! ([`Compiler::InProcess`]). If a child cannot be started, nothing is compiled: there is no fallback.
 
 mod child;
 mod child_main;
@@ -19,15 +18,15 @@ use crate::error::LoadError;
 
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
-    /// This process, without limits: for tests, and for tools on modules of their own user.
+    /// Compiles in this process without limits: for tests, and for tools on their user's own modules.
     #[default]
     InProcess,
-    /// A child process under limits.
+    /// Compiles in a child process with limits.
     Child(CompilerChild),
 }
 
 impl Compiler {
-    /// Prepares for the next module, before it comes.
+    /// Prepares for the next module.
     pub(crate) fn warm_up(&self) {
         if let Self::Child(child) = self {
             child.warm_up();

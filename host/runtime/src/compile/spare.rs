@@ -1,9 +1,8 @@
-//! A child that is started before it is needed.
+//! A child process that is started before it is needed.
 //!
-//! To start a process of our size, to set up the engine and to run the compiler's code for the first
-//! time takes as long as a small module takes to compile. So one child has all that behind it and
-//! waits; taking it makes the next one start. A child serves one module, as ever: what a
-//! module did to its compiler dies with it.
+//! Starting a process of this size, setting up the engine and running the compiler's code for the first time takes
+//! as long as compiling a small module. So one child is always prepared; taking it starts the next. Each child
+//! compiles only one module: any damage that a module does to its compiler ends with that child.
 
 use std::io;
 use std::process::Child;
@@ -13,20 +12,20 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// The child that waits, once the runtime has asked for one.
+/// Source of prepared children. Empty until the runtime asks for one.
 #[derive(Debug, Default)]
 pub(super) struct Spare(OnceLock<Mutex<Receiver<SpareChild>>>);
 
-/// A child that is killed where it is not taken.
+/// A child that is killed on drop unless a caller took it.
 #[derive(Debug)]
 struct SpareChild(Option<Child>);
 
 impl Spare {
-    /// Has one child waiting from now on. They are started on a thread that lives as long as this:
-    /// a child is killed when the thread that started it ends.
+    /// Keeps one child prepared from now on. They are started on a thread that lives as long as this value,
+    /// because a child is killed when the thread that started it ends.
     pub(super) fn keep_ready(&self, start: impl Fn() -> io::Result<Child> + Send + 'static) {
         self.0.get_or_init(|| {
-            // Nothing is put aside: a child is handed over, and then the next one is started.
+            // Without a buffer, the next child is started after the previous one was taken.
             let (give, taken) = sync_channel(0);
             let thread = thread::Builder::new().name("plugin-compilers".into());
             if let Err(error) = thread.spawn(move || serve(&start, &give)) {
@@ -36,10 +35,10 @@ impl Spare {
         });
     }
 
-    /// One that waits and is well; none where there is none.
+    /// Returns a prepared child that is still running. `None` if there is none, or it has ended.
     pub(super) fn take(&self) -> Option<Child> {
         let mut child = self.0.get()?.lock().recv().ok()?.0.take()?;
-        // The system ends compilers first where memory runs out.
+        // The kernel ends compilers first if memory runs out.
         match child.try_wait() {
             Ok(None) => Some(child),
             _ => None,
@@ -48,7 +47,7 @@ impl Spare {
 }
 
 fn serve(start: &impl Fn() -> io::Result<Child>, give: &SyncSender<SpareChild>) {
-    // The compiler that is handed none starts a child itself, and reports what is wrong with that.
+    // If a start fails, the caller starts a child itself and reports the error.
     while give.send(SpareChild(start().ok())).is_ok() {}
 }
 

@@ -4,8 +4,8 @@ use notify::event::{CreateKind, DataChange, Flag, MetadataKind};
 
 use super::*;
 
-/// How long the system may take to tell of an event.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time for the system to report an event.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn ideal() -> Slot {
     crate::support::slot("method.ideal")
@@ -15,12 +15,12 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("method.ideal.wasm")
 }
 
-/// A watch whose events stay in their queue.
+/// A watch whose events stay in the queue.
 fn watching(folder: &Path) -> FolderWatch {
     watch(folder).unwrap()
 }
 
-/// One on a system without events.
+/// A watch on a system without events.
 fn looking(folder: &Path) -> FolderWatch {
     FolderWatch {
         watcher: None,
@@ -28,13 +28,13 @@ fn looking(folder: &Path) -> FolderWatch {
     }
 }
 
-/// Notes a file as dealt with, as it is now.
+/// Records a file as processed in its current state.
 fn load_file(watch: &mut FolderWatch) {
     let (found, _) = read(&file(&watch.folder)).unwrap().unwrap();
     watch.handled.insert(ideal(), found);
 }
 
-/// What one event of the system becomes.
+/// The message for one event of the system.
 fn told(kind: EventKind, path: &str) -> Option<FolderEvent> {
     let (sender, events) = sync_channel(8);
     on_event(Ok(Event::new(kind).add_path(path.into())), &sender);
@@ -135,8 +135,8 @@ fn writing_puts_a_file_off_and_being_replaced_again_does_not() {
         watch.due[&slot], whole,
         "replaced again: the first time stays"
     );
-    // Far off, so that a slow machine does not reach it.
-    let writing = now + PATIENCE * 60;
+    // Far in the future, so that even a slow machine does not reach it.
+    let writing = now + WATCH_TIMEOUT * 60;
     watch.schedule(slot.clone(), writing);
     assert_eq!(watch.due[&slot], writing, "it is being written");
     watch.schedule(slot.clone(), writing + DEBOUNCE);
@@ -186,13 +186,13 @@ fn a_folder_in_the_place_of_another_is_watched_as_that_was() {
     let folder = parent.path().join("plugins");
     fs::create_dir(&folder).unwrap();
     let mut watch = watching(&folder);
-    // The first is kept beside, so that the second is another one for certain.
+    // The first folder still exists, so that the second has another inode.
     fs::rename(&folder, parent.path().join("before")).unwrap();
     watch.scan();
     fs::create_dir(&folder).unwrap();
     watch.scan();
     fs::write(file(&folder), "module").unwrap();
-    let told = std::iter::from_fn(|| watch.events.recv_timeout(PATIENCE).ok());
+    let told = std::iter::from_fn(|| watch.events.recv_timeout(WATCH_TIMEOUT).ok());
     let mut closed = told.filter(|event| matches!(event, FolderEvent::Due(_, DEBOUNCE)));
     assert!(closed.next().is_some(), "no event told of the new file");
 }

@@ -1,4 +1,4 @@
-//! Writes secrets into a request, where the module asked for them and nowhere else.
+//! Writes secrets into a request, only in the places that the module has named.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,16 +10,15 @@ use zeroize::Zeroizing;
 use crate::access::AccountAccess;
 use crate::v0_2::bindings::provider::kassette::plugin::http::{Credential, SecretField};
 
-/// Credentials of one request; vendors want one or two.
+/// Maximum number of credentials of a request. Providers need one or two.
 const MAX_CREDENTIALS: usize = 8;
-/// What a form-encoded body calls itself.
+/// Media type of a form-encoded body.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Writes credentials into headers and body. The hosts that every secret used may be sent to are
-/// given back, for the token that the answer may hold.
+/// Writes credentials into headers and body. Returns the hosts that all used secrets may be sent to, for a token
+/// in the response.
 ///
-/// # Errors
-/// Why the request is not sent.
+/// # Errors Reason why the request is not sent.
 pub(crate) fn write(
     credentials: &[Credential],
     url: &Url,
@@ -67,7 +66,7 @@ pub(crate) fn write(
     Ok(common.unwrap_or_default())
 }
 
-/// A secret's current value or a token that is still good, with its hosts.
+/// Returns the current value of a secret or an unexpired token, with its hosts.
 fn find(access: &AccountAccess, name: &str) -> Result<(Secret, Vec<HostPattern>), &'static str> {
     if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
         let secret = entry
@@ -84,7 +83,7 @@ fn find(access: &AccountAccess, name: &str) -> Result<(Secret, Vec<HostPattern>)
     Ok((token.value, token.hosts))
 }
 
-/// Adds a header that holds a secret; one that is there already is not replaced.
+/// Adds a header with a secret. Fails if the header already exists.
 fn add(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), &'static str> {
     let name = HeaderName::try_from(name).map_err(|_| "a header's name is malformed")?;
     let mut value = HeaderValue::from_str(value).map_err(|_| "a secret does not fit a header")?;

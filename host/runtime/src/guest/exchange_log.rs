@@ -1,4 +1,4 @@
-//! What a call of a provider's module asks its host: recorded, or answered out of a record.
+//! Host calls of a provider module's call: recorded, or answered from a record.
 
 use kassette_domain::conversation::{HostCall, HttpAnswer, HttpRequest, SendFailure};
 use kassette_domain::id::Digest;
@@ -10,21 +10,20 @@ use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 use crate::v0_2::bindings::provider::kassette::plugin::secrets::Algorithm;
 use crate::v0_2::provider::verb_from;
 
-/// What the host says where a version asks something that the recorded one did not.
+/// Error text if a replayed version makes a host call that has no recorded answer.
 const UNRECORDED: &str = "no answer to this was recorded";
 
-/// The questions of one call.
 #[derive(Default)]
 pub(crate) struct ExchangeLog {
-    /// What was asked in this call, and answered.
+    /// Host calls of this call, with their answers.
     pub(crate) exchanges: Vec<HostCall>,
-    /// Recorded answers that this call has not used yet; none where the answers are those of the real host.
+    /// Recorded answers not used by this call yet. `None` if the real host answers.
     unused: Option<Vec<HostCall>>,
-    /// Something had no recorded answer.
+    /// Whether a host call had no recorded answer.
     pub(crate) is_incomplete: bool,
 }
 
-/// A question that takes a secret.
+/// A host call that uses a secret.
 pub(super) enum SecretQuestion<'a> {
     Ready,
     Sign(Algorithm, &'a [u8]),
@@ -32,8 +31,8 @@ pub(super) enum SecretQuestion<'a> {
 }
 
 impl ExchangeLog {
-    /// The log of a call; none where nothing is recorded.
-    pub(super) fn of(access: &AccountAccess) -> Option<Self> {
+    /// The log of a call. `None` if calls are not recorded or replayed.
+    pub(super) fn for_account(access: &AccountAccess) -> Option<Self> {
         let unused = match &access.recording {
             Recording::Off => return None,
             Recording::On(_) => None,
@@ -49,7 +48,8 @@ impl ExchangeLog {
         self.unused.is_some()
     }
 
-    /// The recorded answer to a request: of the same one, else of one that asks for the same thing in another way.
+    /// Returns the recorded response to the same request, or else to a similar one (`HttpRequest::is_similar`). If
+    /// there is none, returns `NotSent` and marks the log as incomplete.
     pub(super) fn play(
         &mut self,
         request: &HttpRequest,
@@ -89,7 +89,7 @@ impl ExchangeLog {
         self.exchanges.push(HostCall::Http { request, answer });
     }
 
-    /// Notes a request that was sent, and how it ended.
+    /// Records a request that was sent and its outcome.
     pub(super) fn record(
         &mut self,
         request: HttpRequest,
@@ -107,7 +107,7 @@ impl ExchangeLog {
         self.keep(request, answer);
     }
 
-    /// What the host says to a question that takes a secret.
+    /// Answers a host call that uses a secret, from the record in a replay, and records it.
     fn tell(
         &mut self,
         access: &AccountAccess,
@@ -120,7 +120,7 @@ impl ExchangeLog {
             None => question.answer(access, name),
             Some(unused) => {
                 let next = unused.iter().position(is_it).map(|at| unused.remove(at));
-                // A version may ask once more what it was told.
+                // A version may repeat a host call.
                 let known = next.or_else(|| self.exchanges.iter().rfind(|it| is_it(it)).cloned());
                 match known {
                     Some(HostCall::Secret { answer, .. }) => answer,
@@ -138,7 +138,7 @@ impl ExchangeLog {
 }
 
 impl SecretQuestion<'_> {
-    /// A code, or a single byte for yes.
+    /// Returns a code, or a single byte for "yes". `None` for "no" or without the secret.
     fn answer(&self, access: &AccountAccess, name: &str) -> Option<Vec<u8>> {
         let yes = |it: bool| it.then(|| vec![1]);
         match *self {
@@ -150,7 +150,7 @@ impl SecretQuestion<'_> {
         }
     }
 
-    /// What the host says, by way of the call's log where there is one.
+    /// Answers the host call, using the log of the call if it has one.
     pub(super) fn ask(
         &self,
         access: &AccountAccess,
@@ -164,8 +164,8 @@ impl SecretQuestion<'_> {
     }
 }
 
-/// The digest of a question about a secret, in which every quoted secret is redacted. So a version that saw a secret
-/// and one that saw only its redaction ask the same question.
+/// The digest of a host call that uses a secret. Quoted secrets are redacted first, so that a version that saw a
+/// secret and one that saw only its redaction give the same digest.
 fn digest(redactor: &Redactor, name: &str, question: &SecretQuestion<'_>) -> Digest {
     let (function, algorithm, message, code): (_, _, &[u8], &[u8]) = match *question {
         SecretQuestion::Ready => ("ready", None, &[], &[]),
@@ -191,10 +191,10 @@ fn digest(redactor: &Redactor, name: &str, question: &SecretQuestion<'_>) -> Dig
         text.extend_from_slice(&(field.len() as u64).to_be_bytes());
         text.extend_from_slice(field);
     }
-    Digest::of(&text)
+    Digest::hash(&text)
 }
 
-/// A request as it is recorded: without what the host adds, and without any secret that the module might quote.
+/// A request in its recorded form: without additions of the host, and with quoted secrets redacted.
 pub(super) fn http_request(redactor: &Redactor, request: &wit::Request) -> HttpRequest {
     let credentials = request
         .credentials

@@ -1,4 +1,4 @@
-//! `http.get-cached`: a request without credentials, out of the account's memory where it is there.
+//! `http.get-cached`: a request without credentials, answered from the account's cache if possible.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::response_cache::Lookup;
 use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 
 impl CallState {
-    /// Finds the response, or fetches it where this caller may.
+    /// Returns the cached response, or fetches it if this caller may.
     pub(super) async fn get_cached(
         &mut self,
         identity: &Identity,
@@ -32,7 +32,7 @@ impl CallState {
         self.look_up(identity, request, life).await
     }
 
-    /// The same where calls are recorded or replayed.
+    /// The same while calls are recorded or replayed.
     async fn cached_in_log(
         &mut self,
         identity: &Identity,
@@ -60,7 +60,8 @@ impl CallState {
         request: wit::Request,
         life: u32,
     ) -> Result<wit::Response, wit::SendFailure> {
-        // Checked before the cache is looked at: what may not be fetched uses up no other call's request.
+        // Check the request before the cache: a request that is not allowed must not use up the turn of another
+        // call.
         let ready = self.prepare(&request)?;
         let address = ready.url.clone();
         let (tokens, now) = (Arc::clone(&self.access.tokens), self.access.account.now);
@@ -68,7 +69,7 @@ impl CallState {
         let mut lookup = tokens.responses.look_up(address.as_str(), stranger, now);
         if let Lookup::Wait(mut in_flight) = lookup {
             self.waits += 1;
-            // The caller has a deadline of its own; its failure closes the channel too.
+            // The other caller has a deadline. If it fails, it closes the channel too.
             let _closed = in_flight.changed().await;
             lookup = tokens.responses.look_up(address.as_str(), stranger, now);
         }
@@ -98,7 +99,7 @@ impl CallState {
     }
 }
 
-/// Whether the other side cannot answer now; what it said before may still hold.
+/// Whether the provider cannot answer now, so that an older response may still be used.
 const fn fails(status: u16) -> bool {
     status >= 500 || status == 429
 }

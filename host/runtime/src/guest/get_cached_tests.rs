@@ -10,7 +10,7 @@ use crate::fixtures::access;
 const CERTIFICATE: &str = "https://api.vendor.example/certs/1";
 const HOUR: u32 = 3600;
 
-/// As in a call that a stranger caused.
+/// Access of a call that a stranger caused.
 fn strange(access: AccountAccess) -> AccountAccess {
     AccountAccess {
         stranger: Some([192, 0, 2, 1].into()),
@@ -29,7 +29,7 @@ async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::SendFai
         .await
 }
 
-/// A later call for the same account.
+/// Moves the time forward for a later call.
 fn later(bench: &mut Bench, seconds: u64) {
     let account = &mut bench.call.access.account;
     account.now = account.now.after(Duration::from_secs(seconds));
@@ -164,7 +164,7 @@ async fn what_may_not_be_asked_for_uses_up_no_turn() {
     }
     get(&mut bench, CERTIFICATE).await.unwrap();
     assert_eq!(bench.sent().len(), 1);
-    // A loop over the memory is bounded like one over requests.
+    // Cached responses count as requests of the call, so a loop ends at their limit.
     for _ in 0..10 {
         get(&mut bench, CERTIFICATE).await.unwrap();
     }
@@ -181,7 +181,7 @@ async fn two_calls_that_want_the_same_send_one_request() {
     let (first, second) = tokio::join!(get(&mut one, CERTIFICATE), get(&mut other, CERTIFICATE));
     assert_eq!(first.unwrap().body, second.unwrap().body);
     assert_eq!(one.sent().len() + other.sent().len(), 1);
-    // Changed credentials forget what is kept; the minute runs on.
+    // Changed credentials clear the cache, but requests of the last minute still count.
     one.call.access.tokens.clear();
     assert!(not_sent(&get(&mut one, CERTIFICATE).await));
 }

@@ -1,4 +1,4 @@
-//! Lines that a module writes for the operator.
+//! Log lines that a module writes for the operator.
 
 use tracing::Level;
 
@@ -6,16 +6,16 @@ use crate::error::short;
 use crate::host::Identity;
 use crate::text;
 
-/// Lines of one call; the rest is dropped (the contract's limit).
+/// Maximum number of lines per call, from the contract. Further lines are dropped.
 const LINES: u32 = 64;
-/// Lines of all calls of a version in a second: strangers write what `callback` reads.
+/// Maximum number of lines per second of all calls of a version: strangers control the input of `callback`.
 pub const LINES_PER_SECOND: u32 = 100;
-/// Bytes of one line; the rest is cut (the contract's limit).
+/// Maximum length of a line in bytes, from the contract. Longer lines are cut.
 const LINE: usize = 1024;
-/// Under which a filter finds what modules say.
+/// Target of the log lines, for filters.
 const TARGET: &str = "kassette::plugin";
 
-/// Lines that one call may still write.
+/// Number of lines that a call may still write.
 #[derive(Debug)]
 pub(crate) struct LogBudget(u32);
 
@@ -31,7 +31,7 @@ impl LogBudget {
         self.0 == LINES
     }
 
-    /// Passes one line on, without anything that could forge another.
+    /// Logs one line, unless a limit is reached or the version is on trial. The message cannot forge another line.
     pub(crate) fn write(&mut self, identity: &Identity, level: Level, message: &str) {
         let Some(left) = self.0.checked_sub(1) else {
             return;

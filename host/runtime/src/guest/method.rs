@@ -1,4 +1,4 @@
-//! The host's side of the world `method`: a log, and WASI that tells nothing new.
+//! The host side of the world `method`: a log, and WASI without outside information.
 
 use tracing::Level;
 
@@ -9,7 +9,7 @@ use crate::meter::{Meter, Metered};
 use crate::shards::ShardArc;
 use crate::v0_2::bindings::method::kassette::plugin as wit;
 
-/// The data of one method's call.
+/// State of one call of a method module.
 pub(crate) struct MethodState {
     meter: Meter,
     pub(crate) log: LogBudget,

@@ -1,4 +1,4 @@
-//! What a guest finds on the host's side of its imports.
+//! The host side of a guest's imports.
 
 pub(crate) mod credentials;
 pub(crate) mod exchange_log;

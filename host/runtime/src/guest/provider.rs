@@ -1,4 +1,4 @@
-//! The host's side of the world `provider`: one call, one account.
+//! The host side of the world `provider`: one call for one account.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -15,58 +15,59 @@ use crate::host::{Host, Identity};
 use crate::meter::{Meter, Metered};
 use crate::v0_2::bindings::provider::kassette::plugin as wit;
 
-/// The data of one provider's call.
+/// State of one call of a provider module.
 pub(crate) struct ProviderState {
     meter: Meter,
     log: LogBudget,
     pub(super) identity: Arc<Identity>,
-    /// None in `describe`, which is about no account.
+    /// `None` during `describe`, which is not about an account.
     pub(super) call: Option<CallState>,
 }
 
-/// What belongs to a call for an account.
+/// State of a call for an account.
 pub(crate) struct CallState {
     pub(super) access: AccountAccess,
     pub(super) description: Arc<ProviderDescription>,
     pub(super) host: Arc<Host>,
-    /// When the call's wall-clock time is over.
+    /// Time at which the call must have ended.
     pub(super) ends: Instant,
     pub(super) requests: u32,
-    /// How many of them left. Raised before the wait: the alarm must know that the thread may be
-    /// another one afterwards. A request that is refused waits for nothing, and must not stop the
-    /// clock: a module could go on asking for ever.
+    /// Number of waits for the network. Increased before each wait, because the thread may be another one
+    /// afterwards and the CPU meter must know. Refused requests do not count: otherwise a module could stop the
+    /// clock by repeating them.
     pub(super) waits: u32,
     pub(super) sent_requests: SentRequests,
-    /// Where calls are recorded or replayed: what this one asked so far.
+    /// Host calls so far. `None` if calls are not recorded or replayed.
     pub(super) exchange_log: Option<ExchangeLog>,
 }
 
-/// The requests that left this host during a call, and whether the caller proved who it is: the host's own
-/// knowledge, whatever the module says.
+/// Facts about a call that the host knows independently of the module: requests that were sent, and proof of the
+/// caller's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentRequests {
-    /// Whether a request that may change something left, or may have.
+    /// Whether a request that may change something was sent, or may have been.
     pub(crate) any_sent: bool,
-    /// Whether a code was right under a secret of the account, or a certificate was there to check one by.
+    /// Whether a code was valid for a secret of the account, or `get-cached` returned a response, such as a
+    /// certificate.
     pub(crate) proved: bool,
-    /// Those of them that got no whole answer, unless the same request did later.
+    /// Fingerprints of these requests without a complete response, unless a retry of the same request got one.
     unanswered: Vec<u64>,
 }
 
-/// A request that may change something, while it is under way.
+/// A request in flight that may change something.
 pub(crate) struct Sending {
     fingerprint: u64,
-    /// Whether one had left before it.
+    /// Whether an earlier request had been sent.
     any_sent: bool,
 }
 
 impl SentRequests {
-    /// Whether something may have happened at the vendor that no answer told of.
+    /// Whether the provider may have executed a request without a response.
     pub(crate) fn any_unanswered(&self) -> bool {
         !self.unanswered.is_empty()
     }
 
-    /// Notes a request before it is handed over, because the call may end while it is under way.
+    /// Records a request before it is sent, because the call may end while it is in flight.
     pub(crate) fn sending(&mut self, fingerprint: u64) -> Sending {
         let any_sent = std::mem::replace(&mut self.any_sent, true);
         self.unanswered.push(fingerprint);
@@ -76,20 +77,20 @@ impl SentRequests {
         }
     }
 
-    /// It got a whole answer, and with it every earlier try of the same.
+    /// Records a complete response, also for earlier tries of the same request.
     pub(crate) fn answered(&mut self, sending: &Sending) {
         self.unanswered
             .retain(|&other| other != sending.fingerprint);
     }
 
-    /// It never left. An earlier try of the same that did is as open as before.
+    /// Records that the request was not sent. Earlier tries of the same request remain unanswered.
     pub(crate) fn refused(&mut self, sending: &Sending) {
         self.unanswered.pop();
         self.any_sent = sending.any_sent;
     }
 }
 
-/// Tells requests apart; a repeated one (same method, address, body) has the same.
+/// Fingerprint of a request. Requests with the same method, URL and body have the same.
 pub(super) fn fingerprint(request: &wit::http::Request) -> u64 {
     let mut hasher = DefaultHasher::new();
     (request.verb as u8).hash(&mut hasher);
@@ -131,7 +132,7 @@ impl CallState {
             .not_after
             .map_or(ends, |not_after| ends.min(not_after));
         Self {
-            exchange_log: ExchangeLog::of(&access),
+            exchange_log: ExchangeLog::for_account(&access),
             access,
             description,
             host,

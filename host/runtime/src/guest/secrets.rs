@@ -1,4 +1,4 @@
-//! Signatures under secrets that a module never sees.
+//! Signatures with secrets that modules never see.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use kassette_domain::provider::Encoding;
@@ -8,15 +8,15 @@ use zeroize::Zeroizing;
 use crate::access::AccountAccess;
 use crate::v0_2::bindings::provider::kassette::plugin::secrets::Algorithm;
 
-/// A key, erased after use.
+/// A key that is erased after use.
 type Key = Zeroizing<Vec<u8>>;
 
-/// Whether a secret is there, or a token still good.
+/// Whether a secret or an unexpired token exists.
 pub(crate) fn ready(access: &AccountAccess, name: &str) -> bool {
     !keys(access, name).is_empty()
 }
 
-/// A code under the current value; none where there is no such secret.
+/// Signs with the current value. `None` if the secret does not exist.
 pub(crate) fn sign(
     access: &AccountAccess,
     name: &str,
@@ -27,7 +27,7 @@ pub(crate) fn sign(
     code(keys.first()?, algorithm, message)
 }
 
-/// Whether a code is right under the current value or one that is being rotated out.
+/// Whether a code is valid for the current value or for an earlier one during a rotation.
 pub(crate) fn verify(
     access: &AccountAccess,
     name: &str,
@@ -35,15 +35,14 @@ pub(crate) fn verify(
     message: &[u8],
     presented: &[u8],
 ) -> bool {
-    // Every key is tried, so that the time tells nothing about which one fitted.
+    // Try every key, so that the duration does not reveal which one matched.
     keys(access, name)
         .iter()
         .map(|key| check(key, algorithm, message, presented))
         .fold(false, |found, right| found | right)
 }
 
-/// The keys that stand for a name, the current one first. Empty and unreadable ones are none at
-/// all.
+/// The keys of a secret or token, the current one first. Empty and malformed keys are left out.
 fn keys(access: &AccountAccess, name: &str) -> Vec<Key> {
     if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
         return entry

@@ -1,24 +1,24 @@
-//! A random generator whose bytes can be replayed: they follow from the question alone.
+//! A random generator whose bytes can be reproduced: they depend only on the routing context.
 //!
-//! The seed is a SHA-256 over everything the context holds, the candidates by id because their
-//! order means nothing; the bytes are SHA-256 over seed and a counter. The module plays no part, so
-//! that two versions of it can be compared on the same question. Kept decisions are replayed by
-//! later versions of this host: what is drawn from a context must never change.
+//! The seed is a SHA-256 of the whole context, with the candidates sorted by id because their order has no
+//! meaning. The bytes are SHA-256 of the seed and a counter. The module has no influence, so two versions can be
+//! compared on the same context. Later versions of this host replay recorded decisions: the bytes for a context
+//! must never change.
 
 use kassette_domain::key::Environment;
 use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 use sha2::{Digest as _, Sha256};
 
-/// Names this way of deriving, so that another could never be confused with it.
+/// Domain separation from any other derivation.
 const LABEL: &[u8] = b"kassette chance 1";
 
 /// Random bytes of one call.
 pub(super) struct SeededRandom {
     seed: [u8; 32],
-    /// Blocks made so far.
+    /// Number of blocks generated so far.
     blocks: u64,
     block: [u8; 32],
-    /// How much of `block` has been drawn.
+    /// Number of bytes of `block` that were used.
     drawn: usize,
 }
 
@@ -27,8 +27,8 @@ impl SeededRandom {
         Self::seeded([0; 32])
     }
 
-    /// Seeded by a question.
-    pub(super) fn of(context: &Context) -> Self {
+    /// A generator with the seed of a routing context.
+    pub(super) fn new(context: &Context) -> Self {
         Self::seeded(seed(context))
     }
 
@@ -65,7 +65,7 @@ impl SeededRandom {
 }
 
 fn seed(context: &Context) -> [u8; 32] {
-    // Named one by one, so that a field that is added cannot be forgotten.
+    // Destructured, so that a new field cannot be forgotten.
     let Context {
         amount,
         currency,
@@ -103,7 +103,8 @@ fn seed(context: &Context) -> [u8; 32] {
     fields.0.finalize().into()
 }
 
-/// Everything is written with its length, so that no two questions read alike.
+/// Hashes fields with a fixed length or a length prefix, so that two different contexts cannot give the same
+/// input.
 struct Fields(Sha256);
 
 impl Fields {
@@ -195,12 +196,12 @@ mod tests {
 
     fn drawn(context: &Context) -> [u8; 40] {
         let mut bytes = [0; 40];
-        SeededRandom::of(context).fill(&mut bytes);
+        SeededRandom::new(context).fill(&mut bytes);
         bytes
     }
 
-    /// What is drawn from a context is written down in kept decisions. Where this test fails, the
-    /// decisions of earlier versions cannot be replayed any more.
+    /// Recorded decisions depend on these bytes. If this test fails, decisions of earlier versions can no longer
+    /// be replayed.
     #[test]
     fn what_a_context_draws_never_changes() {
         assert_eq!(
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_whole() {
-        let mut random = SeededRandom::of(&context());
+        let mut random = SeededRandom::new(&context());
         let mut pieces = [0; 40];
         let (first, rest) = pieces.split_at_mut(3);
         random.fill(first);

@@ -1,4 +1,4 @@
-//! `http.send`: a module's request, checked, given its credentials, sent, and its answer redacted.
+//! `http.send`: checks a module's request, adds credentials, sends it and redacts the response.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use super::provider::{CallState, fingerprint};
 use crate::host::Identity;
 use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 
-/// Requests of one call (the contract's limit).
+/// Maximum number of requests per call, from the contract.
 const MAX_REQUESTS: u32 = 16;
-/// Bytes of a request, address, headers and body together (the contract's limit).
+/// Maximum size of URL, headers and body of a request together, in bytes, from the contract.
 const MAX_REQUEST_BYTES: usize = 256 * 1024;
-/// Bytes of an answer's body (the contract's limit).
+/// Maximum size of a response body in bytes, from the contract.
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 const MAX_HEADERS: usize = 64;
-/// Longest token that is kept; a signed token with many claims has 2 KiB.
+/// Maximum length of a token. A signed token with many claims has 2 KiB.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
-/// Headers that only the host sets, beside those that the client refuses; and those that would have a
-/// secret in an answer look otherwise than what is [redacted](CallState::redacted): packed, or in two halves.
+/// Headers that only the host sets, in addition to those that the client refuses. The last two could hide a secret
+/// from [redaction](CallState::redacted) by compressing or splitting a response.
 const RESERVED_HEADERS: [&str; 5] = [
     "user-agent",
     "host",
@@ -35,18 +35,18 @@ const RESERVED_HEADERS: [&str; 5] = [
     "range",
 ];
 
-/// A request that may be sent.
+/// A checked request with its credentials.
 pub(super) struct PreparedRequest {
     pub(super) url: Url,
     method: Method,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// Where a token out of the answer may be sent later.
+    /// Hosts that a token from the response may be sent to.
     token_hosts: Vec<HostPattern>,
 }
 
 impl CallState {
-    /// Sends one request of the module, or answers it out of a record.
+    /// Sends a request of the module, or answers it from a record.
     pub(super) async fn send(
         &mut self,
         identity: &Identity,
@@ -69,13 +69,13 @@ impl CallState {
         answer
     }
 
-    /// A request as it is recorded; none where nothing is.
+    /// The recorded form of a request. `None` if calls are not recorded or replayed.
     pub(super) fn as_kept(&self, request: &wit::Request) -> Option<HttpRequest> {
         let exchange_log = self.exchange_log.as_ref();
         exchange_log.map(|_| exchange_log::http_request(&self.access.redactor(), request))
     }
 
-    /// Knows of a replayed request what it would of one that left.
+    /// Records a replayed request as if it had been sent.
     fn replayed(
         &mut self,
         request: &wit::Request,
@@ -101,8 +101,8 @@ impl CallState {
         Ok(answer)
     }
 
-    /// Sends what was checked. The answer as the module sees it, and whether it is as it came: no secret
-    /// was redacted in it.
+    /// Sends a checked request. Returns the response as the module sees it, and whether it is unchanged: false if
+    /// a secret was redacted.
     pub(super) async fn exchange(
         &mut self,
         identity: &Identity,
@@ -122,7 +122,9 @@ impl CallState {
             hosts: Some(&self.access.hosts),
         };
         self.waits += 1;
+        self.access.contact.begin();
         let outcome = self.host.outgoing.send(sending).await;
+        self.access.contact.end(&outcome);
         let unreadable = outcome.as_ref().ok().and_then(unreadable);
         if let Some(sent) = sent {
             match &outcome {
@@ -146,7 +148,7 @@ impl CallState {
         }
     }
 
-    /// Checks a request and writes its credentials.
+    /// Checks a request and adds its credentials.
     pub(super) fn prepare(
         &mut self,
         request: &wit::Request,
@@ -171,7 +173,7 @@ impl CallState {
             return Err("the request is over 256 KiB, or has over 64 headers");
         }
         let url = Url::parse(&request.url).map_err(|_| "the address is malformed")?;
-        // The client judges again; here it is the account that decides about loopback.
+        // The client checks again, but allows loopback by its own setting. Here the account decides.
         let guard = Guard {
             allow_loopback: self.access.plain_loopback,
         };
@@ -196,7 +198,7 @@ impl CallState {
             &mut body,
         )?;
         if token_hosts.is_empty() {
-            token_hosts.extend(HostPattern::of(&url));
+            token_hosts.extend(HostPattern::from_url(&url));
         }
         Ok(PreparedRequest {
             method: method(request.verb),
@@ -231,7 +233,7 @@ impl CallState {
             .keep(&keep.token, Secret::new(value), hosts, life, now);
     }
 
-    /// The answer as the module sees it, and whether nothing was redacted.
+    /// Returns the response as the module sees it, and whether nothing was redacted.
     fn redacted(&self, response: &Response) -> (wit::Response, bool) {
         let redactor = self.access.redactor();
         let mut whole = true;
@@ -253,7 +255,7 @@ impl CallState {
     }
 }
 
-/// Why an answer is none to a module: it is not whole, or secrets in it could not be redacted.
+/// Reason why the module must not read a response: it is incomplete, or secrets in it could not be redacted.
 fn unreadable(response: &Response) -> Option<&'static str> {
     if response.truncated {
         Some("the answer is over 1 MiB")
@@ -264,7 +266,7 @@ fn unreadable(response: &Response) -> Option<&'static str> {
     }
 }
 
-/// Whether a body is another one than it will be read as.
+/// Whether the body is compressed or otherwise encoded.
 fn is_compressed(response: &Response) -> bool {
     let codings = response.headers.get_all("content-encoding").iter();
     codings
@@ -283,7 +285,6 @@ fn method(verb: wit::Verb) -> Method {
     }
 }
 
-/// The module's own headers.
 fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
     let mut headers = HeaderMap::new();
     for (name, value) in given {
@@ -300,7 +301,7 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
     Ok(headers)
 }
 
-/// Whole seconds, as a number or, as some vendors write it, a text.
+/// Parses whole seconds from a number or, as some providers write it, a string.
 fn seconds(value: &serde_json::Value) -> Option<Duration> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     Some(Duration::from_secs(number))

@@ -14,10 +14,10 @@ use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
 use crate::limits::{Limits, ModuleClass};
 use crate::outgoing::{Outgoing, Sending};
-use crate::quarantine::{Quarantine, QuarantineRules};
+use crate::quarantine::{QuarantineRules, Quarantines};
 use crate::sampled::Sampled;
 
-/// What left, as text.
+/// A sent request as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::guest) struct Sent {
     pub(in crate::guest) url: String,
@@ -25,7 +25,7 @@ pub(in crate::guest) struct Sent {
     body: String,
 }
 
-/// Answers requests from a list and remembers them.
+/// Answers requests from a list and records them.
 #[derive(Default)]
 pub(in crate::guest) struct Script {
     answers: Mutex<Vec<Result<Response, SendError>>>,
@@ -81,7 +81,7 @@ impl Bench {
             digest: Digest([0; 32]),
             class: ModuleClass::Native,
             limits,
-            quarantine: Quarantine::new(QuarantineRules::default()),
+            quarantine: Quarantines::new(QuarantineRules::default()),
             is_trial: false,
             clock: Arc::new(|| Time::from_secs(0)),
             log_limit: Sampled::new("module", 1),
@@ -281,8 +281,12 @@ async fn secrets_are_redacted_in_what_the_module_sees() {
         seen.headers,
         [("x-echo".to_owned(), "Bearer ***".to_owned())]
     );
-    for secret in ["sk_live", "sk_old", "4711", "c2tfbGl2"] {
+    for secret in ["sk_live", "c2tfbGl2"] {
         assert!(!body.contains(secret), "{body}");
+    }
+    // Secrets with fewer than 16 characters are not redacted, because other text could match them.
+    for short in ["sk_old_11112222", "client-4711"] {
+        assert!(body.contains(short), "{body}");
     }
     assert!(body.starts_with("Invalid key ***"));
 }
@@ -315,12 +319,12 @@ async fn a_token_is_kept_by_the_host_and_hidden_from_the_module() {
             .headers
             .contains(&("authorization".into(), "Bearer tok_a1b2c3".into()))
     );
-    // It goes only where the secret that bought it may go.
+    // The token may be sent only to the hosts of the secret that requested it.
     let elsewhere = bench
         .send(bearer("token", "https://login.vendor.example/"))
         .await;
     assert!(matches!(elsewhere, Err(wit::SendFailure::NotSent(_))));
-    // Another call of the same account has it, until it expires.
+    // Another call of the account can use the token until it expires.
     bench.call.access.account.now = bench
         .call
         .access
@@ -467,7 +471,7 @@ async fn an_answer_in_which_nothing_can_be_redacted_reaches_no_module() {
         packed.headers.insert("content-encoding", coding_value);
         bench.script.answers.lock().push(Ok(packed));
         let answered = bench.send(request(wit::Verb::Post, API)).await;
-        // What the vendor did with it is as unknown as without an answer.
+        // It is unknown whether the provider executed it, as without a response.
         assert_eq!(
             bench.call.sent_requests.any_unanswered(),
             !is_read,

@@ -1,11 +1,11 @@
-//! What WASI tells and keeps during one call.
+//! WASI state of one call.
 
 use kassette_domain::routing::Context;
 use kassette_domain::time::Time;
 
 use super::seeded_random::SeededRandom;
 
-/// Bytes of a line that are kept until it ends; the log cuts it at less.
+/// Maximum number of bytes kept of an incomplete line. The log cuts lines to less.
 const LINE: usize = 4096;
 
 pub(crate) struct Wasi {
@@ -16,7 +16,7 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// For `describe`, which knows nothing of any payment, and for modules that import no WASI.
+    /// State for `describe`, which is not about a payment, and for modules that do not import WASI.
     pub(crate) fn without_question() -> Self {
         Self {
             now: Time::from_millis(0),
@@ -26,17 +26,17 @@ impl Wasi {
         }
     }
 
-    /// For `rank`.
+    /// State for `rank`.
     pub(crate) fn for_question(context: &Context) -> Self {
         Self {
             now: context.now,
-            random: SeededRandom::of(context),
+            random: SeededRandom::new(context),
             ..Self::without_question()
         }
     }
 }
 
-/// Text on its way to becoming lines of the log.
+/// Splits output into log lines.
 #[derive(Default)]
 pub(super) struct LineBuffer(Vec<u8>);
 

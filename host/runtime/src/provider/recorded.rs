@@ -1,4 +1,4 @@
-//! Calls that are recorded, and made again out of a record.
+//! Records calls, and replays them from a record.
 
 use std::sync::Arc;
 
@@ -9,18 +9,19 @@ use parking_lot::Mutex;
 
 use super::ProviderModule;
 use crate::access::{AccountAccess, RecordedCall, Recorder, Recording};
+use crate::contact::Contact;
 use crate::error::CallError;
 use crate::guest::exchange_log::ExchangeLog;
 use crate::tokens::TokenStore;
 
-/// A call that gave no answer that counts.
+/// The recorded outcome of a call without a valid answer.
 pub(super) fn failure(error: CallError) -> CallOutcome {
     CallOutcome::Failed(error.kind().to_owned())
 }
 
 impl ProviderModule {
-    /// Tells a call where calls are recorded. One that ran out of time is left out of a record: what it was still
-    /// to hear is not known.
+    /// Passes a call to the recorder, if any. Does not record calls that ran out of time, because later responses
+    /// are unknown.
     pub(super) fn keep(
         &self,
         access: &AccountAccess,
@@ -61,11 +62,10 @@ impl ProviderModule {
         });
     }
 
-    /// Makes a recorded call again: nothing is sent, and what the module asks its host is answered out of the
-    /// record. The answer is this version's call as it would be recorded.
+    /// Repeats a recorded call without sending anything: the record answers the module's host calls. Returns the
+    /// call of this version as it would be recorded.
     ///
-    /// # Errors
-    /// Where this version gave no answer in time, or there was no room to call it.
+    /// # Errors This version gave no answer in time, or could not be called because too many calls were running.
     pub async fn replay(&self, recorded: &Conversation) -> Result<RecordedCall, CallError> {
         let made = Arc::new(Mutex::new(None));
         let recorder = {
@@ -76,7 +76,7 @@ impl ProviderModule {
         let access = AccountAccess {
             account: recorded.account.clone(),
             hosts: Vec::new(),
-            // One that is none any more allows nothing.
+            // An invalid host pattern allows nothing.
             redirect_hosts: hosts
                 .filter_map(|host| host.parse::<HostPattern>().ok())
                 .collect(),
@@ -85,6 +85,7 @@ impl ProviderModule {
             tokens: Arc::new(TokenStore::new()),
             stranger: None,
             not_after: None,
+            contact: Contact::default(),
             recording: Recording::Replay(recorded.exchanges.as_slice().into(), recorder),
         };
         let failed = match &recorded.call {
@@ -106,7 +107,7 @@ impl ProviderModule {
             }
         };
         let made = made.lock().take();
-        // Without a log no call was made.
+        // Without a log, the module was not called.
         made.ok_or(failed.unwrap_or(CallError::Busy))
     }
 }

@@ -1,7 +1,7 @@
-//! Giving money back: the calls of the interface `refunds`.
+//! Refunds: the calls of the interface `refunds`.
 
 use kassette_domain::provider::{
-    Given, PaidFacts, QueryFailure, RefundFailure, RefundOrder, RefundTerms,
+    Given, PaidFacts, QueryFailure, RefundFailure, RefundOrder, RefundQuery, RefundTerms,
 };
 
 use super::{Called, ProviderModule};
@@ -12,16 +12,15 @@ use crate::v0_2;
 use crate::v0_2::bindings::provider::exports::kassette::plugin::payments::QueryFailure as WitQueryFailure;
 use crate::v0_2::bindings::provider::exports::kassette::plugin::refunds::RefundFailure as WitRefundFailure;
 
-/// A version that lacks the interface may stand in the place of one that had it: nothing is proved about what
-/// that one has done.
+/// Reason if this version lacks the interface. An earlier version may have had it, so it is unknown what that
+/// version did.
 const LACKING: &str = "this version of the module cannot give money back";
 
 impl ProviderModule {
-    /// What can be given back at this account, by method; empty where the module cannot give money back.
-    /// Nothing can be sent meanwhile.
+    /// Returns the refund terms of this account by method, without sending anything. Empty if the module does not
+    /// support refunds.
     ///
-    /// # Errors
-    /// Why there is no answer.
+    /// # Errors Reason why the call has no answer.
     pub async fn refund_terms(
         &self,
         access: &AccountAccess,
@@ -42,16 +41,15 @@ impl ProviderModule {
                 })
             })
             .await;
-        self.checked("refund-terms", v0_2::refunds::terms(answer?))
+        self.checked("refund-terms", &access, v0_2::refunds::terms(answer?))
     }
 
-    /// Gives money back at the vendor.
+    /// Refunds money at the provider.
     ///
-    /// # Errors
-    /// Why nothing is known to be given back. `Uncertain`, whatever the module says, where it trapped, ran
-    /// out of time or broke the contract after a request that may have changed something, and where such a
-    /// request got no whole answer. `Unavailable` where nothing left this host and the module gave no answer,
-    /// and where it has no such function.
+    /// # Errors Reason why no refund is known. `Uncertain`, even against the module's answer, if a request that
+    /// may have changed something got no complete response, or if the module trapped, ran out of time or violated
+    /// the contract after such a request. `Unavailable` if no such request was sent and the module gave no answer,
+    /// or if it does not support refunds.
     pub async fn refund(
         &self,
         access: &AccountAccess,
@@ -59,6 +57,7 @@ impl ProviderModule {
         order: &RefundOrder,
     ) -> Result<Given, RefundFailure> {
         let account = v0_2::provider::account(&access.account);
+        let ordered = order.amount;
         let order = v0_2::refunds::order(order, &paid.currency);
         let paid = v0_2::refunds::paid(paid);
         let Called { answer, sent, .. } = self
@@ -72,25 +71,32 @@ impl ProviderModule {
             })
             .await;
         let pages = access.pages();
-        let answer = answer
-            .and_then(|answer| self.checked("refund", v0_2::refunds::refunded(answer, pages)));
+        let answer = answer.and_then(|answer| {
+            self.checked(
+                "refund",
+                access,
+                v0_2::refunds::refunded(answer, ordered, pages),
+            )
+        });
         refund_outcome(answer, &sent)
     }
 
-    /// Asks the vendor what became of a refund.
+    /// Queries the status of a refund at the provider, or cancels it.
     ///
-    /// An answer that says "failed" or "absent" is not believed where a request of this very call that may
-    /// have changed something got no whole answer. `Unavailable` where the module has no such function.
+    /// An answer that the refund failed or is absent becomes `Unavailable` if a request of the same call that may
+    /// have changed something got no complete response. The answer is also `Unavailable` if the module does not
+    /// support refunds.
     ///
-    /// # Errors
-    /// Why there is no answer.
+    /// # Errors Reason why the call has no answer.
     pub async fn query_refund(
         &self,
         access: &AccountAccess,
         paid: &PaidFacts,
         order: &RefundOrder,
+        purpose: RefundQuery,
     ) -> Result<Result<Given, QueryFailure>, CallError> {
         let account = v0_2::provider::account(&access.account);
+        let ordered = order.amount;
         let order = v0_2::refunds::order(order, &paid.currency);
         let paid = v0_2::refunds::paid(paid);
         let calls = &self.calls.query_refund;
@@ -98,14 +104,25 @@ impl ProviderModule {
             .call("query-refund", calls, access, |exports, store| {
                 Box::pin(async move {
                     match &exports.refunds {
-                        Some(refunds) => refunds.call_query(store, &account, &paid, &order).await,
+                        Some(refunds) => match purpose {
+                            RefundQuery::Sync => {
+                                refunds.call_query(store, &account, &paid, &order).await
+                            }
+                            RefundQuery::Cancel => {
+                                refunds.call_cancel(store, &account, &paid, &order).await
+                            }
+                        },
                         None => Ok(Err(WitQueryFailure::Unavailable(LACKING.into()))),
                     }
                 })
             })
             .await;
         let pages = access.pages();
-        let answer = self.checked("query-refund", v0_2::refunds::queried(answer?, pages))?;
+        let answer = self.checked(
+            "query-refund",
+            access,
+            v0_2::refunds::queried(answer?, ordered, pages),
+        )?;
         Ok(refund_query_outcome(answer, &sent))
     }
 }

@@ -1,4 +1,4 @@
-//! Keys in the form of the signing tools: a byte that says what it is, then the key. And which slots a key is for.
+//! Keys in the format of the signing tools, a type byte and the key, and the slots that a key is for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,27 +11,27 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-/// How a public key's file begins; 32 bytes follow.
+/// First byte of a public key file. 32 bytes follow.
 const PUBLIC: u8 = 0x01;
-/// How a secret key's file begins; the seed of 32 bytes and the public key of 32 follow.
+/// First byte of a secret key file. The seed and the public key follow, with 32 bytes each.
 const SECRET: u8 = 0x81;
-/// Bytes of a key and of the seed that it is made of.
+/// Length of a key and of its seed, in bytes.
 const KEY: usize = 32;
-/// Bytes of a secret key's file.
+/// Length of a secret key file, in bytes.
 const SECRET_FILE: usize = 1 + 2 * KEY;
 
-/// Why something is no key.
+/// Reason why a key or a slot pattern is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Not the base64 of a public key's file.
+    /// The text is not the base64 of a public key file.
     #[error(
         "is no public key: write the line that `kassette plugin keygen` printed, which is the base64 of the public key's file"
     )]
     NotPublic,
-    /// Not a secret key's file.
+    /// The bytes are not a secret key file.
     #[error("holds no secret key; `kassette plugin keygen` and `wasmsign2 keygen` write one")]
     NotSecret,
-    /// No slots are called so.
+    /// The text is not a slot pattern.
     #[error(
         "is no slot: write one as \"provider.stripe\", or the beginning of some with \"*\" at its end, as \"method.*\""
     )]
@@ -41,13 +41,13 @@ pub enum KeyError {
     Random,
 }
 
-/// Verifies signatures. Its text is the base64 of its file.
+/// A key that verifies signatures. Its text form is the base64 of its file.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct PublicKey([u8; KEY]);
 
 impl PublicKey {
-    /// As in its file.
+    /// Content of the key file.
     pub fn to_bytes(&self) -> Vec<u8> {
         [&[PUBLIC], self.0.as_slice()].concat()
     }
@@ -92,17 +92,16 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// Makes signatures.
+/// A key that creates signatures.
 pub struct SecretKey {
     file: Zeroizing<[u8; SECRET_FILE]>,
     pair: Ed25519KeyPair,
 }
 
 impl SecretKey {
-    /// Draws a key.
+    /// Generates a key.
     ///
-    /// # Errors
-    /// [`KeyError::Random`]
+    /// # Errors [`KeyError::Random`]
     pub fn draw() -> Result<Self, KeyError> {
         let mut file = Zeroizing::new([SECRET; SECRET_FILE]);
         let (_, rest) = file.split_at_mut(1);
@@ -116,10 +115,9 @@ impl SecretKey {
         Ok(Self { file, pair })
     }
 
-    /// Reads what a secret key's file holds.
+    /// Parses the content of a secret key file.
     ///
-    /// # Errors
-    /// [`KeyError::NotSecret`]
+    /// # Errors [`KeyError::NotSecret`]
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         let file = <[u8; SECRET_FILE]>::try_from(bytes).map(Zeroizing::new);
         let file = file.map_err(|_| KeyError::NotSecret)?;
@@ -130,12 +128,12 @@ impl SecretKey {
         Ok(Self { file, pair })
     }
 
-    /// As in its file.
+    /// Content of the key file.
     pub fn as_bytes(&self) -> &[u8] {
         self.file.as_slice()
     }
 
-    /// Verifies what this one signs.
+    /// The key that verifies signatures of this one.
     pub fn public_key(&self) -> PublicKey {
         let mut key = [0; KEY];
         key.copy_from_slice(self.pair.public_key().as_ref());
@@ -153,13 +151,13 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// A slot, or with `*` at its end all that begin so.
+/// The name of a slot, or a prefix followed by `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SlotPattern(String);
 
 impl SlotPattern {
-    /// Whether a slot is one of them.
+    /// Whether the pattern matches a slot.
     pub fn matches(&self, slot: &Slot) -> bool {
         match self.0.strip_suffix('*') {
             Some(start) => slot.as_str().starts_with(start),
@@ -174,7 +172,7 @@ impl FromStr for SlotPattern {
     fn from_str(text: &str) -> Result<Self, KeyError> {
         let fits = match text.strip_suffix('*') {
             Some("") => true,
-            // With one letter more it has to be a slot.
+            // With one more letter, the prefix must be a valid slot name.
             Some(start) => Slot::parse(&format!("{start}x")).is_some(),
             None => Slot::parse(text).is_some(),
         };

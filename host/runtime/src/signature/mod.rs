@@ -1,16 +1,18 @@
-//! Signed modules: whose signature a slot's files need before they are compiled.
+//! Signed modules: the signatures that a slot's files need before they are compiled.
 //!
-//! The format is that of <https://github.com/wasm-signatures/design>, as the tools `wasmsign2` and `wsc` write it:
-//! ed25519 signatures over SHA-256, in a custom section `signature` that is the file's first.
+//! The format is <https://github.com/wasm-signatures/design>, as written by the tools `wasmsign2` and `wsc`:
+//! ed25519 signatures over SHA-256, in a custom section `signature` at the start of the file.
 //!
-//! Recorded on 2026-11-26. wasmsign2 0.2.8 and wsc 0.12 sign components as they sign core modules, so the format is
-//! theirs unchanged. Their code is not built in:
-//! - wasmsign2 believes a file that was cut off at a section `signature_delimiter` after it was signed, since any of
-//!   the signed hashes will do. Here, as in wsc, the last one counts, which is that of the whole file.
-//! - Both reserve as much memory as a length in the file says, wsc up to 256 MiB, before they look whether it is there.
-//! - Either brings a second ed25519 and SHA-256 beside those of ring and sha2, which are built in already.
+//! Recorded on 2026-11-26. wasmsign2 0.2.8 and wsc 0.12 sign components like core modules, so their format is used
+//! unchanged. Their code is not used:
+//! - wasmsign2 accepts a file that was cut off at a section `signature_delimiter` after signing, because it
+//!   accepts any of the signed hashes. Here, as in wsc, only the last hash counts, which covers the whole file.
+//! - Both allocate as much memory as a length in the file specifies, wsc up to 256 MiB, before they check that the
+//!   data exists.
+//! - Each adds a second implementation of ed25519 and SHA-256 to those of ring and sha2.
 //!
-//! Tests verify with wasmsign2 what [`sign`] writes and here what it signs; of wsc they have recorded bytes.
+//! Tests verify output of [`sign`] with wasmsign2 and signatures of wasmsign2 here. For wsc they use recorded
+//! bytes.
 
 mod keys;
 mod section;
@@ -21,65 +23,66 @@ use serde::Deserialize;
 pub use self::keys::{KeyError, PublicKey, SecretKey, SlotPattern};
 use self::section::{Hashes, Parts};
 
-/// A key, and the slots whose modules it may sign. A slot that any such key is for takes signed modules alone.
+/// A key and the slots whose modules it may sign. A slot with at least one key accepts only signed modules.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotKey {
-    /// For which slots it counts.
+    /// Slots that the key is for.
     pub slots: SlotPattern,
-    /// Who signs for them.
+    /// Key that verifies the signatures.
     pub public_key: PublicKey,
 }
 
-/// Why a file is not believed, or cannot be signed. Each says what to do about it.
+/// Reason why a file is refused or cannot be signed. Messages say how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// It begins with no signature.
+    /// The file does not start with a signature section.
     #[error(
         "{0} takes signed modules alone, and the file has no signature in its first section; sign it with `kassette plugin sign` and a key that plugins.keys names for {0}"
     )]
     Unsigned(Slot),
-    /// Its signatures are over other bytes.
+    /// The signatures are for other content.
     #[error(
         "the file is not what was signed: it was changed or cut off afterwards; fetch it anew from where it was signed, or sign it with `kassette plugin sign`"
     )]
     Altered,
-    /// None of its signatures is by a key that is configured.
+    /// The signatures are from keys that are not configured.
     #[error(
         "the file is signed by none of the keys that plugins.keys names for {0}; sign it with `kassette plugin sign` and one of them"
     )]
     UnknownKey(Slot),
-    /// It is signed by a key that does not count for its slot.
+    /// The file is signed with a key for other slots.
     #[error(
         "the file is signed by a key that plugins.keys names for {pattern} and not for {slot}; sign it with `kassette plugin sign` and a key for {slot}"
     )]
     OtherSlot {
-        /// The slot that it was offered to.
+        /// Slot that the file was offered to.
         slot: Slot,
-        /// The slots that its key is for.
+        /// Slots that the key is for.
         pattern: SlotPattern,
     },
-    /// Its first section is called `signature` and is none.
+    /// The first section is named `signature` but is malformed.
     #[error(
         "the file's signature section cannot be read; take the module as it was built, and sign that"
     )]
     Unreadable,
-    /// It does not begin as a component does.
+    /// The file does not start like a component.
     #[error("the file is not a component; `kassette plugin check` says what it is")]
     NotComponent,
 }
 
-/// Whether a component may be compiled for a slot: it is signed as a whole by a key for that slot, or none is needed.
+/// Checks that a component may be compiled for a slot: its whole content is signed with a key for the slot, or the
+/// slot has no key.
 pub(crate) fn check(keys: &[SlotKey], slot: &Slot, file: &[u8]) -> Result<(), SignatureError> {
     let (own, others): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key.slots.matches(slot));
     if own.is_empty() {
         return Ok(());
     }
-    let parts = Parts::of(file).ok_or(SignatureError::NotComponent)?;
+    let parts = Parts::split(file).ok_or(SignatureError::NotComponent)?;
     let data = parts.signatures;
     let lists = section::read(data.ok_or_else(|| SignatureError::Unsigned(slot.clone()))?);
     let mut lists = lists.ok_or(SignatureError::Unreadable)?;
-    let whole = Digest::of(parts.content);
+    let whole = Digest::hash(parts.content);
     lists.retain(|list| list.is_of(&whole));
     if lists.is_empty() {
         return Err(SignatureError::Altered);
@@ -107,18 +110,17 @@ pub(crate) fn check(keys: &[SlotKey], slot: &Slot, file: &[u8]) -> Result<(), Si
     })
 }
 
-/// Signs a component: the file with a signature in its first section, beside those that are there of the same bytes.
-/// Signatures of what the file was before go. The same key again changes nothing.
+/// Signs a component. Returns the file with a signature in its first section. Keeps other signatures of the same
+/// content and removes those of other content. Signing again with the same key changes nothing.
 ///
-/// # Errors
-/// [`SignatureError::NotComponent`] and [`SignatureError::Unreadable`].
+/// # Errors [`SignatureError::NotComponent`] and [`SignatureError::Unreadable`].
 pub fn sign(file: &[u8], key: &SecretKey) -> Result<Vec<u8>, SignatureError> {
-    let parts = Parts::of(file).ok_or(SignatureError::NotComponent)?;
+    let parts = Parts::split(file).ok_or(SignatureError::NotComponent)?;
     let mut lists = match parts.signatures {
         Some(data) => section::read(data).ok_or(SignatureError::Unreadable)?,
         None => Vec::new(),
     };
-    let whole = Digest::of(parts.content);
+    let whole = Digest::hash(parts.content);
     lists.retain(|list| list.is_of(&whole));
     let new = Hashes::only(&whole);
     let entry = section::entry(&key.sign(&new.message()));

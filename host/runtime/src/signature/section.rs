@@ -1,42 +1,42 @@
-//! The section as bytes. Lengths and counts are unsigned LEB128; a slice is its length and so many bytes.
+//! Format of the signature section. Lengths and counts are unsigned LEB128. A slice is a length followed by its
+//! bytes.
 //!
 //! ```text
-//! section    01 (specification) 01 (a module) 01 (SHA-256), the count of lists, a slice for each:
-//! list       the count of hashes, 32 bytes each; the count of signatures, a slice for each:
-//! signature  a slice (the key's id, may be empty), 01 (ed25519), a slice (the signature)
+//! section    01 (specification) 01 (a module) 01 (SHA-256), number of lists, a slice for each:
+//! list       number of hashes, 32 bytes each; number of signatures, a slice for each:
+//! signature  a slice (id of the key, may be empty), 01 (ed25519), a slice (the signature)
 //! ```
 //!
-//! A list's hashes are those of the file's sections after this one, up to each section `signature_delimiter` and up to
-//! the end. What follows within a signature is a newer tool's, as the certificates of wsc.
+//! The hashes of a list cover the sections after this one, up to each section `signature_delimiter` and up to the
+//! end. Further bytes of a signature come from newer tools, such as the certificates of wsc.
 
 use kassette_domain::id::Digest;
 
-/// How a component begins. Its signature follows and does not cover it.
+/// First bytes of a component. The signature section follows and does not cover them.
 const PREAMBLE: &[u8] = b"\0asm\x0d\0\x01\0";
-/// Identifies a custom section.
+/// Id of a custom section.
 const CUSTOM: u8 = 0;
 const NAME: &[u8] = b"signature";
 const HEAD: &[u8] = &[1, 1, 1];
-/// Before the hashes in what is signed; its end is [`HEAD`].
+/// Prefix of the hashes in signed messages. It ends with [`HEAD`].
 const DOMAIN: &[u8] = b"wasmsig\x01\x01\x01";
 const ED25519: u8 = 1;
 const HASH: usize = 32;
-/// Most lists in a file, and hashes in a list, as the tools have it.
+/// Maximum number of lists in a file and of hashes in a list, as in the tools.
 const MOST_HASHES: u32 = 64;
-/// Most signatures in a file: each is tried with each key.
+/// Maximum number of signatures in a file, because each is tried with each key.
 const MOST_SIGNATURES: u32 = 256;
 
-/// A component's bytes.
 pub(super) struct Parts<'a> {
-    /// What its signature section holds, where it begins with one.
+    /// Content of the signature section. `None` if the component does not start with one.
     pub(super) signatures: Option<&'a [u8]>,
-    /// All sections after that.
+    /// All following sections.
     pub(super) content: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
-    /// None where the file does not begin as a component.
-    pub(super) fn of(file: &'a [u8]) -> Option<Self> {
+    /// `None` if the file does not start like a component.
+    pub(super) fn split(file: &'a [u8]) -> Option<Self> {
         let all = file.strip_prefix(PREAMBLE)?;
         let first = || {
             let mut rest = Bytes(all);
@@ -57,17 +57,17 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Hashes, and who signed them together.
+/// Hashes and their common signatures.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hashes<'a> {
-    /// One after the other.
+    /// Concatenated hashes.
     pub(super) hashes: Vec<u8>,
-    /// As they stand in the file.
+    /// Signature entries as in the file.
     pub(super) signatures: Vec<&'a [u8]>,
 }
 
 impl<'a> Hashes<'a> {
-    /// That of the whole file, signed by nothing yet.
+    /// The hash of the whole file, without signatures.
     pub(super) fn only(whole: &Digest) -> Self {
         Self {
             hashes: whole.0.to_vec(),
@@ -75,12 +75,12 @@ impl<'a> Hashes<'a> {
         }
     }
 
-    /// Whether the last one is that of the whole file: what is signed up to a delimiter is a part of it.
+    /// Whether the last hash covers the whole file. The others cover only a part, up to a delimiter.
     pub(super) fn is_of(&self, whole: &Digest) -> bool {
         self.hashes.last_chunk() == Some(&whole.0)
     }
 
-    /// What a signature is over.
+    /// The message that signatures cover.
     pub(super) fn message(&self) -> Vec<u8> {
         [DOMAIN, &self.hashes].concat()
     }
@@ -105,7 +105,7 @@ impl<'a> Hashes<'a> {
     }
 }
 
-/// Reads the section's data.
+/// Parses the content of the section. `None` if it is malformed or exceeds a limit.
 pub(super) fn read(data: &[u8]) -> Option<Vec<Hashes<'_>>> {
     let mut bytes = Bytes(data);
     (bytes.take(HEAD.len())? == HEAD).then_some(())?;
@@ -116,7 +116,7 @@ pub(super) fn read(data: &[u8]) -> Option<Vec<Hashes<'_>>> {
     (signatures <= MOST_SIGNATURES as usize).then_some(lists)
 }
 
-/// The signature of an entry; none where it is another algorithm's.
+/// The signature in an entry. `None` for other algorithms.
 pub(super) fn of_entry(entry: &[u8]) -> Option<&[u8]> {
     let mut bytes = Bytes(entry);
     let _key_id = bytes.slice()?;
@@ -124,14 +124,14 @@ pub(super) fn of_entry(entry: &[u8]) -> Option<&[u8]> {
     bytes.slice()
 }
 
-/// A signature as an entry, without the key's id: its holders know it.
+/// Encodes an entry without a key id, because verifiers know the key.
 pub(super) fn entry(signature: &[u8]) -> Vec<u8> {
     let mut entry = vec![0, ED25519];
     put_slice(&mut entry, signature);
     entry
 }
 
-/// A component of these signatures and sections.
+/// Encodes a component from signatures and sections.
 pub(super) fn write(lists: &[Hashes<'_>], content: &[u8]) -> Vec<u8> {
     let mut section = Vec::new();
     put_slice(&mut section, NAME);
@@ -160,7 +160,7 @@ fn put_number(to: &mut Vec<u8>, mut number: usize) {
     to.push(number as u8);
 }
 
-/// Bytes that are still to be read; each reading is none where they end before it.
+/// The remaining input. Reads return `None` at its end.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -174,7 +174,7 @@ impl<'a> Bytes<'a> {
         self.take(1)?.first().copied()
     }
 
-    /// Of 32 bits in five bytes at most.
+    /// A number of 32 bits, in at most five bytes.
     fn number(&mut self) -> Option<u32> {
         let mut number = 0;
         for shift in (0..35).step_by(7) {
@@ -192,7 +192,7 @@ impl<'a> Bytes<'a> {
         self.take(length as usize)
     }
 
-    /// So many slices as a count says, which says at most so much.
+    /// As many slices as a count specifies, at most `most`.
     fn slices(&mut self, most: u32) -> Option<Vec<&'a [u8]>> {
         let count = self.number().filter(|count| *count <= most)?;
         (0..count).map(|_| self.slice()).collect()

@@ -3,7 +3,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 
 use super::*;
 
-/// A component of nothing but custom sections.
+/// A component with custom sections only.
 fn component() -> Vec<u8> {
     let mut file = b"\0asm\x0d\0\x01\0".to_vec();
     for (name, data) in [("one", "first"), ("two", "second"), ("three", "third")] {
@@ -19,7 +19,7 @@ fn key() -> SecretKey {
     SecretKey::draw().unwrap()
 }
 
-/// One that no slot knows.
+/// A key that is not configured.
 fn stranger_key() -> SecretKey {
     key()
 }
@@ -39,7 +39,7 @@ fn for_slots(slots: &str, key: &SecretKey) -> SlotKey {
     }
 }
 
-/// What becomes of a file where this key signs for iDEAL.
+/// Checks a file for a slot with this key.
 fn judged(file: &[u8], key: &SecretKey) -> Result<(), SignatureError> {
     check(&[for_slots("method.ideal", key)], &ideal(), file)
 }
@@ -77,7 +77,7 @@ fn a_signed_file_is_taken_for_the_slots_of_its_key_alone() {
         pattern: "method.*".parse().unwrap(),
     };
     assert_eq!(refused, Err(other));
-    // What no key is for needs none.
+    // A slot without a key needs no signature.
     assert_eq!(check(&keys, &slot("provider.mollie"), &component()), Ok(()));
     assert_eq!(check(&[], &ideal(), &component()), Ok(()));
 }
@@ -129,7 +129,7 @@ fn a_signature_behind_another_section_is_none() {
     moved.extend_from_slice(section);
     let refused = judged(&moved, &key);
     assert_eq!(refused, Err(SignatureError::Unsigned(ideal())));
-    // It is content like any other where the file is signed with it.
+    // It is ordinary content if the file is signed with it.
     let own = sign(&moved, &key).unwrap();
     assert_eq!(judged(&own, &key), Ok(()));
 }
@@ -145,7 +145,7 @@ fn a_file_can_be_signed_by_several_and_by_each_once() {
         let (_, public) = theirs(key);
         public.verify(&mut &*both, None).unwrap();
     }
-    // A changed file is signed anew, and the old signature is gone.
+    // Signing a changed file removes the old signatures.
     let changed = [&both[..], b"\0\x04\x03new"].concat();
     let anew = sign(&changed, &one).unwrap();
     assert_eq!(judged(&anew, &one), Ok(()));
@@ -161,7 +161,7 @@ fn other_tools_verify_what_is_signed_here() {
     let signed = sign(&component(), &key).unwrap();
     let (_, public) = theirs(&key);
     public.verify(&mut &*signed, None).unwrap();
-    // They refuse it too once it is changed.
+    // They also refuse it after a change.
     let changed = [&signed[..], b"\0\x04\x03new"].concat();
     public.verify(&mut &*changed, None).unwrap_err();
 }
@@ -175,7 +175,7 @@ fn what_other_tools_sign_is_taken_here() {
     for id in [None, Some(&id)] {
         let signed = written(&pair.sk.sign(read(&component()), id).unwrap());
         assert_eq!(judged(&signed, &key), Ok(()));
-        // Beside ours, and with sections between which it can be cut.
+        // In addition to our signature, and with delimiters at which it could be cut.
         let ours = sign(&component(), &stranger_key()).unwrap();
         for allow_extensions in [false, true] {
             let multi = pair.sk.sign_multi(read(&ours), id, false, allow_extensions);
@@ -184,16 +184,17 @@ fn what_other_tools_sign_is_taken_here() {
     }
 }
 
-/// A key's file, of the seed of 32 bytes 07.
+/// A key file with a seed of 32 bytes of 07.
 const KEY_FILE: &str = "\
     810707070707070707070707070707070707070707070707070707070707070707ea4a6c63e29c520abef5507b132ec5f9954776\
     aebebe7b92421eea691446d22c";
-/// The section that wsc-verify-core 0.12.0 put before the component by `SecretKey::sign` with the key's id "release".
+/// The section that `SecretKey::sign` of wsc-verify-core 0.12.0 writes for this component with the key id
+/// "release".
 const BY_WSC: &str = "\
     007d097369676e6174757265010101016e01eb72ee263605dcf1b4fc4834c9bf691334faeb39466124b19caab469685c7310014b\
     0772656c656173650140480c032ba41ed149ae71962cf5c15c5c5ad53bf5abe208aa0a22f9807f914ad2fc8931aa79c32b983102\
     ca2904eff9f845700901c965a45b2ba92051d4645e0600";
-/// The section that is put there here, with which its `PublicKey::verify` took the file on 2026-11-26.
+/// The section that is written here. The `PublicKey::verify` of wsc accepted it on 2026-11-26.
 const TAKEN_BY_WSC: &str = "\
     0075097369676e6174757265010101016601eb72ee263605dcf1b4fc4834c9bf691334faeb39466124b19caab469685c73100143\
     000140480c032ba41ed149ae71962cf5c15c5c5ad53bf5abe208aa0a22f9807f914ad2fc8931aa79c32b983102ca2904eff9f845\
@@ -211,7 +212,7 @@ fn what_wsc_signs_is_taken_and_what_it_took_is_still_what_is_written() {
     assert_eq!(sign(&component(), &key).unwrap(), with(TAKEN_BY_WSC));
     let signed = with(BY_WSC);
     assert_eq!(judged(&signed, &key), Ok(()));
-    // Its entry, which is longer than ours, stays as it is beside another.
+    // Its entry is longer than ours and remains unchanged next to another.
     let both = sign(&signed, &stranger_key()).unwrap();
     assert_eq!(judged(&both, &key), Ok(()));
 }
@@ -230,12 +231,12 @@ fn a_file_that_is_cut_at_a_delimiter_is_refused() {
     assert!(first + 1 < module.sections.len());
     module.sections.truncate(first + 1);
     let cut = written(&module);
-    // Why their code is not built in.
+    // The reason why their code is not used.
     public.verify(&mut &*cut, None).unwrap();
     assert_eq!(judged(&cut, &key), Err(SignatureError::Altered));
 }
 
-/// The first section of a file that is signed as this says.
+/// A file with this content of the signature section.
 fn crafted(data: &[u8]) -> Vec<u8> {
     let mut section = vec![9];
     section.extend_from_slice(b"signature");
@@ -256,13 +257,13 @@ fn sections_that_break_the_format_are_refused() {
     let unreadable: [&[u8]; 12] = [
         b"",
         b"\x01\x01",
-        // Another specification, content and hash.
+        // Another specification, content type and hash.
         b"\x02\x01\x01\x00",
         b"\x01\x02\x01\x00",
         b"\x01\x01\x02\x00",
-        // Bytes behind the end.
+        // Bytes after the end.
         b"\x01\x01\x01\x00\x00",
-        // Counts and lengths that promise what is not there, or end nowhere.
+        // Counts and lengths beyond the end, or numbers without an end.
         b"\x01\x01\x01\x01",
         b"\x01\x01\x01\x01\xff\xff\xff\xff\x0f",
         b"\x01\x01\x01\xff\xff\xff\xff\x0f",
@@ -277,7 +278,7 @@ fn sections_that_break_the_format_are_refused() {
     }
     let nothing = judged(&crafted(b"\x01\x01\x01\x00"), &key);
     assert_eq!(nothing, Err(SignatureError::Altered));
-    // More than a file may carry, so that trying them takes no time.
+    // More signatures than the limit, so that trying them takes no time.
     let list = [b"\x83\x02\x00\x80\x02".as_slice(), &[0; 256]].concat();
     let lists = |count: u8| [&[1, 1, 1, count], list.repeat(count.into()).as_slice()].concat();
     assert_eq!(
@@ -290,8 +291,8 @@ fn sections_that_break_the_format_are_refused() {
     );
 }
 
-/// Every bit turned, every byte left out, doubled or replaced by the largest, every end: none makes other content
-/// believed.
+/// Flips every bit, omits, doubles or maximizes every byte, and cuts at every position: none of this makes other
+/// content accepted.
 #[test]
 fn no_mutation_of_a_signed_file_brings_other_content_in() {
     let (one, two) = (key(), key());
@@ -302,7 +303,7 @@ fn no_mutation_of_a_signed_file_brings_other_content_in() {
         if judged(mutated, &one).is_ok() {
             taken += 1;
             assert!(mutated.ends_with(content) && mutated.starts_with(&signed[..8]));
-            assert_eq!(Parts::of(mutated).unwrap().content, content);
+            assert_eq!(Parts::split(mutated).unwrap().content, content);
         }
         let _ = sign(mutated, &one);
     };
@@ -322,7 +323,7 @@ fn no_mutation_of_a_signed_file_brings_other_content_in() {
         mutated.insert(at, mutated[at]);
         look(&mutated);
     }
-    // Of the second signature, which is not asked for, anything may be left.
+    // The second signature is not checked, so changes in it are allowed.
     assert!(taken > 0, "the second signature plays no part");
 }
 
@@ -341,7 +342,7 @@ fn keys_are_read_from_what_the_tools_write_and_from_nothing_else() {
             "{text}"
         );
     }
-    // A public key, half a secret one, and two halves that are not of one pair.
+    // A public key, half a secret key, and two halves of different pairs.
     let mut mixed = key.as_bytes().to_vec();
     mixed[64] ^= 1;
     for bytes in [&public.to_bytes()[..], &key.as_bytes()[..33], &mixed, b""] {

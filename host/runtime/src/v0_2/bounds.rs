@@ -1,17 +1,17 @@
-//! The contract's limits on what a guest answers.
+//! The contract's limits on answers of guests.
 
 use kassette_domain::money::Currency;
 
 use crate::error::CallError;
 use crate::text;
 
-/// Longest reason or detail for operators, in bytes (the contract's limit).
+/// Maximum length of a reason or detail for operators, in bytes, from the contract.
 pub(super) const DETAIL: usize = 200;
-/// Longest label, in bytes (the contract's limit).
+/// Maximum length of a label, in bytes, from the contract.
 const LABEL: usize = 40;
-/// Longest version; the contract sets none.
+/// Maximum length of a version, in bytes. The contract does not limit it.
 const VERSION: usize = 40;
-/// Most currencies in a list; ISO 4217 has fewer than 200.
+/// Maximum number of currencies in a list. ISO 4217 has fewer than 200.
 const CURRENCIES: usize = 256;
 
 pub(super) fn bad_reply<T>(what: &'static str) -> Result<T, CallError> {
@@ -29,7 +29,7 @@ pub(super) fn at_most<T>(
     Ok(list)
 }
 
-/// Clean text that must keep a limit of the contract.
+/// Sanitizes text. Fails if it exceeds a limit of the contract.
 pub(super) fn within(
     text: String,
     most: usize,
@@ -38,15 +38,14 @@ pub(super) fn within(
     if text.len() > most {
         return bad_reply(otherwise);
     }
-    // Most texts need no change; then nothing is copied.
-    // All bytes are looked at whatever the first ones are: many at once.
+    // Most texts need no change and are not copied. Without an early exit, the loop checks many bytes at once.
     let plain = text
         .bytes()
         .fold(true, |plain, b| plain & (b' '..=b'~').contains(&b));
     Ok(if plain { text } else { text::clean(&text) })
 }
 
-/// A label: shown to the payer, never empty.
+/// Checks a label, which payers see and which must not be empty.
 pub(super) fn label(text: String) -> Result<String, CallError> {
     let label = within(text, LABEL, "a label is over 40 bytes")?;
     if label.trim().is_empty() {
@@ -56,14 +55,13 @@ pub(super) fn label(text: String) -> Result<String, CallError> {
     }
 }
 
-/// A module's own version.
 pub(super) fn version(text: String) -> Result<String, CallError> {
     within(text, VERSION, "the version is over 40 bytes")
 }
 
-/// A list of currency codes; those that no invoice can have are left out.
+/// Parses currency codes and leaves out all that an invoice cannot have.
 ///
-/// None where nothing is left of a list: empty would mean any currency.
+/// `None` if this removes all of them, because an empty list means any currency.
 pub(super) fn currencies(codes: &[String]) -> Result<Option<Vec<Currency>>, CallError> {
     if codes.len() > CURRENCIES {
         return bad_reply("too many currencies");
@@ -78,13 +76,13 @@ pub(super) fn currencies(codes: &[String]) -> Result<Option<Vec<Currency>>, Call
     Ok((codes.is_empty() || !known.is_empty()).then_some(known))
 }
 
-/// Three capital letters.
+/// Whether a code has three capital letters.
 pub(super) fn is_currency(code: &str) -> bool {
     code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase())
 }
 
-/// A tag of BCP 47 by its form: parts of one to eight letters and digits, the first of two or three
-/// letters, with hyphens between them.
+/// Whether a tag has the form of BCP 47: parts of 1 to 8 letters and digits with hyphens between them, the first
+/// of 2 or 3 letters, at most 35 bytes in total.
 pub(super) fn is_language(tag: &str) -> bool {
     let mut parts = tag.split('-');
     let first = parts.next().unwrap_or_default();
@@ -96,7 +94,8 @@ pub(super) fn is_language(tag: &str) -> bool {
         })
 }
 
-/// Lower-case letters, digits and single hyphens, beginning with a letter; at most 64 bytes.
+/// Whether a name is kebab-case: lower-case letters, digits and single hyphens, starting with a letter, at most 64
+/// bytes.
 pub(super) fn is_kebab(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase())

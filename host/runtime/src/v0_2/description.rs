@@ -1,6 +1,7 @@
-//! What a provider's module says of itself, to the domain.
+//! Converts the description of a provider module to the domain.
 
 use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor};
 use kassette_domain::provider::{Encoding, ProviderDescription, SecretSpec, Service};
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
@@ -35,13 +36,20 @@ pub(crate) fn description(provider: Description) -> Result<ProviderDescription, 
     })
 }
 
-/// None for a method that this host does not know, or one of which no currency is left.
+/// `None` for a method that this host does not know, or without a known currency.
 fn service(support: wit::MethodSupport) -> Option<Result<Service, CallError>> {
     let method = MethodId::parse(&support.method)?;
+    let minimums = match at_most(support.minimums, LISTED, "too many minimums") {
+        Ok(minimums) => minimums
+            .into_iter()
+            .filter_map(|least| Some((Currency::parse(&least.currency)?, Minor(least.amount)))),
+        Err(error) => return Some(Err(error)),
+    };
     match bounds::currencies(&support.currencies) {
         Ok(currencies) => Some(Ok(Service {
             method,
             currencies: currencies?,
+            minimums: minimums.collect(),
         })),
         Err(error) => Some(Err(error)),
     }

@@ -1,4 +1,4 @@
-//! What a provider's component exports: `payments`, and `refunds` where its vendor gives money back.
+//! Exports of a provider component: `payments`, and `refunds` if it supports refunds.
 
 use wasmtime::component::InstancePre;
 use wasmtime::{AsContextMut, Engine};
@@ -7,14 +7,13 @@ use super::bindings::provider::exports::kassette::plugin::{payments, refunds};
 
 const REFUNDS: &str = "kassette:plugin/refunds@0.2.0";
 
-/// The interfaces of one instance.
 pub(crate) struct Exports {
     pub(crate) payments: payments::Guest,
-    /// None in a component of the world `provider`.
+    /// `None` for a component of the world `provider`.
     pub(crate) refunds: Option<refunds::Guest>,
 }
 
-/// A linked component, its exports looked up.
+/// A linked component with the indexes of its exports.
 pub(crate) struct ExportsPre<T: 'static> {
     instance: InstancePre<T>,
     payments: payments::GuestIndices,

@@ -1,4 +1,4 @@
-//! The interface `routing`, to and from the domain.
+//! Converts the interface `routing` to and from the domain.
 
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
@@ -14,8 +14,8 @@ use super::bounds::{self, DETAIL};
 use super::settings;
 use crate::error::CallError;
 
-/// The contract's limits on what payers read and see of a method: translations, bytes of a note, shapes of
-/// an icon, bytes of all of them.
+/// Limits of the contract on texts and icons for payers: number of translations, bytes of a note, shapes of an
+/// icon, bytes of all shapes.
 const TRANSLATIONS: usize = 64;
 const NOTE: usize = 160;
 const SHAPES: usize = 16;
@@ -24,8 +24,7 @@ const ICON: usize = 4 << 10;
 pub(crate) type Description = wit::Description;
 pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 
-/// The question. The generated record of that name owns its texts; this one has them lowered from
-/// where they stand.
+/// A question. Unlike the generated record, it borrows its texts, so that they are copied only into the guest.
 #[derive(ComponentType, Lower)]
 #[component(record)]
 pub(crate) struct LoweredContext<'a> {
@@ -41,7 +40,7 @@ pub(crate) struct LoweredContext<'a> {
     candidates: Vec<LoweredCandidate<'a>>,
 }
 
-/// A candidate of it, likewise.
+/// A candidate, which borrows its texts.
 #[derive(ComponentType, Lower)]
 #[component(record)]
 pub(crate) struct LoweredCandidate<'a> {
@@ -53,7 +52,7 @@ pub(crate) struct LoweredCandidate<'a> {
     health: wit::Health,
 }
 
-/// The question in the guest's terms.
+/// Converts a question to the guest's types.
 pub(crate) fn question(context: &Context) -> LoweredContext<'_> {
     LoweredContext {
         amount: context.amount.map(|amount| amount.0),
@@ -93,7 +92,7 @@ fn candidate(candidate: &AccountCandidate) -> LoweredCandidate<'_> {
     }
 }
 
-/// The answer, within the contract's limits; whether it is believable is checked elsewhere.
+/// Converts an answer and checks the contract's limits. Rules of routing are checked elsewhere.
 pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, RoutingRefusal>, CallError> {
     match answer {
         Err(no) => Ok(Err(refusal(no)?)),
@@ -138,7 +137,7 @@ fn refusal(refusal: wit::Refusal) -> Result<RoutingRefusal, CallError> {
     Ok(RoutingRefusal { ground, detail })
 }
 
-/// What the module says it is, but for its id, which the loader compares with the slot.
+/// Converts the description without its id, which the loader compares with the slot.
 pub(crate) fn description(
     id: MethodId,
     method: Description,

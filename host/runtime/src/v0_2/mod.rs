@@ -1,7 +1,6 @@
-//! Version 0.2 of the contract: generated bindings, and the conversions to and from the domain.
+//! Version 0.2 of the contract: generated bindings, and conversions to and from the domain.
 //!
-//! A later version of the contract gets a folder beside this one; the rest of the crate speaks the
-//! domain's words only.
+//! A later version gets its own folder next to this one. The rest of the crate uses only types of the domain.
 
 mod bounds;
 pub(crate) mod description;
@@ -12,10 +11,11 @@ pub(crate) mod refunds;
 pub(crate) mod routing;
 pub(crate) mod settings;
 
-/// The contract's version, as names of interfaces carry it.
+/// Version of the contract in the names of interfaces.
 pub(crate) const VERSION: &str = "0.2.0";
 
-/// Generated from `wit/`. The two worlds are bound apart because one waits and the other must not.
+/// Generated from `wit/`. The worlds have separate bindings, because calls of one are async and calls of the other
+/// must not wait.
 pub(crate) mod bindings {
     pub(crate) mod method {
         wasmtime::component::bindgen!({
@@ -27,7 +27,7 @@ pub(crate) mod bindings {
         wasmtime::component::bindgen!({
             path: "../../wit",
             world: "refunding-provider",
-            // One type for both worlds.
+            // Both worlds share these types.
             with: { "kassette:plugin/types": crate::v0_2::bindings::method::kassette::plugin::types },
             imports: {
                 "kassette:plugin/http.send": async,

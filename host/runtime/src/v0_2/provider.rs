@@ -1,62 +1,68 @@
-//! The interface `payments`, to and from the domain.
+//! Converts the interface `payments` to and from the domain.
 
+use kassette_domain::funds::Funds;
 use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     AccountFacts, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-    Dispute, DisputeState, Instructions, Notice, Open, Particulars, PayerAction, QueryFailure,
+    Dispute, DisputeKind, DisputeState, Instructions, Notice, Open, Particulars, PayerAction,
+    ProviderCapture, ProviderRefund, ProviderSettlement, ProviderStatus, QueryFailure,
     QueryPurpose, Question, QuestionKind, RefundState, Report, StartFailure, Started, Subject,
-    VendorRefund, VendorSettlement, VendorStatus, Verb,
+    Verb,
 };
+use kassette_domain::question::is_forbidden;
 use kassette_domain::time::Time;
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
 use super::bindings::provider::kassette::plugin::http as wit_http;
 use super::bounds::{self, DETAIL, at_most, bad_reply};
 use crate::error::CallError;
-use crate::links::AllowedPages;
+use crate::links::{AllowedPages, PageRefused};
 use crate::text;
 
-/// Longest reference (the contract's limit).
+/// Maximum length of a reference, in bytes, from the contract.
 const REFERENCE: usize = 255;
-/// Other ids of one payment (the contract's limit).
+/// Maximum number of other ids of a payment, from the contract.
 const REFERENCES: usize = 8;
-/// Refunds and disputes of one payment (the contract's limit).
-const RETURNS: usize = 64;
-/// A vendor's own status, reason or instrument; longer text is cut.
+/// Maximum number of sentences about unreadable parts, from the contract.
+const UNREADABLE: usize = 8;
+/// Maximum length of a URL of the provider's dashboard, in bytes.
+const PROVIDER_URL: usize = 2048;
+/// Maximum length of a provider's status, reason or instrument, in bytes. Longer text is cut.
 const WORD: usize = 64;
-/// The shortest card numbers have so many digits.
+/// Number of digits of the shortest card numbers.
 const LEAST_CARD_DIGITS: usize = 12;
-/// Notices of one callback: a vendor's batch, far below what fits into 256 KiB.
+/// Maximum number of notices in a callback: enough for a batch, and far fewer than fit into 256 KiB.
 const NOTICES: usize = 256;
-/// The vendor's answer to a callback is a short text.
+/// Maximum length of the response to a callback, in bytes.
 const ANSWER: usize = 4 * 1024;
-/// Media types of that answer: nothing that a browser would run on our origin.
+/// Media types of the response to a callback: none that a browser would execute on our origin.
 const ANSWER_TYPES: [&str; 3] = [
     "text/plain",
     "application/json",
     "application/x-www-form-urlencoded",
 ];
-/// What a page can reasonably ask at once.
+/// Maximum number of questions on a page.
 const QUESTIONS: usize = 10;
-/// A list of countries or banks.
+/// Maximum number of choices, for a list of countries or banks.
 const CHOICES: usize = 300;
-/// Fields of a posted form, and all their bytes.
+/// Maximum number of fields of a posted form, and maximum total size in bytes.
 const FIELDS: usize = 100;
 const FIELD_BYTES: usize = 64 * 1024;
-/// Values to copy from instructions.
+/// Maximum number of values to copy in instructions.
 const DETAILS: usize = 20;
-/// A sentence or two on the payer's page; longer text is cut.
+/// Maximum length of text on the payer's page, in bytes. Longer text is cut.
 const SENTENCE: usize = 1_000;
-/// A heading on the payer's page; longer text is cut.
+/// Maximum length of a heading on the payer's page, in bytes. Longer text is cut.
 const HEADING: usize = 100;
-/// A value that the payer copies; never cut, because half an address is another address.
+/// Maximum length of a value that the payer copies, in bytes. Never cut, because a partial address is a different
+/// one.
 const VALUE: usize = 500;
-/// What a QR code can hold with room for error correction.
+/// Maximum length of the text of a QR code, in bytes, with space for error correction.
 const QR: usize = 2_000;
 
-// ---- what a module is told -------------------------------------------------------------------
+// ---- input of a module -----------------------------------------------------------------------
 
 pub(crate) fn account(account: &AccountFacts) -> wit::Account {
     wit::Account {
@@ -143,16 +149,19 @@ pub(crate) fn verb_from(verb: wit_http::Verb) -> Verb {
 
 // ---- start -----------------------------------------------------------------------------------
 
-/// The answer of `start`, every text and link checked.
+/// Converts the answer of `start` and checks all texts and links.
 pub(crate) fn started(
     answer: Result<wit::Started, wit::StartFailure>,
     pages: AllowedPages<'_>,
 ) -> Result<Result<Started, StartFailure>, CallError> {
     Ok(match answer {
-        Ok(wit::Started::Open(open)) => Ok(Started::Open(self::open(open, pages)?)),
+        Ok(wit::Started::Open(open)) => self::open(open, pages)?.map(Started::Open),
         Ok(wit::Started::Ask(questions)) => Ok(Started::Ask(self::questions(questions)?)),
         Err(wit::StartFailure::Unavailable(why)) => {
             Err(StartFailure::Unavailable(text::cut(&why, DETAIL)))
+        }
+        Err(wit::StartFailure::NotActivated(why)) => {
+            Err(StartFailure::NotActivated(text::cut(&why, DETAIL)))
         }
         Err(wit::StartFailure::Declined(why)) => {
             Err(StartFailure::Declined(text::cut(&why, DETAIL)))
@@ -163,9 +172,24 @@ pub(crate) fn started(
     })
 }
 
-fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Open, CallError> {
-    let action = match open.action {
-        wit::Action::Redirect(url) => PayerAction::Redirect(pages.check_page(&url)?),
+fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Result<Open, StartFailure>, CallError> {
+    let reference = reference(open.reference)?;
+    Ok(match action(open.action, pages)? {
+        Ok(action) => Ok(Open {
+            reference,
+            action,
+            until: open.until.map(Time::from_millis),
+        }),
+        Err(PageRefused(page)) => Err(StartFailure::PageRefused { reference, page }),
+    })
+}
+
+fn action(
+    action: wit::Action,
+    pages: AllowedPages<'_>,
+) -> Result<Result<PayerAction, PageRefused>, CallError> {
+    Ok(match action {
+        wit::Action::Redirect(url) => pages.check_page(&url).map(PayerAction::Redirect),
         wit::Action::Post(form) => {
             let fields = at_most(form.fields, FIELDS, "a form has too many fields")?;
             let bytes: usize = fields
@@ -175,28 +199,26 @@ fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Open, CallError> {
             if bytes > FIELD_BYTES {
                 return bad_reply("a form is too large");
             }
-            PayerAction::Post {
-                url: pages.check_page(&form.url)?,
-                fields,
-            }
+            let url = pages.check_page(&form.url);
+            url.map(|url| PayerAction::Post { url, fields })
         }
         wit::Action::Show(instructions) => {
-            PayerAction::Show(self::instructions(instructions, pages)?)
+            self::instructions(instructions, pages)?.map(PayerAction::Show)
         }
-    };
-    Ok(Open {
-        reference: reference(open.reference)?,
-        action,
-        until: open.until.map(Time::from_millis),
     })
 }
 
 fn instructions(
     instructions: wit::Instructions,
     pages: AllowedPages<'_>,
-) -> Result<Instructions, CallError> {
+) -> Result<Result<Instructions, PageRefused>, CallError> {
     let whole = |value: String, most, otherwise| bounds::within(value, most, otherwise);
-    Ok(Instructions {
+    let link = match instructions.link.map(|link| pages.check_link(&link)) {
+        Some(Err(refused)) => return Ok(Err(refused)),
+        Some(Ok(link)) => Some(link),
+        None => None,
+    };
+    Ok(Ok(Instructions {
         text: text::cut(&instructions.text, SENTENCE),
         details: at_most(instructions.details, DETAILS, "too many values to copy")?
             .into_iter()
@@ -209,11 +231,8 @@ fn instructions(
             .qr
             .map(|qr| whole(qr, QR, "the QR code's text is over 2,000 bytes"))
             .transpose()?,
-        link: instructions
-            .link
-            .map(|link| pages.check_link(&link))
-            .transpose()?,
-    })
+        link,
+    }))
 }
 
 fn questions(questions: Vec<wit::Question>) -> Result<Vec<Question>, CallError> {
@@ -246,17 +265,20 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
             Ok((value, text::cut(&label, HEADING)))
         })
         .collect::<Result<_, CallError>>()?;
-    let label = text::cut(&question.label, HEADING);
-    Ok(Question {
+    let question = Question {
         name: question.name,
-        label,
+        label: text::cut(&question.label, HEADING),
         kind,
         required: question.required,
         choices,
-    })
+    };
+    if is_forbidden(&question) {
+        return bad_reply("a question asks for a card number, a card code or a password");
+    }
+    Ok(question)
 }
 
-/// The vendor's id: 1-255 bytes, printable.
+/// Checks an id of the provider: 1 to 255 bytes, printable.
 pub(super) fn reference(reference: String) -> Result<String, CallError> {
     if reference.is_empty() || reference.len() > REFERENCE {
         return bad_reply("a reference is not 1-255 bytes");
@@ -269,29 +291,29 @@ pub(super) fn reference(reference: String) -> Result<String, CallError> {
 
 // ---- notices ---------------------------------------------------------------------------------
 
-/// One report, as far as its form tells whether it can be believed.
+/// Converts a report and checks its form.
 pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
     let status = match report.status {
-        wit::Status::Pending => VendorStatus::Pending,
-        wit::Status::Processing => VendorStatus::Processing,
-        wit::Status::VerificationPending => VendorStatus::VerificationPending,
-        wit::Status::Review => VendorStatus::Review,
-        wit::Status::Completed => VendorStatus::Completed,
-        wit::Status::Overpaid => VendorStatus::Overpaid,
-        wit::Status::Declined => VendorStatus::Declined,
-        wit::Status::Failed => VendorStatus::Failed,
-        wit::Status::Cancelled => VendorStatus::Cancelled,
-        wit::Status::Expired => VendorStatus::Expired,
+        wit::Status::Pending => ProviderStatus::Pending,
+        wit::Status::Processing => ProviderStatus::Processing,
+        wit::Status::VerificationPending => ProviderStatus::VerificationPending,
+        wit::Status::Review => ProviderStatus::Review,
+        wit::Status::Completed => ProviderStatus::Completed,
+        wit::Status::Overpaid => ProviderStatus::Overpaid,
+        wit::Status::Declined => ProviderStatus::Declined,
+        wit::Status::Failed => ProviderStatus::Failed,
+        wit::Status::Cancelled => ProviderStatus::Cancelled,
+        wit::Status::Expired => ProviderStatus::Expired,
     };
     let settlement = match report.settlement {
-        wit::Settlement::Pending => VendorSettlement::Pending,
-        wit::Settlement::Confirmed => VendorSettlement::Confirmed,
-        wit::Settlement::Failed => VendorSettlement::Failed,
+        wit::Settlement::Pending => ProviderSettlement::Pending,
+        wit::Settlement::Confirmed => ProviderSettlement::Confirmed,
+        wit::Settlement::Failed => ProviderSettlement::Failed,
     };
     if !bounds::is_currency(&report.received.currency) {
         return bad_reply("a report's currency is not three capital letters");
     }
-    let taken = matches!(status, VendorStatus::Completed | VendorStatus::Overpaid);
+    let taken = matches!(status, ProviderStatus::Completed | ProviderStatus::Overpaid);
     if taken && report.received.amount == 0 {
         return bad_reply("a capture is reported without an amount");
     }
@@ -302,57 +324,120 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         received: Minor(report.received.amount),
         currency: report.received.currency,
         returned: Minor(report.given_back),
-        detail: bounds::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
-        particulars: particulars(report.particulars)?,
+        detail: text::cut(&report.detail, DETAIL),
+        particulars: particulars(report.particulars),
     })
 }
 
-fn particulars(told: wit::Particulars) -> Result<Particulars, CallError> {
-    let ids = |ids: Vec<String>| ids.into_iter().map(reference).collect::<Result<_, _>>();
-    if let Some(fee) = &told.fee
-        && !bounds::is_currency(&fee.currency)
-    {
-        return bad_reply("a fee's currency is not three capital letters");
-    }
-    Ok(Particulars {
+fn particulars(told: wit::Particulars) -> Particulars {
+    // Problems in the details must not reject the report about the money.
+    let mut unreadable = Vec::new();
+    let ids = |ids: Vec<String>| ids.into_iter().filter_map(|id| reference(id).ok());
+    let fee = told.fee.filter(|fee| bounds::is_currency(&fee.currency));
+    Particulars {
         provider_status: word(told.provider_status),
         reason: word(told.reason),
-        references: ids(at_most(told.references, REFERENCES, "too many references")?)?,
-        fee: told.fee.map(|fee| (Minor(fee.amount), fee.currency)),
+        references: ids(told.references).take(REFERENCES).collect(),
+        fee: fee.map(|fee| (Minor(fee.amount), fee.currency)),
         authorised_at: told.authorised_at.map(Time::from_millis),
         captured_at: told.captured_at.map(Time::from_millis),
         capture_before: told.capture_before.map(Time::from_millis),
         instrument: word(told.instrument).filter(|words| !names_a_card(words)),
-        refunds: at_most(told.refunds, RETURNS, "too many refunds")?
-            .into_iter()
-            .map(refund)
-            .collect::<Result<_, _>>()?,
-        disputes: at_most(told.disputes, RETURNS, "too many disputes")?
-            .into_iter()
-            .map(dispute)
-            .collect::<Result<_, _>>()?,
+        // Drop an unusable link.
+        provider_url: told.provider_url.filter(|url| is_https(url)),
+        captures: readable(
+            told.captures,
+            Funds::MOST,
+            "capture",
+            capture,
+            &mut unreadable,
+        ),
+        refunds: readable(
+            told.refunds,
+            Funds::MOST_REFUNDS,
+            "refund",
+            refund,
+            &mut unreadable,
+        ),
+        disputes: readable(
+            told.disputes,
+            Funds::MOST,
+            "dispute",
+            dispute,
+            &mut unreadable,
+        ),
+        fraud_warning: word(told.fraud_warning),
+        unreadable: unreadable
+            .iter()
+            .chain(&told.unreadable)
+            .take(UNREADABLE)
+            .map(|sentence| text::cut(sentence, DETAIL))
+            .collect(),
+    }
+}
+
+/// Converts the first `most` readable entries of a list. Adds to `unreadable` how many others were left out,
+/// instead of rejecting the report.
+fn readable<T, R>(
+    list: Vec<T>,
+    most: usize,
+    kind: &str,
+    read: impl Fn(T) -> Option<R>,
+    unreadable: &mut Vec<String>,
+) -> Vec<R> {
+    let all = list.len();
+    let kept: Vec<R> = list.into_iter().filter_map(read).take(most).collect();
+    if kept.len() < all {
+        let left_out = all - kept.len();
+        unreadable.push(format!("{kind} entries left out of the report: {left_out}"));
+    }
+    kept
+}
+
+/// Whether operators can be shown the URL as a link: https, no user information, at most [`PROVIDER_URL`] bytes.
+fn is_https(address: &str) -> bool {
+    let url = url::Url::parse(address);
+    address.len() <= PROVIDER_URL
+        && url.is_ok_and(|url| {
+            url.scheme() == "https" && url.username().is_empty() && url.password().is_none()
+        })
+}
+
+fn capture(told: wit::Capture) -> Option<ProviderCapture> {
+    Some(ProviderCapture {
+        id: reference(told.id).ok()?,
+        amount: Minor(told.amount),
+        at: told.at.map(Time::from_millis),
+        reversed: told.reversed,
     })
 }
 
-/// One of the vendor's own words; an empty one tells nothing.
+/// Cuts a text of the provider. `None` if it is empty.
 fn word(word: Option<String>) -> Option<String> {
     word.map(|word| text::cut(&word, WORD))
         .filter(|word| !word.is_empty())
 }
 
-/// Whether a text holds what could be a whole card number: nothing of the kind may be stored.
+/// Whether a text has enough digits for a card number, which must not be stored.
 fn names_a_card(text: &str) -> bool {
     text.bytes().filter(u8::is_ascii_digit).count() >= LEAST_CARD_DIGITS
 }
 
-fn refund(told: wit::Refund) -> Result<VendorRefund, CallError> {
-    Ok(VendorRefund {
-        id: reference(told.id)?,
-        // Another form is that of another system at the same account.
+fn refund(told: wit::Refund) -> Option<ProviderRefund> {
+    Some(ProviderRefund {
+        id: reference(told.id).ok()?,
+        // An id in another form belongs to another system that uses the account.
         order: told.order_id.and_then(|id| RefundId::parse(&id).ok()),
         amount: Minor(told.amount),
+        paid_out: paid_out(told.paid_out, Minor(told.amount)),
+        at: told.at.map(Time::from_millis),
         state: refund_state(told.state),
     })
+}
+
+/// Limits the amount paid out to the amount of the refund.
+pub(super) fn paid_out(told: Option<u64>, amount: Minor) -> Option<Minor> {
+    told.map(|out| Minor(out).min(amount))
 }
 
 pub(super) fn refund_state(state: wit::RefundState) -> RefundState {
@@ -363,10 +448,25 @@ pub(super) fn refund_state(state: wit::RefundState) -> RefundState {
     }
 }
 
-fn dispute(told: wit::Dispute) -> Result<Dispute, CallError> {
-    Ok(Dispute {
-        id: reference(told.id)?,
+fn dispute(told: wit::Dispute) -> Option<Dispute> {
+    let lost = matches!(told.state, wit::DisputeState::Lost);
+    // A lost dispute without a reported withdrawal counts with the disputed amount.
+    let withdrawn = if lost && told.withdrawn == 0 {
+        told.amount
+    } else {
+        told.withdrawn
+    };
+    Some(Dispute {
+        id: reference(told.id).ok()?,
+        kind: match told.kind {
+            wit::DisputeKind::Inquiry => DisputeKind::Inquiry,
+            wit::DisputeKind::Dispute => DisputeKind::Dispute,
+        },
         amount: Minor(told.amount),
+        withdrawn: Minor(withdrawn),
+        ends_by_refund: told.ends_by_refund,
+        listed_as_refund: told.listed_as_refund,
+        at: told.at.map(Time::from_millis),
         state: match told.state {
             wit::DisputeState::Open => DisputeState::Open,
             wit::DisputeState::Won => DisputeState::Won,
@@ -377,7 +477,7 @@ fn dispute(told: wit::Dispute) -> Result<Dispute, CallError> {
     })
 }
 
-/// The answer of `query`.
+/// Converts the answer of `query`.
 pub(crate) fn queried(
     answer: Result<wit::Report, wit::QueryFailure>,
 ) -> Result<Result<Report, QueryFailure>, CallError> {
@@ -394,7 +494,7 @@ pub(super) fn query_failure(failure: wit::QueryFailure) -> QueryFailure {
     }
 }
 
-/// The answer of `callback`.
+/// Converts the answer of `callback`. `proved` means that the host has verified the caller.
 pub(crate) fn acknowledged(
     answer: Result<wit::CallbackReply, wit::CallbackFailure>,
     proved: bool,
@@ -403,6 +503,16 @@ pub(crate) fn acknowledged(
         Ok(answer) => answer,
         Err(wit::CallbackFailure::Forged(why)) => {
             return Ok(Err(CallbackFailure::Forged(text::cut(&why, DETAIL))));
+        }
+        // It came from the provider, and a repetition would be equally malformed.
+        Err(wit::CallbackFailure::Malformed(_)) if proved => {
+            return Ok(Ok(CallbackReply {
+                proved,
+                notices: Vec::new(),
+                status: 200,
+                media_type: String::new(),
+                body: String::new(),
+            }));
         }
         Err(wit::CallbackFailure::Malformed(why)) => {
             return Ok(Err(CallbackFailure::Malformed(text::cut(&why, DETAIL))));
@@ -436,7 +546,7 @@ pub(crate) fn acknowledged(
     let notices = at_most(answer.notices, NOTICES, "too many notices")?
         .into_iter()
         .filter_map(notice)
-        .collect::<Result<_, _>>()?;
+        .collect();
     let (status, media_type, body) = (answer.status, answer.media_type, answer.body);
     Ok(Ok(CallbackReply {
         proved,
@@ -447,29 +557,199 @@ pub(crate) fn acknowledged(
     }))
 }
 
-/// None where the notice is about an attempt that cannot be one of ours: a vendor's account may
-/// serve other systems too.
-fn notice(notice: wit::Notice) -> Option<Result<Notice, CallError>> {
+/// Converts a notice. `None` if its attempt id is not ours: other systems may use the provider's account. If its
+/// report violates the contract, only the report is dropped and the provider will be queried, so that other
+/// notices of the batch are still processed.
+fn notice(notice: wit::Notice) -> Option<Notice> {
     let about = match notice.about {
-        wit::Subject::Attempt(id) => Ok(Subject::Attempt(AttemptId::parse(&id).ok()?)),
-        wit::Subject::Reference(text) => reference(text).map(Subject::Reference),
+        wit::Subject::Attempt(id) => Subject::Attempt(AttemptId::parse(&id).ok()?),
+        wit::Subject::Reference(text) => Subject::Reference(reference(text).ok()?),
     };
-    Some(about.and_then(|about| {
-        let report = notice.report.map(report).transpose()?;
-        let reference = notice.reference.map(reference).transpose()?;
-        Ok(Notice {
-            about,
-            reference,
-            report,
-        })
-    }))
+    Some(Notice {
+        about,
+        reference: notice.reference.and_then(|text| reference(text).ok()),
+        report: notice.report.and_then(|told| report(told).ok()),
+    })
 }
 
-/// The answer of `health`.
+/// Converts the answer of `health`.
 pub(crate) fn condition(condition: wit::Condition) -> Condition {
     match condition {
         wit::Condition::Operational => Condition::Operational,
         wit::Condition::Degraded(why) => Condition::Degraded(text::cut(&why, DETAIL)),
         wit::Condition::Down(why) => Condition::Down(text::cut(&why, DETAIL)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_for_a_card_number_or_a_password_is_a_bad_reply() {
+        let asked = |name: &str, label: &str| {
+            question(wit::Question {
+                name: name.into(),
+                label: label.into(),
+                kind: wit::QuestionKind::Text,
+                required: true,
+                choices: Vec::new(),
+            })
+        };
+        assert!(asked("holder", "Account holder").is_ok());
+        for (name, label) in [("x", "Kartennummer"), ("bank-password", "Almost done")] {
+            let refused = asked(name, label);
+            assert!(matches!(refused, Err(CallError::BadReply(_))), "{label}");
+        }
+    }
+    const AMOUNT: u64 = 990;
+
+    fn nothing() -> wit::Particulars {
+        wit::Particulars {
+            provider_status: None,
+            reason: None,
+            references: vec![],
+            fee: None,
+            authorised_at: None,
+            captured_at: None,
+            capture_before: None,
+            instrument: None,
+            provider_url: None,
+            captures: vec![],
+            refunds: vec![],
+            disputes: vec![],
+            fraud_warning: None,
+            unreadable: vec![],
+        }
+    }
+
+    fn captured(id: &str) -> wit::Capture {
+        wit::Capture {
+            id: id.into(),
+            amount: AMOUNT,
+            at: Some(7),
+            reversed: true,
+        }
+    }
+
+    fn withdrawn(state: wit::DisputeState, withdrawn: u64) -> Minor {
+        let told = wit::Dispute {
+            id: "dp_1".into(),
+            kind: wit::DisputeKind::Dispute,
+            amount: AMOUNT,
+            withdrawn,
+            ends_by_refund: false,
+            listed_as_refund: false,
+            at: None,
+            state,
+            reason: None,
+            respond_by: None,
+        };
+        dispute(told).unwrap().withdrawn
+    }
+
+    #[test]
+    fn a_lost_dispute_without_a_withdrawal_counts_in_full() {
+        use wit::DisputeState::{Lost, Open, Won};
+        assert_eq!(withdrawn(Lost, 0), Minor(AMOUNT));
+        assert_eq!(withdrawn(Lost, 300), Minor(300));
+        assert_eq!(withdrawn(Open, 300), Minor(300));
+        assert_eq!(
+            (withdrawn(Open, 0), withdrawn(Won, 0)),
+            (Minor(0), Minor(0))
+        );
+    }
+
+    #[test]
+    fn only_an_https_address_becomes_a_link_for_operators() {
+        let link = |url: &str| {
+            let told = wit::Particulars {
+                provider_url: Some(url.into()),
+                ..nothing()
+            };
+            particulars(told).provider_url
+        };
+        let page = "https://dashboard.vendor.example/payments/pi_1?mode=test";
+        assert_eq!(link(page).as_deref(), Some(page));
+        for dropped in [
+            "http://dashboard.vendor.example/pi_1",
+            "javascript:alert(1)",
+            "https://user@vendor.example/",
+            "https://user:word@vendor.example/",
+            "/payments/pi_1",
+            "",
+            &format!("{page}{}", "x".repeat(PROVIDER_URL)),
+        ] {
+            assert_eq!(link(dropped), None, "{dropped}");
+        }
+    }
+
+    #[test]
+    fn eight_sentences_about_unreadable_parts_are_kept() {
+        let told = wit::Particulars {
+            unreadable: vec!["x".repeat(DETAIL + 1); 2 * UNREADABLE],
+            ..nothing()
+        };
+        let kept = particulars(told).unreadable;
+        assert_eq!(kept.len(), UNREADABLE);
+        assert!(kept.iter().all(|sentence| sentence.len() <= DETAIL));
+    }
+
+    #[test]
+    fn captures_keep_their_id_amount_time_and_reversal() {
+        let told = |captures| {
+            particulars(wit::Particulars {
+                captures,
+                ..nothing()
+            })
+        };
+        let expected = ProviderCapture {
+            id: "ch_1".into(),
+            amount: Minor(AMOUNT),
+            at: Some(Time::from_millis(7)),
+            reversed: true,
+        };
+        assert_eq!(told(vec![captured("ch_1")]).captures, [expected]);
+    }
+
+    #[test]
+    fn entries_over_the_limit_or_without_an_id_are_named_and_hide_no_others() {
+        let captures = vec![captured("ch_1"), captured(""), captured("ch_2")];
+        let refund = |number: usize| wit::Refund {
+            id: format!("re_{number}"),
+            order_id: None,
+            amount: 1,
+            paid_out: None,
+            at: None,
+            state: wit::RefundState::Succeeded,
+        };
+        let refunds: Vec<wit::Refund> = (0..Funds::MOST_REFUNDS + 3).map(refund).collect();
+        let told = particulars(wit::Particulars {
+            captures,
+            refunds,
+            unreadable: vec!["the fee cannot be read".into()],
+            ..nothing()
+        });
+        assert_eq!(told.captures.len(), 2);
+        assert_eq!(told.refunds.len(), Funds::MOST_REFUNDS);
+        assert_eq!(told.refunds[0].id, "re_0");
+        assert_eq!(
+            told.unreadable,
+            [
+                "capture entries left out of the report: 1",
+                "refund entries left out of the report: 3",
+                "the fee cannot be read"
+            ]
+        );
+    }
+
+    #[test]
+    fn no_more_than_the_amount_of_a_refund_has_gone_out() {
+        assert_eq!(
+            paid_out(Some(AMOUNT + 1), Minor(AMOUNT)),
+            Some(Minor(AMOUNT))
+        );
+        assert_eq!(paid_out(Some(0), Minor(AMOUNT)), Some(Minor(0)));
+        assert_eq!(paid_out(None, Minor(AMOUNT)), None);
     }
 }

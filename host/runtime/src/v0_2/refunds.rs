@@ -1,6 +1,7 @@
-//! The interface `refunds`, to and from the domain.
+//! Converts the interface `refunds` to and from the domain.
 
 use kassette_domain::method::MethodId;
+use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     Given, PaidFacts, QueryFailure, RefundFailure, RefundOrder, RefundTerms,
 };
@@ -8,10 +9,10 @@ use kassette_domain::provider::{
 use super::bindings::provider::exports::kassette::plugin::payments as wit_payments;
 use super::bindings::provider::exports::kassette::plugin::refunds as wit;
 use super::bounds::{DETAIL, at_most, bad_reply};
-use super::provider::{query_failure, reference, refund_state};
+use super::provider::{paid_out, query_failure, reference, refund_state};
 use super::settings::LISTED;
 use crate::error::CallError;
-use crate::links::AllowedPages;
+use crate::links::{AllowedPages, PageRefused};
 use crate::text;
 
 pub(crate) fn paid(facts: &PaidFacts) -> wit::Paid {
@@ -30,7 +31,7 @@ pub(crate) fn paid(facts: &PaidFacts) -> wit::Paid {
     }
 }
 
-/// `currency` is that in which the money was received.
+/// `currency` is the currency of the money received.
 pub(crate) fn order(order: &RefundOrder, currency: &str) -> wit::Order {
     wit::Order {
         id: order.id.to_string(),
@@ -44,7 +45,7 @@ pub(crate) fn order(order: &RefundOrder, currency: &str) -> wit::Order {
     }
 }
 
-/// The answer of `terms`; methods that this host does not know are left out.
+/// Converts the answer of `terms`, without methods that this host does not know.
 pub(crate) fn terms(answer: Vec<wit::Refundable>) -> Result<Vec<RefundTerms>, CallError> {
     let mut known: Vec<RefundTerms> = Vec::new();
     for told in at_most(answer, LISTED, "too many refundable methods")? {
@@ -59,29 +60,42 @@ pub(crate) fn terms(answer: Vec<wit::Refundable>) -> Result<Vec<RefundTerms>, Ca
             parts: told.parts,
             at_most: told.at_most,
             days: told.days,
+            whole_units: at_most(told.whole_units, LISTED, "too many currencies")?,
         });
     }
     Ok(known)
 }
 
-fn given(given: wit::Given, pages: AllowedPages<'_>) -> Result<Given, CallError> {
-    let claim_url = given.claim_url.map(|url| pages.check_page(&url));
+fn given(given: wit::Given, ordered: Minor, pages: AllowedPages<'_>) -> Result<Given, CallError> {
+    // The refund has been made: a claim URL that is not allowed must not reject the answer.
+    let (claim_url, detail) = match given.claim_url.map(|url| pages.check_page(&url)) {
+        None => (None, given.detail),
+        Some(Ok(url)) => (Some(url), given.detail),
+        Some(Err(PageRefused(page))) => (
+            None,
+            format!(
+                "the claim address is not shown because it leads to {page}; {}",
+                given.detail
+            ),
+        ),
+    };
     Ok(Given {
+        paid_out: paid_out(given.paid_out, ordered),
         reference: reference(given.reference)?,
         state: refund_state(given.state),
-        claim_url: claim_url.transpose()?,
-        // Cut and not refused: the money is gone, whatever the words for it are.
-        detail: text::cut(&given.detail, DETAIL),
+        claim_url,
+        detail: text::cut(&detail, DETAIL),
     })
 }
 
-/// The answer of `refund`.
+/// Converts the answer of `refund`. `ordered` is the amount of the refund.
 pub(crate) fn refunded(
     answer: Result<wit::Given, wit::RefundFailure>,
+    ordered: Minor,
     pages: AllowedPages<'_>,
 ) -> Result<Result<Given, RefundFailure>, CallError> {
     Ok(match answer {
-        Ok(given) => Ok(self::given(given, pages)?),
+        Ok(given) => Ok(self::given(given, ordered, pages)?),
         Err(wit::RefundFailure::Unavailable(why)) => {
             Err(RefundFailure::Unavailable(text::cut(&why, DETAIL)))
         }
@@ -94,13 +108,14 @@ pub(crate) fn refunded(
     })
 }
 
-/// The answer of `query`.
+/// Converts the answer of `query` or `cancel`. `ordered` is the amount of the refund.
 pub(crate) fn queried(
     answer: Result<wit::Given, wit_payments::QueryFailure>,
+    ordered: Minor,
     pages: AllowedPages<'_>,
 ) -> Result<Result<Given, QueryFailure>, CallError> {
     Ok(match answer {
-        Ok(given) => Ok(self::given(given, pages)?),
+        Ok(given) => Ok(self::given(given, ordered, pages)?),
         Err(failure) => Err(query_failure(failure)),
     })
 }

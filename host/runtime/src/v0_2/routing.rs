@@ -1,6 +1,6 @@
-//! The interface `routing` of a module, called without what generated bindings do for every instance:
-//! they look up all functions and compare all their types, name by name, which takes a twentieth of a
-//! `rank`. A version's types never change, so they are compared once.
+//! Calls the interface `routing` faster than generated bindings do. These find all functions by name and compare
+//! their types for every instance, which takes a twentieth of a `rank`. The types of a version never change, so
+//! here they are compared once.
 
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, TypedFunc};
 use wasmtime::{Engine, Store};
@@ -8,12 +8,10 @@ use wasmtime::{Engine, Store};
 use super::VERSION;
 use super::method::{Answer, Description, LoweredContext};
 
-/// `rank` as the contract has it.
 type Rank<'a> = TypedFunc<(&'a LoweredContext<'a>,), (Answer,)>;
-/// `check-settings`.
 type CheckSettings<'a> = TypedFunc<(&'a [(String, String)],), (Result<(), String>,)>;
 
-/// Where the interface's functions stand among a component's exports.
+/// Indexes of the interface's functions in the exports of a component.
 #[derive(Clone, Copy)]
 pub(crate) struct Exports {
     describe: ComponentExportIndex,
@@ -22,7 +20,7 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    pub(crate) fn of(component: &Component) -> wasmtime::Result<Self> {
+    pub(crate) fn find(component: &Component) -> wasmtime::Result<Self> {
         let interface = format!("kassette:plugin/routing@{VERSION}");
         let found = component.get_export_index(None, &*interface);
         let function = |name: &str| {
@@ -39,15 +37,14 @@ impl Exports {
     }
 }
 
-/// A linked component whose functions have been found to be of the contract's types.
+/// A linked component whose functions have the types of the contract.
 pub(crate) struct Routing<T: 'static> {
     pre: InstancePre<T>,
     exports: Exports,
 }
 
 impl<T: 'static> Routing<T> {
-    /// A linked component, once its types have been compared with the contract's; with it what it says it
-    /// is.
+    /// Compares the types of a linked component with the contract and reads its description.
     pub(crate) fn described(
         pre: InstancePre<T>,
         exports: Exports,
@@ -60,7 +57,7 @@ impl<T: 'static> Routing<T> {
         Ok((routing, described))
     }
 
-    /// The same with an instance that has not been asked anything.
+    /// Compares the types of a linked component with the contract. Returns also an instance without calls.
     pub(crate) fn check_types(
         pre: InstancePre<T>,
         exports: Exports,
@@ -80,7 +77,7 @@ impl<T: 'static> Routing<T> {
         self.pre.instantiate(store)
     }
 
-    /// Has an instance judge the operator's settings.
+    /// Lets an instance check the operator's settings.
     pub(crate) fn check_settings(
         &self,
         mut store: &mut Store<T>,
@@ -93,7 +90,7 @@ impl<T: 'static> Routing<T> {
         Ok(judged)
     }
 
-    /// Asks an instance of this very component; one that is not of the store is a panic.
+    /// Calls `rank` of an instance of this component. Panics if the instance belongs to another store.
     pub(crate) fn rank(
         &self,
         mut store: &mut Store<T>,
@@ -106,10 +103,9 @@ impl<T: 'static> Routing<T> {
             unsafe_code,
             reason = "the type is not compared again for each instance"
         )]
-        // SAFETY: the function must be of these types. `exports` is found only in instances of the
-        // component that `pre` instantiates, and `check_types`, the only way to make this, compared
-        // the type that this export has in that component; no resource is in it, so it is the same
-        // in every instance.
+        // SAFETY: the function must have these types. `exports` finds it only in instances of the component of
+        // `pre`. `check_types`, the only constructor, has compared the type of this export in that component. The
+        // type contains no resources, so it is the same in every instance.
         let rank = unsafe { Rank::new_unchecked(rank) };
         let (answer,) = rank.call(store, (question,))?;
         Ok(answer)

@@ -1,4 +1,4 @@
-//! Settings that a module knows, and its judgement on a set of them, to the domain.
+//! Converts the settings in a description, and the result of checking settings, to the domain.
 
 use kassette_domain::setting::{SettingForm, SettingSpec};
 
@@ -7,14 +7,13 @@ use super::bounds::{self, DETAIL, at_most, bad_reply};
 use crate::error::CallError;
 use crate::text;
 
-/// Entries of each list of a description (the contract's limit).
+/// Maximum number of entries in each list of a description, from the contract.
 pub(super) const LISTED: usize = 64;
-/// Help for an operator; longer text is cut.
+/// Maximum length of a help text for operators, in bytes. Longer text is cut.
 pub(super) const HELP: usize = 1_000;
-/// A default, for people; longer text is cut.
+/// Maximum length of a default that is shown, in bytes. Longer text is cut.
 const DEFAULT: usize = 100;
 
-/// The settings of a description.
 pub(super) fn specs(specs: Vec<wit::SettingSpec>) -> Result<Vec<SettingSpec>, CallError> {
     let specs = at_most(specs, LISTED, "too many settings")?;
     let mut known: Vec<SettingSpec> = Vec::with_capacity(specs.len());
@@ -33,7 +32,7 @@ pub(super) fn specs(specs: Vec<wit::SettingSpec>) -> Result<Vec<SettingSpec>, Ca
     Ok(known)
 }
 
-/// The name of a setting or a secret.
+/// Checks the name of a setting or secret.
 pub(super) fn name(name: String) -> Result<String, CallError> {
     if !bounds::is_kebab(&name) {
         return bad_reply("a setting's or secret's name is not kebab-case");
@@ -60,7 +59,7 @@ fn form(form: wit::SettingForm) -> Result<SettingForm, CallError> {
     })
 }
 
-/// The answer of `check-settings`.
+/// Converts the answer of `check-settings`.
 pub(crate) fn judged(answer: Result<(), String>) -> Result<(), String> {
     answer.map_err(|why| text::cut(&why, DETAIL))
 }

@@ -1,4 +1,4 @@
-//! Guests written by hand, honest and hostile, and what is needed to run them.
+//! Hand-written guests, correct and hostile, and the setup to run them.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod vendor;
@@ -17,26 +17,27 @@ use kassette_domain::provider::{AccountFacts, AttemptFacts, PaidFacts, Payer, Re
 use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{AccountAccess, Recording, Runtime, RuntimeConfig, TokenStore};
+use kassette_runtime::{
+    AccountAccess, Contact, MacKey, Recording, Runtime, RuntimeConfig, TokenStore, VersionsConfig,
+};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// When the tests take place.
 pub const NOW: Time = Time::from_secs(1_795_000_000);
 
-/// Where static data of a guest begins; its heap begins behind it.
+/// Address of a guest's static data. Its heap starts at `HEAP`.
 const DATA: usize = 1024;
 pub const HEAP: usize = 16 * 1024;
 
-/// The context of `rank`, flattened: sixteen values just fit.
+/// The context of `rank` as flat parameters: 16, which is the maximum.
 pub const CONTEXT: &str = "(param i32 i64 i32 i32 i32 i64 i32 i32 i32 i32 i32 i64 i32 i32 i32 i32)";
 
-/// Lays out static data of a guest as the canonical ABI wants it.
+/// Static data of a guest in the layout of the canonical ABI.
 #[derive(Default)]
 pub struct Data(Vec<u8>);
 
 impl Data {
-    /// Puts bytes, aligned to 8, and gives their address.
+    /// Adds bytes, aligned to 8, and returns their address.
     pub fn put(&mut self, bytes: &[u8]) -> u32 {
         self.0.resize(self.0.len().next_multiple_of(8), 0);
         let at = DATA + self.0.len();
@@ -44,13 +45,13 @@ impl Data {
         u32::try_from(at).unwrap()
     }
 
-    /// Puts a text and gives address and length, as a record holds it.
+    /// Adds a string. Returns address and length, as in a record.
     pub fn text(&mut self, text: &str) -> [u8; 8] {
         let at = self.put(text.as_bytes());
         pair(at, text.len())
     }
 
-    /// Puts a list of texts.
+    /// Adds a list of strings. Returns address and length.
     pub fn texts(&mut self, texts: &[&str]) -> [u8; 8] {
         let items: Vec<u8> = texts.iter().flat_map(|text| self.text(text)).collect();
         pair(self.put(&items), texts.len())
@@ -62,7 +63,7 @@ impl Data {
     }
 }
 
-/// Address and length.
+/// Encodes an address and a length.
 pub fn pair(at: u32, len: usize) -> [u8; 8] {
     let mut pair = [0; 8];
     pair[..4].copy_from_slice(&at.to_le_bytes());
@@ -70,7 +71,7 @@ pub fn pair(at: u32, len: usize) -> [u8; 8] {
     pair
 }
 
-/// A core module with memory, in pages, and an allocator.
+/// A core module with an allocator and this many pages of memory.
 fn core(pages: u32, data: &Data, imports: &str, functions: &str) -> String {
     format!(
         r#"(module
@@ -88,8 +89,8 @@ fn core(pages: u32, data: &Data, imports: &str, functions: &str) -> String {
     )
 }
 
-/// Makes a component of a core module in text form for a world of a WIT package. The world `method`
-/// has some of WASI besides, which is left out of a component that does not import it.
+/// Builds a component for a world of a WIT package from a core module in text form. Adds WASI to the world
+/// `method` if the module imports it.
 pub fn component(wit: &Path, world: &str, core: &str) -> Vec<u8> {
     let mut module = wat::parse_str(core).unwrap_or_else(|error| panic!("{error}"));
     let mut resolve = Resolve::default();
@@ -109,29 +110,29 @@ pub fn component(wit: &Path, world: &str, core: &str) -> Vec<u8> {
         .unwrap()
 }
 
-/// The contract's own WIT.
+/// Folder of the contract's WIT.
 pub fn wit() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit")
 }
 
-/// What a hand-written method says of itself, and how it ranks.
+/// Description and functions of a hand-written method.
 pub struct Method {
     pub data: Data,
     pub id: &'static str,
     pub label: &'static str,
     pub currencies: &'static [&'static str],
-    /// Body of `rank`, which gives the answer's address.
+    /// Body of `rank`, which returns the address of the answer.
     pub rank: String,
     /// More functions and globals.
     pub more: String,
-    /// What it imports.
+    /// Imports in text form.
     pub imports: String,
-    /// Its memory to begin with, in pages of 64 KiB.
+    /// Initial size of its memory, in pages of 64 KiB.
     pub pages: u32,
 }
 
 impl Method {
-    /// iDEAL with a body for `rank`.
+    /// An iDEAL module with this body of `rank`.
     pub fn ideal(rank: impl Into<String>) -> Self {
         Self {
             data: Data::default(),
@@ -145,7 +146,7 @@ impl Method {
         }
     }
 
-    /// iDEAL that gives one verdict after another: id, and why it is eligible or why not.
+    /// An iDEAL module that returns these verdicts: id, and the reason for being eligible or not.
     pub fn saying(verdicts: &[(&str, Result<&str, &str>)]) -> Self {
         let mut method = Self::ideal("");
         let mut list = Vec::new();
@@ -178,7 +179,7 @@ impl Method {
             record.extend(self.data.text(text));
         }
         record.extend(self.data.texts(self.currencies));
-        // No translations, no icon, no settings.
+        // No translations, icon or settings.
         record.extend([0; 24]);
         let record = self.data.put(&record);
         let accepted = self.data.put(&[0; 12]);
@@ -195,12 +196,13 @@ impl Method {
     }
 }
 
-/// A hand-written provider: body of `start`, from the arguments' address to the answer's.
+/// A hand-written provider with this body of `start`, which gets the address of the arguments and returns that of
+/// the answer.
 pub fn provider(data: Data, start: &str) -> Vec<u8> {
     provider_with(data, start, "unreachable", "unreachable")
 }
 
-/// The same with bodies of `callback` and `query`.
+/// Like [`provider`], with bodies of `callback` and `query`.
 pub fn provider_with(data: Data, start: &str, callback: &str, query: &str) -> Vec<u8> {
     Provider {
         data,
@@ -212,24 +214,25 @@ pub fn provider_with(data: Data, start: &str, callback: &str, query: &str) -> Ve
     .build()
 }
 
-/// What a hand-written provider called `vendor` says of itself, and the bodies of its functions.
+/// Description and function bodies of a hand-written provider with the id `vendor`.
 pub struct Provider {
     pub data: Data,
     pub label: &'static str,
-    /// What it does before it describes itself.
+    /// Code before the result of `describe`.
     pub describe: String,
     pub start: String,
     pub callback: String,
     pub query: String,
-    /// None: it is of the world `provider` and gives nothing back.
+    /// `None` for the world `provider`, which does not support refunds.
     pub refunds: Option<Refunds>,
 }
 
-/// Bodies of the functions of `refunds`, from the arguments' address to the answer's.
+/// Bodies of the functions of `refunds`, which get the address of the arguments and return that of the answer.
 pub struct Refunds {
     pub terms: String,
     pub refund: String,
     pub query: String,
+    pub cancel: String,
 }
 
 impl Default for Provider {
@@ -276,12 +279,14 @@ impl Provider {
                  unreachable)"#
         );
         let name = "kassette:plugin/refunds@0.2.0";
-        let refunds = self.refunds.as_ref().map(|Refunds { terms, refund, query }| {
+        let refunds = self.refunds.as_ref().map(|refunds| {
+            let Refunds { terms, refund, query, cancel } = refunds;
             format!(
                 r#"(func (export "{name}#terms") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
                      {terms})
                    (func (export "{name}#refund") (param i32) (result i32) {refund})
-                   (func (export "{name}#query") (param i32) (result i32) {query})"#
+                   (func (export "{name}#query") (param i32) (result i32) {query})
+                   (func (export "{name}#cancel") (param i32) (result i32) {cancel})"#
             )
         });
         let world = match refunds {
@@ -293,7 +298,7 @@ impl Provider {
     }
 }
 
-/// A request without headers, credentials or token; 0 is GET, 1 POST.
+/// A request without headers, credentials or token. `verb` is 0 for GET, 1 for POST.
 pub fn request(data: &mut Data, verb: u8, url: &str) -> u32 {
     let mut record = [0; 68];
     record[0] = verb;
@@ -301,7 +306,7 @@ pub fn request(data: &mut Data, verb: u8, url: &str) -> u32 {
     data.put(&record)
 }
 
-/// The answer of a start that opened a payment by a redirect.
+/// The answer of a start that redirects the payer.
 pub fn redirect(data: &mut Data, url: &str) -> u32 {
     let mut record = [0; 88];
     record[16..24].copy_from_slice(&data.text("ref-1"));
@@ -309,7 +314,7 @@ pub fn redirect(data: &mut Data, url: &str) -> u32 {
     data.put(&record)
 }
 
-/// The answer of a start that failed: 0 is unavailable, 1 declined, 2 uncertain.
+/// The answer of a failed start: 0 for unavailable, 1 not activated, 2 declined, 3 uncertain.
 pub fn failure(data: &mut Data, kind: u8) -> u32 {
     let mut record = [0; 88];
     (record[0], record[8]) = (1, kind);
@@ -317,33 +322,33 @@ pub fn failure(data: &mut Data, kind: u8) -> u32 {
     data.put(&record)
 }
 
-/// The answer of a refund that the vendor has: 0 is pending, 1 succeeded, 2 failed.
+/// The answer of an accepted refund: 0 for pending, 1 succeeded, 2 failed.
 pub fn given(data: &mut Data, reference: &str, state: u8, claim_url: Option<&str>) -> u32 {
-    let mut record = [0; 36];
-    record[4..12].copy_from_slice(&data.text(reference));
-    record[12] = state;
+    let mut record = [0; 56];
+    record[8..16].copy_from_slice(&data.text(reference));
+    record[32] = state;
     if let Some(url) = claim_url {
-        record[16] = 1;
-        record[20..28].copy_from_slice(&data.text(url));
+        record[36] = 1;
+        record[40..48].copy_from_slice(&data.text(url));
     }
-    record[28..36].copy_from_slice(&data.text("so it says"));
+    record[48..56].copy_from_slice(&data.text("so it says"));
     data.put(&record)
 }
 
-/// The answer of a refund that failed: 0 is unavailable, 1 refused, 2 uncertain; of a question about one: 0
-/// is unavailable, 1 absent.
+/// The answer of a failed refund: 0 for unavailable, 1 refused, 2 uncertain. As the answer of a query: 0 for
+/// unavailable, 1 absent.
 pub fn refund_failure(data: &mut Data, kind: u8) -> u32 {
-    let mut record = [0; 36];
-    (record[0], record[4]) = (1, kind);
-    record[8..16].copy_from_slice(&data.text("so it says"));
+    let mut record = [0; 56];
+    (record[0], record[8]) = (1, kind);
+    record[12..20].copy_from_slice(&data.text("so it says"));
     data.put(&record)
 }
 
-/// The answer of `terms`: methods of which parts can be given back, twice at most.
+/// The answer of `terms`: each method allows partial refunds, at most two.
 pub fn terms(data: &mut Data, methods: &[&str]) -> u32 {
     let mut list = Vec::new();
     for method in methods {
-        let mut record = [0; 28];
+        let mut record = [0; 36];
         record[..8].copy_from_slice(&data.text(method));
         (record[8], record[12], record[16]) = (1, 1, 2);
         list.extend(record);
@@ -352,7 +357,7 @@ pub fn terms(data: &mut Data, methods: &[&str]) -> u32 {
     data.put(&pair(list, methods.len()))
 }
 
-/// A runtime over a folder, with the guarded client that may reach loopback.
+/// A runtime for a folder, with the guarded client and loopback allowed.
 pub fn runtime(folder: &Path) -> Arc<Runtime> {
     runtime_with(folder, |_| {})
 }
@@ -361,7 +366,7 @@ pub fn runtime_with(folder: &Path, change: impl FnOnce(&mut RuntimeConfig)) -> A
     bundled_with(folder, BTreeMap::new(), change)
 }
 
-/// The same, of a program that brings these modules along.
+/// Like [`runtime_with`], with modules contained in the program.
 pub fn bundled_with(
     folder: &Path,
     bundled: BTreeMap<Slot, Vec<u8>>,
@@ -375,13 +380,19 @@ pub fn bundled_with(
     Runtime::start_with(config, client, None, bundled).unwrap()
 }
 
+/// Storage of versions, with a test key.
+pub fn versions(folder: &Path) -> VersionsConfig {
+    let key = MacKey::from_bytes([9; 32].into());
+    VersionsConfig::new(folder.to_owned(), key)
+}
+
 pub fn slot(text: &str) -> Slot {
     Slot::parse(text).unwrap()
 }
 
-/// Waits for a version to become active; a test that waits for longer has failed.
+/// Waits until a version is active. Panics after a minute.
 pub async fn active(runtime: &Runtime, name: &str, bytes: &[u8]) {
-    let (slot, digest) = (slot(name), Digest::of(bytes));
+    let (slot, digest) = (slot(name), Digest::hash(bytes));
     let waited = tokio::time::timeout(Duration::from_secs(60), runtime.wait_for(&slot, &digest));
     waited
         .await
@@ -405,13 +416,13 @@ pub fn candidate(id: &str) -> AccountCandidate {
     }
 }
 
-/// A payment of 12.34 EUR, for the candidates named.
+/// A payment of 12.34 EUR with these candidates.
 pub fn context(candidates: &[&str]) -> Context {
     Context {
         amount: Some(Minor(1234)),
         currency: Currency::EUR,
         usd: Some(Minor(1300)),
-        environment: Environment::Test,
+        environment: Environment::Live,
         email_known: true,
         country: Some("NL".into()),
         now: NOW,
@@ -420,12 +431,12 @@ pub fn context(candidates: &[&str]) -> Context {
     }
 }
 
-/// A simulated account that may talk to one host and lead payers there.
+/// A simulated account that may call one host and send payers to it.
 pub fn access(host: &str) -> AccountAccess {
     AccountAccess {
         account: AccountFacts {
             id: AccountId::parse("vendor-test").unwrap(),
-            environment: Environment::Test,
+            environment: Environment::Live,
             now: NOW,
             callback_url: "https://pay.example/callbacks/vendor-test".into(),
             settings: vec![],
@@ -437,6 +448,7 @@ pub fn access(host: &str) -> AccountAccess {
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
         not_after: None,
+        contact: Contact::default(),
         recording: Recording::Off,
     }
 }
@@ -483,7 +495,7 @@ pub fn refund_order() -> RefundOrder {
     }
 }
 
-/// What an ignored test of this program prints behind `answer=`, run in a process of its own.
+/// The text after `answer=` in the output of an ignored test, run in another process.
 pub fn answer_of_another_process(test: &str) -> String {
     let program = std::env::current_exe().unwrap();
     let there = Command::new(program)

@@ -1,4 +1,4 @@
-//! A vendor that listens, and a module that talks to it.
+//! A provider's server, and a module that calls it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use super::{Data, NOW, access, attempt, request};
 
-/// A vendor that answers every request with a status, or never.
+/// A server that answers every request with a status, or none.
 pub struct Vendor {
     pub address: SocketAddr,
     pub requests: Arc<AtomicUsize>,
@@ -81,7 +81,7 @@ impl Bench {
     }
 }
 
-/// Sends one request (0 is GET, 1 POST), then goes on.
+/// Sends one request (0 for GET, 1 for POST) and continues with `then`.
 pub fn sending(data: &mut Data, verb: u8, url: &str, then: &str) -> String {
     let request = request(data, verb, url);
     let answer = data.put(&[0; 24]);

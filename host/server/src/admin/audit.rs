@@ -15,16 +15,16 @@ use super::caller::Viewer;
 use super::download::{self, Format, Pages};
 use crate::web::ApiError;
 use crate::web::query::{Query, page};
-use crate::web::time::{UTC, utc};
+use crate::web::time::{INSTANT, instant};
 
-/// Most lines that one call looks at.
+/// Maximum number of entries that one call reads.
 const LOOKED_MOST: usize = 2000;
-/// So many lines in a row from before a time, and none that follows is from after it, though the clock was
-/// put back.
+/// After this many consecutive entries from before a time, no later entry is assumed to be from after it.
+/// (Times may be out of order, because the clock can be set back.)
 const OLDER_IN_A_ROW: usize = 100;
-/// Lines that are read at once for an export.
+/// Number of entries that an export reads at once.
 const AT_ONCE: usize = 100;
-/// The first line of an export.
+/// The header of an export.
 const HEADER: [&str; 12] = [
     "id",
     "at",
@@ -40,28 +40,28 @@ const HEADER: [&str; 12] = [
     "hash",
 ];
 
-/// `GET /audit`: a page may end before it is full, with a cursor.
+/// `GET /audit`: a page may be shorter than its limit and still have a next page.
 pub(super) async fn list(
     _: Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let mut query = Query::of(query.as_deref())?;
-    let filter = Filter::of(&mut query)?;
+    let mut query = Query::parse(query.as_deref())?;
+    let filter = Filter::parse(&mut query)?;
     let paging = query.paging()?;
     let found = filter.find(state.gateway.store().as_ref(), paging).await;
     page("entries", found, |entry| view(&entry))
 }
 
-/// `GET /audit/export`: all lines that match, newest first.
+/// `GET /audit/export`: all matching entries, newest first.
 pub(super) async fn export(
     _: Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    let mut query = Query::of(query.as_deref())?;
-    let filter = Filter::of(&mut query)?;
-    let format = Format::of(&mut query)?;
+    let mut query = Query::parse(query.as_deref())?;
+    let filter = Filter::parse(&mut query)?;
+    let format = Format::parse(&mut query)?;
     query.finish()?;
     let pages = Lines {
         store: Arc::clone(state.gateway.store()),
@@ -71,11 +71,11 @@ pub(super) async fn export(
     download::answer(format, HEADER, pages).await
 }
 
-/// Which lines; all that is said must hold.
+/// Filter for entries; all given conditions must hold.
 struct Filter {
-    /// A whole action, or its noun.
+    /// A whole action, or only its noun.
     action: Option<String>,
-    /// A whole object, or its kind.
+    /// A whole object, or only its kind.
     object: Option<String>,
     /// An operator's name or id.
     operator: Option<String>,
@@ -84,13 +84,13 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(query: &mut Query) -> Result<Self, ApiError> {
+    fn parse(query: &mut Query) -> Result<Self, ApiError> {
         Ok(Self {
             action: query.take("action"),
             object: query.take("object"),
             operator: query.take("operator"),
-            since: query.read("since", utc, UTC)?,
-            until: query.read("until", utc, UTC)?,
+            since: query.read("since", instant, INSTANT)?,
+            until: query.read("until", instant, INSTANT)?,
         })
     }
 
@@ -113,7 +113,7 @@ impl Filter {
             && self.until.is_none_or(|until| entry.at < until)
     }
 
-    /// The next lines that match, of a bounded number that is looked at.
+    /// The next matching entries, among a bounded number of entries read.
     async fn find(
         &self,
         store: &dyn Store,
@@ -148,7 +148,7 @@ impl Filter {
     }
 }
 
-/// The lines that are written.
+/// The entries of an export.
 struct Lines {
     store: Arc<dyn Store>,
     filter: Filter,
@@ -195,7 +195,7 @@ fn line(text: &mut String, format: Format, entry: &AuditEntry) {
 }
 
 fn view(entry: &AuditEntry) -> Value {
-    // Snapshots are kept as the text that was hashed; readers get them as JSON again.
+    // Snapshots are stored as the hashed text; readers get them as JSON.
     let snapshot = |text: &Option<String>| {
         text.as_deref()
             .map(|text| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))

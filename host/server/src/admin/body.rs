@@ -1,10 +1,11 @@
-//! Bodies of changes, and who makes them and why, for the audit log.
+//! Bodies of changes, and the actor and reason for the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use kassette_domain::order::BadText;
 
 use super::AdminState;
 use crate::web::ApiError;
@@ -12,18 +13,18 @@ use crate::web::json::{self, Fields, Value, text};
 use crate::web::query::Query;
 use crate::web::text::plain;
 
-/// Most bytes of a change. Lists of methods and providers fit many times over.
+/// Maximum size of a change in bytes. Lists of methods and providers are much smaller.
 pub(super) const MOST: usize = 1 << 20;
-/// Most characters of an actor or a reason.
+/// Maximum length of an actor or a reason, in characters.
 const MOST_CHARACTERS: usize = 500;
 
-/// The fields of a JSON body; none where the body is empty.
+/// The fields of a JSON body; empty if the body is empty.
 pub(super) struct JsonBody(pub(super) Fields);
 
-/// A merge patch (RFC 7396): its fields, and which of them are `null`.
+/// A merge patch (RFC 7396): its fields, and the names of those that are `null`.
 pub(super) struct PatchBody {
     pub(super) fields: Fields,
-    /// Names of fields that are to be reset.
+    /// Names of fields to be reset.
     pub(super) nulls: BTreeSet<String>,
 }
 
@@ -31,7 +32,7 @@ impl FromRequest<AdminState> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &AdminState) -> Result<Self, ApiError> {
-        Ok(Self(Fields::of(read(request).await?)?))
+        Ok(Self(Fields::read(read(request).await?)?))
     }
 }
 
@@ -39,17 +40,17 @@ impl FromRequest<AdminState> for PatchBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &AdminState) -> Result<Self, ApiError> {
-        let fields = Fields::of(read(request).await?)?;
+        let fields = Fields::read(read(request).await?)?;
         let nulls = fields.nulls();
         Ok(Self { fields, nulls })
     }
 }
 
-/// Reads a request that changes something: no query, and JSON where there is a body.
+/// Reads a request that changes something: without a query, and with an optional JSON body.
 async fn read(request: Request) -> Result<Value, ApiError> {
     let (parts, body) = request.into_parts();
     let bytes = crate::web::body::read(&parts.headers, body, MOST).await?;
-    Query::of(parts.uri.query())?.finish()?;
+    Query::parse(parts.uri.query())?.finish()?;
     if bytes.is_empty() {
         return Ok(Value::Object(BTreeMap::new()));
     }
@@ -57,7 +58,7 @@ async fn read(request: Request) -> Result<Value, ApiError> {
     Ok(json::parse(&bytes)?)
 }
 
-/// 400 for anything but JSON, or a merge patch, as it is.
+/// 400 unless the body is declared as JSON or as a merge patch, without an encoding.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     refuse_encoded(headers)?;
     match is_json(headers) {
@@ -68,7 +69,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// 400 for a body that would have to be decoded.
+/// 400 for a body with a content encoding.
 pub(super) fn refuse_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.contains_key(CONTENT_ENCODING) {
         true => Err(ApiError::Malformed(
@@ -95,13 +96,13 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
         .any(|known| known.eq_ignore_ascii_case(essence))
 }
 
-/// An actor or a reason.
-pub(crate) fn audit_text(text: &str) -> Result<String, String> {
+/// Parses an actor or a reason.
+pub(crate) fn audit_text(text: &str) -> Result<String, BadText> {
     plain::<MOST_CHARACTERS>(text)
 }
 
-/// Who acts through the operator, and why, as the request tells it.
-#[derive(Default)]
+/// The person who acts through the operator and the reason, according to the request.
+#[derive(Clone, Default)]
 pub(super) struct Attribution {
     /// The person behind the operator's token.
     pub(super) actor: Option<String>,
@@ -109,7 +110,7 @@ pub(super) struct Attribution {
 }
 
 impl Attribution {
-    /// Takes `actor` and `reason` out of a body.
+    /// Takes `actor` and `reason` from a body.
     pub(super) fn in_body(fields: &mut Fields) -> Result<Self, ApiError> {
         Ok(Self {
             actor: fields.optional("actor", text(audit_text))?,
@@ -117,7 +118,7 @@ impl Attribution {
         })
     }
 
-    /// The same of a body that holds nothing else.
+    /// The same for a body without other fields.
     pub(super) fn alone(mut fields: Fields) -> Result<Self, ApiError> {
         let attribution = Self::in_body(&mut fields)?;
         fields.finish()?;

@@ -1,11 +1,11 @@
-//! How a merchant's pages look, as JSON, and its logo as a file.
+//! The appearance of a merchant's pages as JSON, and its logo as a file.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kassette_domain::brand::{Brand, Colour, Logo, TooLarge};
+use kassette_domain::brand::{Brand, Colour, Logo, Support, TooLarge};
 use png::{Compression, Decoder, DecodingError, EncodingError, Limits, Transformations};
 use serde_json::json;
 use thiserror::Error;
@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 use crate::web::text::switch;
 
-/// Reads a brand over `old`: every field that is absent stays as it was, `null` resets it (RFC 7396).
+/// Merges a brand into `old`: absent fields are unchanged, `null` resets a field (RFC 7396).
 pub(super) fn merge(value: Value, old: &Brand) -> Result<Brand, Wrong> {
     read(value, old).map_err(Wrong::new)
 }
@@ -23,7 +23,7 @@ fn read(value: Value, old: &Brand) -> Result<Brand, Invalid> {
         Value::Object(object) => object.keys().cloned().collect(),
         _ => BTreeSet::new(),
     };
-    let mut fields = Fields::of(value)?;
+    let mut fields = Fields::read(value)?;
     let mut brand = old.clone();
     if names.contains("colour") {
         brand.colour = fields.optional("colour", text(str::parse::<Colour>))?;
@@ -33,22 +33,26 @@ fn read(value: Value, old: &Brand) -> Result<Brand, Invalid> {
     }
     if names.contains("show_provider") {
         let shows = fields.optional("show_provider", switch)?;
-        brand.hides_provider = !shows.unwrap_or(true);
+        brand.shows_provider = shows.unwrap_or_default();
+    }
+    if names.contains("support") {
+        brand.support = fields.optional("support", text(str::parse::<Support>))?;
     }
     fields.finish()?;
     Ok(brand)
 }
 
-/// A brand as operators see it. The logo is told by its digest: an audit line of a change holds no file.
+/// A brand for operators. The logo is represented by its digest, so that audit entries contain no file.
 pub(super) fn view(brand: &Brand) -> serde_json::Value {
     json!({
         "colour": brand.colour.map(|colour| colour.to_string()),
         "logo": brand.logo.as_ref().map(|logo| logo.digest().to_string()),
-        "show_provider": !brand.hides_provider,
+        "show_provider": brand.shows_provider,
+        "support": brand.support,
     })
 }
 
-/// Why a text is no logo.
+/// Reason why a text is not a logo.
 #[derive(Debug, Error)]
 enum NoLogo {
     #[error("must be a PNG file in base64 (RFC 4648, 4)")]
@@ -63,10 +67,9 @@ enum NoLogo {
     NotWritten(#[from] EncodingError),
 }
 
-/// Reads a PNG file in base64 and writes its first picture anew: of the file nothing but its pixels
-/// reaches a payer's browser.
+/// Decodes a base64 PNG file and encodes its first picture again, so that only pixels reach a payer's browser.
 fn logo(text: &str) -> Result<Logo, NoLogo> {
-    /// Most memory that reading may take, bytes.
+    /// Maximum memory for decoding, in bytes.
     const MEMORY: usize = 4 << 20;
     let file = BASE64_STANDARD
         .decode(text)
@@ -103,7 +106,7 @@ mod tests {
     use crate::web::json::parse;
     use sha2::{Digest as _, Sha256};
 
-    /// A file of one colour, with a text chunk.
+    /// A single-color file with a text chunk.
     fn file(width: u32, height: u32) -> Vec<u8> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -179,20 +182,31 @@ mod tests {
     #[test]
     fn what_is_absent_stays_and_null_resets() {
         let whole = format!(
-            r##"{{"colour":"#AA0000","logo":"{}","show_provider":false}}"##,
+            r##"{{"colour":"#AA0000","logo":"{}","show_provider":true,"support":"help@shop.example"}}"##,
             base64(&file(8, 8))
         );
         let whole = merged(&whole, &Brand::default()).unwrap();
         assert_eq!(view(&whole)["colour"], "#aa0000");
         assert_eq!(merged("{}", &whole).unwrap(), whole);
         let other = merged(r##"{"colour":"#00aa00"}"##, &whole).unwrap();
-        assert_eq!((&other.logo, other.hides_provider), (&whole.logo, true));
-        let reset = r#"{"colour":null,"logo":null,"show_provider":null}"#;
+        let brand = |brand: &Brand| {
+            (
+                brand.logo.clone(),
+                brand.shows_provider,
+                brand.support.clone(),
+            )
+        };
+        assert_eq!(brand(&other), brand(&whole));
+        assert_eq!(view(&other)["support"], "help@shop.example");
+        let reset = r#"{"colour":null,"logo":null,"show_provider":null,"support":null}"#;
         assert_eq!(merged(reset, &whole).unwrap(), Brand::default());
         for wrong in [
             r#"{"colour":"red"}"#,
             r##"{"color":"#00aa00"}"##,
             r#"{"show_provider":"no"}"#,
+            r#"{"support":"help"}"#,
+            r#"{"support":"http://shop.example/help"}"#,
+            r#"{"support":"javascript:alert(1)"}"#,
             r#"{"logo":7}"#,
             "[]",
         ] {

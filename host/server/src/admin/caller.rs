@@ -1,10 +1,11 @@
-//! The operator that calls, its role, and the attribution of its request.
+//! The calling operator with its role, and the attribution of the request.
 
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use kassette_domain::audit::Audited;
 use kassette_domain::operator::{Operator, Role};
+use kassette_domain::webhook::EndpointCreator;
 use kassette_gateway::auth::AuthError;
 
 use super::AdminState;
@@ -14,15 +15,15 @@ use crate::web::budget::Reservation;
 use crate::web::code::Code;
 use crate::web::marks::Credential;
 
-/// An authenticated operator, with the attribution of the request's headers.
+/// An authenticated operator, with the attribution from the request's headers.
 pub(super) struct Caller {
     pub(super) operator: Operator,
     attribution: Attribution,
 }
 
-/// May read everything but the links that let their holder pay, choose and give up.
+/// May read everything except links that let their holder pay, choose or cancel.
 pub(super) struct Viewer(pub(super) Caller);
-/// May change all but what [`Admin`] is needed for.
+/// May change everything that does not require [`Admin`].
 pub(super) struct Changes(pub(super) Caller);
 /// May do everything.
 pub(super) struct Admin(pub(super) Caller);
@@ -53,17 +54,17 @@ impl Caller {
         })
     }
 
-    /// Whether the operator has a role.
+    /// Whether the operator has at least this role.
     pub(super) fn is(&self, role: Role) -> bool {
         self.operator.role >= role
     }
 
-    /// Whether the operator may hold links by which a payment is paid, changed or given up.
+    /// Whether the operator may see links with which a payment can be paid, changed or cancelled.
     pub(super) fn follows_links(&self) -> bool {
         self.is(Role::Operator)
     }
 
-    /// A line for the audit log; what the body tells goes before what the headers tell.
+    /// An audit entry. The body's attribution takes precedence over the headers'.
     pub(super) fn audited(
         &self,
         attribution: Attribution,
@@ -87,30 +88,50 @@ impl Caller {
         }
     }
 
-    /// How the audit log is told what the request does.
+    /// The creator of an endpoint created by this operator.
+    pub(super) const fn creates_endpoints_as(&self) -> EndpointCreator {
+        EndpointCreator::Operator(self.operator.id)
+    }
+
+    /// Returns a function that builds audit entries with this attribution.
     pub(super) fn line(&self, attribution: Attribution) -> impl FnOnce(&str, String) -> Audited {
         move |action, object| self.audited(attribution, action, object)
     }
 
-    /// The same where actor and reason must be told.
+    /// [`Caller::line`] for a change whose actor and reason are required.
+    pub(super) fn strict_line(
+        &self,
+        attribution: Attribution,
+    ) -> Result<impl FnOnce(&str, String) -> Audited, ApiError> {
+        self.require(&attribution)?;
+        Ok(self.line(attribution))
+    }
+
+    /// [`Caller::audited`] for a change whose actor and reason are required.
     pub(super) fn audited_strictly(
         &self,
         attribution: Attribution,
         action: &str,
         object: String,
     ) -> Result<Audited, ApiError> {
-        let missing = |field| ApiError::invalid(field, "is required");
+        self.require(&attribution)?;
+        Ok(self.audited(attribution, action, object))
+    }
+
+    /// Requires an actor and a reason in body or headers.
+    pub(super) fn require(&self, attribution: &Attribution) -> Result<(), ApiError> {
+        let missing = |field| Err(ApiError::invalid(field, "is required"));
         if attribution.actor.is_none() && self.attribution.actor.is_none() {
-            return Err(missing("actor"));
+            return missing("actor");
         }
         if attribution.reason.is_none() && self.attribution.reason.is_none() {
-            return Err(missing("reason"));
+            return missing("reason");
         }
-        Ok(self.audited(attribution, action, object))
+        Ok(())
     }
 }
 
-/// The credential of a request: exactly one `Authorization: Bearer …`.
+/// The token of a request: exactly one `Authorization: Bearer …`. Otherwise `None`.
 fn token(parts: &Parts) -> Option<&str> {
     let mut values = parts.headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {

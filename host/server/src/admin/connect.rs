@@ -1,4 +1,4 @@
-//! Connect codes: issue and list.
+//! Issuing and listing connect codes.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -77,13 +77,13 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let merchant = super::merchants::find(&state, &id).await?;
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let listed = state.gateway.connect_codes(merchant.id, paging).await;
     let now = state.gateway.clock().now();
     page("connect_codes", listed, |code| view(&code, now))
 }
 
-/// A code as operators see it; never the code itself.
+/// A code for operators, without the secret.
 fn view(code: &ConnectCode, now: Time) -> serde_json::Value {
     json!({
         "connect_code_id": code.id.to_string(),

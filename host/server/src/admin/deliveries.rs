@@ -1,4 +1,4 @@
-//! The delivery log, as operators see it of every merchant and reseller.
+//! The delivery log of all merchants and resellers.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -29,11 +29,11 @@ pub(super) async fn show(
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    Query::of(query.as_deref())?.finish()?;
+    Query::parse(query.as_deref())?.finish()?;
     deliveries::show(&state.gateway, Reach::All, &id).await
 }
 
-/// `POST /deliveries/{id}/redeliver`: answers the new delivery.
+/// `POST /deliveries/{id}/redeliver`: returns the new delivery.
 pub(super) async fn redeliver(
     Changes(caller): Changes,
     State(state): State<AdminState>,

@@ -1,4 +1,5 @@
-//! What only `dev` has: the clock, the simulators' faults, books and callbacks. 404 under `serve`.
+//! Calls that exist only under `dev`: the clock, and the simulators' faults, books and callbacks. 404 under
+//! `serve`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{FromRequestParts, RawQuery, State};
 use http::request::Parts;
+use kassette_gateway::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use super::AdminState;
@@ -17,10 +19,10 @@ use crate::web::json::text;
 use crate::web::query::Query;
 use crate::web::text::whole;
 
-/// Calls that one order of a fault spoils where it does not say.
+/// Number of calls affected by a fault if the order does not specify it.
 const ONCE: u64 = 1;
 
-/// The handles of `dev`, before any body is looked at.
+/// Access to the simulators. Rejects the request before its body is read if there are none.
 pub(super) struct Controls(Arc<DevControls>);
 
 impl FromRequestParts<AdminState> for Controls {
@@ -50,6 +52,23 @@ pub(super) async fn clock(
     Ok(Json(json!({ "now": now.rfc3339() })))
 }
 
+/// `GET /dev/clock`: the offset of the clock.
+pub(super) async fn show_clock(
+    _: Viewer,
+    Controls(_): Controls,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    Query::parse(query.as_deref())?.finish()?;
+    // In this order: the gateway's clock is never behind the machine's.
+    let system = SystemClock.now();
+    let now = state.gateway.clock().now();
+    let offset = now.since(system).as_secs();
+    Ok(Json(
+        json!({ "offset_seconds": offset, "now": now.rfc3339() }),
+    ))
+}
+
 /// `POST /dev/faults`
 pub(super) async fn faults(
     _: Changes,
@@ -74,7 +93,7 @@ pub(super) async fn faults(
     Ok(Json(answer))
 }
 
-/// `POST /dev/callbacks`: where an account's simulator sends its callbacks from now on.
+/// `POST /dev/callbacks`: sets the URL for callbacks of an account's simulator.
 pub(super) async fn callbacks(
     _: Changes,
     Controls(controls): Controls,
@@ -90,16 +109,31 @@ pub(super) async fn callbacks(
     Ok(Json(answer))
 }
 
-/// Most entries of one page: an answer has to fit into what one address may hold of the listener's memory.
+/// `POST /dev/release`: releases all payments that an account's simulator holds for review.
+pub(super) async fn release(
+    _: Changes,
+    Controls(controls): Controls,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let any = |text: &str| Ok::<_, &str>(text.to_owned());
+    let provider = fields.required("provider_id", text(any))?;
+    fields.finish()?;
+    let id = provider.clone();
+    let released = controls.order(Order::Release { provider }).await;
+    let released = released.map_err(refused)?;
+    Ok(Json(json!({ "provider_id": id, "released": released })))
+}
+
+/// Maximum number of entries per page: a response must fit into one address's share of the listener's memory.
 pub(super) const MOST_ENTRIES: usize = 50_000;
 
-/// `GET /dev/books`: whole, or an account's in pages.
+/// `GET /dev/books`: all entries, or one account's in pages.
 pub(super) async fn books(
     _: Viewer,
     Controls(controls): Controls,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let mut query = Query::of(query.as_deref())?;
+    let mut query = Query::parse(query.as_deref())?;
     let provider = query.take("provider_id");
     let page = |text: &str| text.parse().ok().filter(|n| (1..=MOST_ENTRIES).contains(n));
     let limit: Option<usize> = query.read("limit", page, "must be between 1 and 50000")?;
@@ -107,7 +141,7 @@ pub(super) async fn books(
     let cursor: Option<usize> = query.read("cursor", place, "is no next_cursor of this list")?;
     query.finish()?;
     if limit.is_some() && provider.is_none() {
-        // Places of one account move where another gets more.
+        // Positions of one account shift when another account gets entries.
         return Err(ApiError::invalid("limit", "needs a provider_id"));
     }
     if cursor.is_some() && limit.is_none() {

@@ -1,4 +1,4 @@
-//! Lines that are written while they are read, as CSV or as a JSON object each.
+//! Exports as CSV or JSON lines, written while the store is read.
 
 use std::future::Future;
 
@@ -13,18 +13,18 @@ use super::csv;
 use crate::web::ApiError;
 use crate::web::query::Query;
 
-/// How lines are written.
+/// Format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// RFC 4180, with the names in the first line.
+    /// RFC 4180, with a header.
     Csv,
-    /// An object a line.
+    /// One JSON object per line.
     JsonLines,
 }
 
 impl Format {
-    /// Takes `format` out of a query; CSV where it is not said.
-    pub(super) fn of(query: &mut Query) -> Result<Self, ApiError> {
+    /// Takes `format` from a query; CSV if absent.
+    pub(super) fn parse(query: &mut Query) -> Result<Self, ApiError> {
         let read = |text: &str| match text {
             "csv" => Some(Self::Csv),
             "jsonl" => Some(Self::JsonLines),
@@ -41,7 +41,7 @@ impl Format {
         }
     }
 
-    /// Adds a line of texts under names; an empty one is null where that can be said.
+    /// Appends a line of named texts; an empty text is null in JSON.
     pub(super) fn line<const N: usize>(self, text: &mut String, names: [&str; N], of: [&str; N]) {
         match self {
             Self::Csv => csv::line(text, of),
@@ -55,24 +55,24 @@ impl Format {
     }
 }
 
-/// Adds an object as a line.
+/// Appends an object as a line.
 pub(super) fn object(text: &mut String, object: &Value) {
     text.push_str(&object.to_string());
     text.push('\n');
 }
 
-/// What is written.
+/// The content of an export.
 pub(super) trait Pages: Send + Sync + 'static {
-    /// One of its items, of which each is a line or more.
+    /// An item, which is written as one or more lines.
     type Item: Send;
 
-    /// The page that a cursor leads to; the first one without.
+    /// The page at a cursor, or the first page without one.
     fn page(
         &self,
         cursor: Option<String>,
     ) -> impl Future<Output = Result<Listed<Self::Item>, Fault>> + Send;
 
-    /// Adds the lines of an item.
+    /// Appends the lines of an item.
     fn lines(
         &self,
         text: &mut String,
@@ -80,8 +80,7 @@ pub(super) trait Pages: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
-/// The answer that holds all pages. A store that cannot be read is told as such where it fails at once; later
-/// the body breaks off.
+/// Response with all pages. If the store fails on the first page, returns an error; later, the body is cut off.
 pub(super) async fn answer<const N: usize>(
     format: Format,
     names: [&str; N],
@@ -108,11 +107,11 @@ pub(super) async fn answer<const N: usize>(
     Ok((head, Body::from_stream(body)).into_response())
 }
 
-/// The next lines, from `next` on; none at the end.
+/// The next lines, starting at the cursor `next`. `None` at the end.
 async fn piece(pages: &impl Pages, next: &mut Option<String>) -> Result<Option<String>, Fault> {
     let mut text = String::new();
     while let Some(cursor) = next.take() {
-        // Reading the store waits for nothing: others have their turn between two pages.
+        // Reading the store does not yield by itself, so let other tasks run between two pages.
         tokio::task::yield_now().await;
         *next = add_page(pages, &mut text, Some(cursor)).await?;
         if !text.is_empty() {
@@ -122,7 +121,7 @@ async fn piece(pages: &impl Pages, next: &mut Option<String>) -> Result<Option<S
     Ok(None)
 }
 
-/// Adds the lines of a page, perhaps none; where the next one begins.
+/// Appends the lines of a page, possibly none; returns the next page's cursor.
 async fn add_page(
     pages: &impl Pages,
     text: &mut String,

@@ -1,4 +1,4 @@
-//! Why a method is offered, or is not.
+//! Explains why a method is available or not.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -18,7 +18,7 @@ pub(super) async fn show(
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let mut query = Query::of(query.as_deref())?;
+    let mut query = Query::parse(query.as_deref())?;
     let required = |name| ApiError::invalid(name, "is required");
     let merchant = query.take("merchant_id");
     let merchant = merchant.ok_or_else(|| required("merchant_id"))?;

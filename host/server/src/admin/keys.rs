@@ -11,7 +11,8 @@ use kassette_domain::id::KeyId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenKind};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_store::KeyIssued;
+use kassette_domain::webhook::{Endpoint, EndpointCreator};
+use kassette_store::{KeyIssued, Listed, Paging};
 use serde_json::json;
 
 use super::AdminState;
@@ -23,7 +24,7 @@ use crate::web::path::At;
 use crate::web::query::{Query, page};
 use crate::web::text::{environment, future, whole};
 
-/// Longest time for which an old key stays good beside its successor, hours.
+/// Maximum time for which an old key remains valid after its rotation, in hours.
 pub(super) const MAX_OVERLAP: u64 = 72;
 
 /// `POST /merchants/{id}/keys`
@@ -102,7 +103,7 @@ async fn listed(
     owner: KeyOwner,
     query: Option<&str>,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let paging = Query::of(query)?.paging()?;
+    let paging = Query::parse(query)?.paging()?;
     let keys = state.gateway.store().keys(owner, paging).await;
     page("keys", keys, |key| view(&key))
 }
@@ -159,13 +160,11 @@ pub(super) async fn revoke(
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let key = find(&state, &id).await?;
-    let line = caller.audited(
-        Attribution::alone(fields)?,
-        "key.revoke",
-        format!("key/{}", key.id),
-    );
+    let object = format!("key/{}", key.id);
+    let line = caller.audited_strictly(Attribution::alone(fields)?, "key.revoke", object)?;
     let audited = Audited {
         before: Some(view(&key).to_string()),
+        after: endpoints_made_by(&state, &key).await?,
         ..line
     };
     let revoked = state.gateway.store().revoke_key(key.id, audited, now).await;
@@ -175,7 +174,25 @@ pub(super) async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Draws a key with the record that is kept of it.
+/// Endpoints that a key has created, for the audit log; revoking the key does not delete them. `None` if there
+/// are none.
+async fn endpoints_made_by(state: &AdminState, key: &ApiKey) -> Result<Option<String>, ApiError> {
+    let paging = Paging {
+        limit: Endpoint::MAX_PER_OWNER,
+        cursor: None,
+    };
+    let (owner, environment) = (key.owner, Some(key.environment));
+    let listed = state.gateway.endpoints(owner, environment, paging).await;
+    let Listed::Page(page) = listed.map_err(ApiError::from)? else {
+        return Ok(None);
+    };
+    let mut made = page.items;
+    made.retain(|endpoint| endpoint.created_by == EndpointCreator::Key(key.id));
+    let ids: Vec<String> = made.iter().map(|made| made.id.to_string()).collect();
+    Ok((!ids.is_empty()).then(|| json!({ "endpoints_that_stay": ids }).to_string()))
+}
+
+/// Generates a key and its stored record.
 fn draw(
     owner: KeyOwner,
     environment: Environment,
@@ -196,7 +213,7 @@ fn draw(
     Ok((key, shown))
 }
 
-/// 201 with the key, this once.
+/// 201 with the key, which is never shown again.
 fn issued(
     issued: Result<KeyIssued, kassette_store::Fault>,
     shown: &Secret,
@@ -229,7 +246,7 @@ async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
         .ok_or(not_found)
 }
 
-/// All scopes that a key of this owner can have, and those that it has where none are named.
+/// All possible scopes of a key of this owner, and the default ones.
 const fn possible(owner: KeyOwner) -> (&'static [Scope], &'static [Scope]) {
     match owner {
         KeyOwner::Merchant(_) => (&Scope::MERCHANT_ALL, &Scope::MERCHANT),
@@ -237,7 +254,7 @@ const fn possible(owner: KeyOwner) -> (&'static [Scope], &'static [Scope]) {
     }
 }
 
-/// Scopes of those known: at least one, each once.
+/// Parses a list of scopes among `known`: at least one, without duplicates.
 pub(super) fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong> {
     let Value::List(list) = value else {
         return Err(Wrong::new("must be a list of scopes"));
@@ -263,7 +280,7 @@ pub(super) fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong>
     Ok(scopes)
 }
 
-/// A key as operators see it; never the key itself.
+/// A key for operators, without the secret.
 fn view(key: &ApiKey) -> serde_json::Value {
     let time = |time: Option<Time>| time.map(Time::rfc3339);
     json!({

@@ -1,4 +1,4 @@
-//! Merchants: rates, routing and risk.
+//! Merchants: rates, routing and risk limits.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use kassette_domain::audit::Audited;
 use kassette_domain::brand::Brand;
 use kassette_domain::id::MerchantId;
 use kassette_domain::merchant::{Merchant, Quote, SetRate};
-use kassette_domain::money::{Currency, Rate};
+use kassette_domain::money::{Currency, Margin, Rate};
 use kassette_domain::operator::Role;
 use kassette_domain::policy::{Policy, RateLimit};
-use kassette_domain::rates::RateSource;
+use kassette_domain::rates::{RateSource, RateTables};
 use kassette_domain::time::Time;
 use kassette_store::{NewMerchant, Replaced};
 use serde_json::json;
@@ -29,9 +29,9 @@ use crate::web::path::At;
 use crate::web::query::{Query, page};
 use crate::web::text::{plain, switch, within};
 
-/// Most characters of a merchant's name: it stands on the payer's page.
+/// Maximum length of a merchant's name in characters, because payers' pages show it.
 const NAME: usize = 100;
-/// How often a change is tried again after another caller changed the merchant meanwhile.
+/// Number of retries after concurrent changes of the merchant.
 const RACES: usize = 8;
 
 /// `POST /merchants`
@@ -53,8 +53,11 @@ pub(super) async fn create(
         super::brand::merge(value, &Brand::default())
     })?;
     fields.finish()?;
+    if live_approved {
+        caller.require(&attribution)?;
+    }
     let merchant = Merchant {
-        // The store counts.
+        // The store assigns the number.
         id: MerchantId(0),
         name,
         live_approved,
@@ -65,7 +68,7 @@ pub(super) async fn create(
         created_at: now,
     };
     let mut after = state.merchant(&merchant);
-    // It has none yet: the line's object names it.
+    // The merchant has no id yet; the entry's object contains it.
     if let Some(after) = after.as_object_mut() {
         after.remove("merchant_id");
     }
@@ -88,7 +91,7 @@ pub(super) async fn list(
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let listed = state.gateway.store().merchants(paging).await;
     page("merchants", listed, |merchant| state.merchant(&merchant))
 }
@@ -100,23 +103,23 @@ pub(super) async fn show(
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    Query::of(query.as_deref())?.finish()?;
+    Query::parse(query.as_deref())?.finish()?;
     Ok(Json(state.merchant(&find(&state, &id).await?)))
 }
 
-/// `GET /merchants/{id}/rates`: what each currency would be converted with now.
+/// `GET /merchants/{id}/rates`: the current conversion rate of each currency.
 pub(super) async fn show_rates(
     _: Viewer,
     State(state): State<AdminState>,
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    Query::of(query.as_deref())?.finish()?;
+    Query::parse(query.as_deref())?.finish()?;
     let merchant = find(&state, &id).await?;
     let (now, tables) = (state.gateway.clock().now(), state.gateway.rates());
     let rates = Currency::ALL.map(|currency| {
         let usable = merchant.usable_rate(currency, now, &tables);
-        // One that is too old shows why there is none.
+        // An outdated rate explains why no rate is usable.
         let quote = usable.or_else(|| merchant.quotes(currency, now, &tables).next());
         let is_dollar = currency == Currency::USD;
         let source = |quote: &Quote| quote.source.map_or(OWN_RATES, RateSource::as_str);
@@ -157,11 +160,15 @@ pub(super) async fn change(
         ));
     }
     let said_rates = fields.optional("fx_rates", Ok)?;
+    let force = fields.optional("force", switch)?.unwrap_or(false);
     let said_policy = fields.optional("policy", Ok)?;
     let said_brand = fields.optional("brand", Ok)?;
     fields.finish()?;
     let default_rate = state.gateway.settings().rate_limit;
     let merchant = find(&state, &id).await?;
+    if live_approved.is_some() || said_policy.is_some() || nulls.contains("policy") || force {
+        caller.require(&attribution)?;
+    }
     let object = format!("merchant/{}", merchant.id);
     let line = caller.audited(attribution, "merchant.change", object);
     let changed = replace(&state, merchant, line, now, |merchant| {
@@ -181,9 +188,14 @@ pub(super) async fn change(
             merchant.brand = Brand::default();
         }
         if let Some(value) = said_rates.clone() {
-            merchant.rates = within("fx_rates", value, |value| {
+            let set = within("fx_rates", value, |value| {
                 rates(value, &merchant.rates, now)
             })?;
+            let tables = state.gateway.rates();
+            if let Some(why) = jump(&set, &merchant.rates, &tables).filter(|_| !force) {
+                return Err(ApiError::invalid("fx_rates", why));
+            }
+            merchant.rates = set;
         }
         if let Some(value) = said_policy.clone() {
             merchant.policy = within("policy", value, |value| {
@@ -200,7 +212,7 @@ pub(super) async fn change(
     Ok(Json(state.merchant(&changed)))
 }
 
-/// Changes a merchant where no other caller did meanwhile, trying again where one did.
+/// Changes a merchant unless another caller has changed it in the meantime; then retries.
 pub(super) async fn replace(
     state: &AdminState,
     mut before: Merchant,
@@ -230,7 +242,7 @@ pub(super) async fn replace(
     ))
 }
 
-/// A merchant by the number in a path.
+/// The merchant with the number in a path.
 pub(super) async fn find(state: &AdminState, id: &str) -> Result<Merchant, ApiError> {
     let not_found = ApiError::NotFound("merchant not found");
     let Ok(number) = id.parse() else {
@@ -240,7 +252,7 @@ pub(super) async fn find(state: &AdminState, id: &str) -> Result<Merchant, ApiEr
     found.map_err(ApiError::from)?.ok_or(not_found)
 }
 
-/// Reads rates over `old`: a changed one is set now, `null` removes one.
+/// Merges rates into `old`: a changed rate is set now, `null` removes one.
 fn rates(
     value: Value,
     old: &BTreeMap<Currency, SetRate>,
@@ -275,8 +287,30 @@ fn rates(
     Ok(rates)
 }
 
+/// Reason why new rates look like mistakes: one differs by more than 20 % from the merchant's previous rate,
+/// or, if there was none, from the European Central Bank's. `None` if all are plausible.
+fn jump(
+    new: &BTreeMap<Currency, SetRate>,
+    old: &BTreeMap<Currency, SetRate>,
+    tables: &RateTables,
+) -> Option<String> {
+    let bank = tables.get(&RateSource::Ecb);
+    new.iter().find_map(|(currency, set)| {
+        let own = old.get(currency).map(|old| (old.rate, "the rate before"));
+        let earlier = own.or_else(|| {
+            let rate = bank?.rate(*currency, Margin::default())?;
+            Some((rate, "the European Central Bank's"))
+        });
+        let (earlier, whose) = earlier.filter(|(earlier, _)| set.rate.jumps_from(*earlier))?;
+        Some(format!(
+            "{currency}: {} is more than 20 % off {whose}, {earlier}; force takes it",
+            set.rate
+        ))
+    })
+}
+
 impl AdminState {
-    /// A merchant as operators see it.
+    /// A merchant for operators.
     pub(super) fn merchant(&self, merchant: &Merchant) -> serde_json::Value {
         view(merchant, self.gateway.settings().rate_limit)
     }

@@ -1,7 +1,7 @@
 //! The operators' API, on its own listener.
 //!
-//! Every change is audited in the transaction that makes it. Permissions are extractor types
-//! ([`caller`]), so a handler cannot be written without its check.
+//! Every change is audited in its own transaction. Permissions are extractor types ([`caller`]), so that a
+//! handler cannot be written without its check.
 
 mod audit;
 mod body;
@@ -16,6 +16,8 @@ mod domains;
 mod download;
 mod explain;
 mod export;
+mod finance;
+mod find;
 mod keys;
 mod merchants;
 mod nodes;
@@ -25,10 +27,12 @@ mod payments;
 mod plugins;
 mod policy;
 mod providers;
+mod rates;
 mod refunds;
 mod replay;
 mod resellers;
 mod slots;
+mod status;
 mod trials;
 mod upkeep;
 mod uploads;
@@ -49,31 +53,38 @@ use tokio::sync::Semaphore;
 pub(crate) use self::body::audit_text;
 use self::caller::Viewer;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
-pub(crate) use self::upkeep::verdict as audit_verdict;
+pub(crate) use self::upkeep::{
+    altered as audit_altered, hash as audit_hash, verdict as audit_verdict,
+};
 use crate::simulators::DevControls;
+use crate::status::{Facts, Reporter};
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone)]
 pub(crate) struct AdminState {
     gateway: Gateway,
     hosts: Arc<Vec<String>>,
     controls: Option<Arc<DevControls>>,
-    /// Whose turn it is to upload a module.
+    /// Allows one module upload at a time.
     uploads: Arc<Semaphore>,
-    /// Whether `/metrics` is open to all that reach the listener.
+    /// Whether `/metrics` needs no token.
     open_metrics: bool,
+    reporter: Arc<Reporter>,
 }
 
 impl AdminState {
-    /// `hosts` are the names under which the listener answers; `controls` are there under `dev`.
+    /// `hosts` are the listener's host names; `controls` exist under `dev`.
     pub(crate) fn new(
         gateway: Gateway,
         hosts: Vec<String>,
         controls: Option<Arc<DevControls>>,
     ) -> Self {
+        let facts = Arc::new(Facts::default());
+        let reporter = Reporter::new(gateway.clone(), facts, crate::telemetry::version());
         Self {
+            reporter: Arc::new(reporter),
             gateway,
             hosts: Arc::new(hosts),
             controls,
@@ -82,13 +93,20 @@ impl AdminState {
         }
     }
 
-    /// Shows `/metrics` to operators alone, where the listener can be reached from elsewhere.
+    /// Requires an operator's token for `/metrics` if `open` is false, which is for listeners that are
+    /// reachable from other machines.
     pub(crate) const fn metrics_open(mut self, open: bool) -> Self {
         self.open_metrics = open;
         self
     }
 
-    /// Whether a request names the listener by one of its own names.
+    /// Sets the reporter for the status of this process.
+    pub(crate) fn reporting(mut self, reporter: Arc<Reporter>) -> Self {
+        self.reporter = reporter;
+        self
+    }
+
+    /// Whether a request uses one of the listener's host names.
     fn is_named(&self, request: &Request) -> bool {
         let said = request
             .headers()
@@ -101,7 +119,7 @@ impl AdminState {
     }
 }
 
-/// The routes below `/admin/v1`.
+/// Routes under `/admin/v1`.
 pub(crate) fn router(state: AdminState) -> Router {
     let routes = Router::new()
         .route("/merchants", post(merchants::create).get(merchants::list))
@@ -134,6 +152,7 @@ pub(crate) fn router(state: AdminState) -> Router {
             "/resellers/{id}/webhook-endpoints",
             post(webhooks::create_for_reseller).get(webhooks::list_of_reseller),
         )
+        .route("/webhook-endpoints", get(webhooks::list_all))
         .route("/webhook-endpoints/{id}/test", post(webhooks::test))
         .route("/webhook-endpoints/{id}/rotate", post(webhooks::rotate))
         .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))
@@ -166,6 +185,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/deliveries/{id}/redeliver", post(deliveries::redeliver))
         .route("/payments", get(payments::list))
         .route("/payments/export", get(export::export))
+        .route("/payments/redact", post(payments::redact_address))
         .route("/payments/{id}", get(payments::show))
         .route("/payments/{id}/review", post(payments::review))
         .route("/payments/{id}/cancel", post(payments::cancel))
@@ -176,6 +196,12 @@ pub(crate) fn router(state: AdminState) -> Router {
             "/payments/{id}/refunds",
             post(refunds::create).get(refunds::list),
         )
+        .route("/refunds/{id}/settle", post(refunds::settle))
+        .route("/movements", get(finance::movements))
+        .route("/finance/days", get(finance::days))
+        .route("/finance/export", get(finance::export))
+        .route("/finance/confirm-clock", post(finance::confirm_clock))
+        .route("/corrections", post(finance::correct))
         .route("/work", get(work::list))
         .route("/work/{id}/done", post(work::done))
         .route("/work/{id}/refund", post(refunds::of_line))
@@ -198,13 +224,18 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/operators", post(operators::create).get(operators::list))
         .route("/operators/{id}", delete(operators::remove))
         .route("/nodes", get(nodes::list))
+        .route("/rates", get(rates::list))
+        .route("/rates/accept", post(rates::accept))
+        .route("/status", get(status::show))
+        .route("/find", get(find::find))
         .route("/audit", get(audit::list))
         .route("/audit/export", get(audit::export))
         .route("/audit/verify", get(upkeep::verify_audit))
         .route("/backup", post(upkeep::backup))
-        .route("/dev/clock", post(dev::clock))
+        .route("/dev/clock", post(dev::clock).get(dev::show_clock))
         .route("/dev/faults", post(dev::faults))
         .route("/dev/callbacks", post(dev::callbacks))
+        .route("/dev/release", post(dev::release))
         .route("/dev/books", get(dev::books))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
@@ -219,7 +250,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .with_state(state)
 }
 
-/// The answer where a handler panicked; the layer tells the log.
+/// Response after a handler panicked; the layer logs the panic.
 fn after_panic() -> Response {
     ApiError::internal("a handler panicked").into_response()
 }
@@ -232,7 +263,7 @@ async fn method_not_allowed() -> ApiError {
     ApiError::MethodNotAllowed
 }
 
-/// Answers under our own names alone: a page that resolves its own name to our address gets 421.
+/// Accepts only the listener's own host names: a web page that resolves its own name to our address gets 421.
 async fn known_host(State(state): State<AdminState>, request: Request, next: Next) -> Response {
     if state.is_named(&request) {
         return next.run(request).await;
@@ -240,9 +271,9 @@ async fn known_host(State(state): State<AdminState>, request: Request, next: Nex
     ApiError::UnknownHost.into_response()
 }
 
-/// The listener's other routes. Of them `/metrics` tells what business is done: it answers under our own
-/// names alone, and where it is not open it needs a viewer's token. `/livez` and `/readyz` are asked by
-/// what starts and balances servers, under any name.
+/// Guards the listener's other routes. `/metrics` reveals business figures, so it requires one of the
+/// listener's host names and, unless it is open, a viewer's token. `/livez` and `/readyz` are called by process
+/// managers and load balancers under any name.
 pub(crate) fn with_metrics_guarded(routes: Router, state: &AdminState) -> Router {
     let guard = middleware::from_fn_with_state(state.clone(), guard_metrics);
     routes.layer(guard).layer(Edge::new("admin", after_panic))

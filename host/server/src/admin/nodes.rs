@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use kassette_store::NodeStatus;
+use kassette_store::{ModulesInfo, NodeInfo, NodeStatus};
 use serde_json::{Value, json};
 
 use super::AdminState;
@@ -12,29 +12,56 @@ use super::caller::Viewer;
 use crate::web::ApiError;
 use crate::web::query::{Query, named};
 
-/// A node beats twice a second, and answers no request that needs the store once its last beat is so old.
+/// Age of the last heartbeat above which a node counts as lapsed. Nodes send two heartbeats per second, and
+/// serve nothing from the store once the last one is too old.
 const LAPSED: Duration = Duration::from_millis(1500);
 
-/// `GET /nodes`: by name.
+/// `GET /nodes`: sorted by name.
 pub(super) async fn list(
     _: Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let nodes = state.gateway.store().nodes().await;
     let nodes = nodes.map_err(ApiError::from)?;
     let asked = nodes.iter().find(|node| node.is_self);
+    let mut views: Vec<(String, Value)> = nodes
+        .iter()
+        .map(|node| (node.name.clone(), view(node, asked)))
+        .collect();
+    let now = state.gateway.clock().now();
+    let forgotten = state.reporter.missing_nodes(&nodes);
+    views.extend(forgotten.into_iter().map(|(name, last_seen)| {
+        let view = missing(&name, now.since(last_seen));
+        (name, view)
+    }));
+    views.sort_by(|(one, _), (other, _)| one.cmp(other));
     named(
         "nodes",
-        &nodes,
-        |node| &node.name,
-        |node| view(node, asked),
+        &views,
+        |(name, _)| name,
+        |(_, view)| view.clone(),
         &paging,
     )
 }
 
-/// A node beside the one that was asked.
+/// A node that ended without removing its row, and that the store no longer lists.
+fn missing(name: &str, beat_age: Duration) -> Value {
+    let gone = NodeStatus {
+        name: name.to_owned(),
+        incarnation: 0,
+        is_self: false,
+        beat_age,
+        adopted: 0,
+        lag: 0,
+        info: NodeInfo::default(),
+        modules: ModulesInfo::default(),
+    };
+    view(&gone, None)
+}
+
+/// A node, compared with the node that answers.
 fn view(node: &NodeStatus, asked: Option<&NodeStatus>) -> Value {
     let info = &node.info;
     let state = match (info.draining, node.beat_age > LAPSED) {
@@ -62,8 +89,6 @@ fn view(node: &NodeStatus, asked: Option<&NodeStatus>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use kassette_store::{ModulesInfo, NodeInfo};
-
     use super::*;
 
     fn node(configuration: &str, beat_age: Duration, draining: bool) -> NodeStatus {
@@ -93,7 +118,7 @@ mod tests {
         };
         assert_eq!(drift("one"), json!([]));
         assert_eq!(drift("other"), json!(["configuration"]));
-        // It has not told yet.
+        // The node has not reported yet.
         assert_eq!(drift(""), json!([]));
     }
 

@@ -21,7 +21,7 @@ use crate::web::path::At;
 use crate::web::query::{Query, page};
 use crate::web::text::future;
 
-/// Why an operator was not made.
+/// Error for a name that is in use.
 pub(crate) const NAME_TAKEN: &str =
     "name: another operator has it; choose another one, or remove that operator first";
 
@@ -63,7 +63,7 @@ pub(super) async fn list(
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     page(
         "operators",
         state.gateway.store().operators(paging).await,
@@ -95,10 +95,10 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Draws an operator with its token.
+/// Generates an operator and its token.
 ///
 /// # Errors
-/// The operating system's, where it gives no randomness.
+/// If the operating system provides no random bytes.
 pub(crate) fn draw(
     name: String,
     role: Role,
@@ -106,7 +106,7 @@ pub(crate) fn draw(
     now: Time,
 ) -> Result<(Operator, Secret), getrandom::Error> {
     let token = TokenKind::Operator.generate(getrandom::fill)?;
-    let hash = TokenHash::of(token.expose());
+    let hash = TokenHash::hash(token.expose());
     let id = OperatorId::from_bytes(random()?);
     Ok((
         Operator {
@@ -121,7 +121,7 @@ pub(crate) fn draw(
     ))
 }
 
-/// Sixteen bytes for an id.
+/// Sixteen random bytes for an id.
 pub(super) fn random() -> Result<[u8; 16], getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
@@ -137,7 +137,7 @@ fn role(text: &str) -> Result<Role, &'static str> {
     }
 }
 
-/// An operator as operators see it; never its token.
+/// An operator without its token.
 pub(crate) fn view(operator: &Operator) -> serde_json::Value {
     json!({
         "operator_id": operator.id.to_string(),

@@ -1,26 +1,30 @@
-//! A payment with everything that happened to it, as JSON.
+//! A payment with its complete history, as JSON.
 
-use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
-use kassette_domain::lifecycle::Transition;
+use std::collections::BTreeMap;
+
+use kassette_domain::attempt::Attempt;
+use kassette_domain::lifecycle::{PaymentAggregate, Transition};
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::payment::{Origin, Payment, ReviewDecision, RoutingDecision};
-use kassette_domain::provider::{PayerAction, VendorStatus};
+use kassette_domain::movement::{Bucket, Position};
+use kassette_domain::payment::{Origin, Payment, ReviewCause, ReviewDecision, RoutingDecision};
+use kassette_domain::provider::PayerAction;
 use kassette_domain::refund::Refund;
-use kassette_domain::returns::Disputed;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
+use kassette_gateway::ledger::signed;
+use kassette_gateway::operator_acts::{Possible, PossibleApproval};
 use kassette_gateway::refunds::{GivenRefund, given_refunds};
 use kassette_store::History;
 use serde_json::{Value, json};
 
-use crate::api::{PaymentBody, RefundBody};
+use crate::api::{DisputeBody, PaymentBody, RefundBody};
 
-/// What the source of a merchant's own rates is called.
+/// Name of the merchant's own rates as a source.
 pub(super) const OWN_RATES: &str = "merchant";
 
-/// The public fields and the operators'. `links` says whether the reader may act by those in it.
+/// A payment's public and operators' fields. `links` is whether the reader may use the links in it.
 pub(super) fn payment(gateway: &Gateway, payment: &Payment, links: bool) -> Value {
-    let mut view = serde_json::to_value(PaymentBody::of(payment, gateway)).unwrap_or(Value::Null);
+    let mut view = serde_json::to_value(PaymentBody::new(payment, gateway)).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut view {
         let reseller = match &payment.origin {
             Origin::Merchant { .. } => None,
@@ -45,6 +49,9 @@ pub(super) fn payment(gateway: &Gateway, payment: &Payment, links: bool) -> Valu
         let date = payment.rate_table.map(|table| table.date.rfc3339());
         fields.insert("fx_source_date".into(), json!(date));
         fields.insert("vouched".into(), payment.vouched.into());
+        let short = payment.short.as_ref();
+        let short = short.map(|(amount, currency)| money(*amount, currency));
+        fields.insert("short".into(), json!(short));
         let decision = payment.decision.as_deref();
         fields.insert("decision".into(), json!(decision.map(review_decision)));
         fields.insert("created_at".into(), payment.created_at.rfc3339().into());
@@ -63,6 +70,8 @@ fn review_decision(decision: &ReviewDecision) -> Value {
         "decision": decision.resolution,
         "settlement": decision.settlement,
         "vouch": decision.vouch,
+        "accept": decision.accept.as_ref().map(|accept| money(accept.amount, &accept.currency)),
+        "despite": decision.despite,
         "state": decision.state,
         "received": decision.received.to_string(),
         "currency": decision.currency,
@@ -73,8 +82,18 @@ fn review_decision(decision: &ReviewDecision) -> Value {
     })
 }
 
-/// The whole object of `GET /payments/{id}`.
-pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value {
+fn money(amount: Minor, currency: &str) -> Value {
+    json!({ "amount": amount.to_string(), "currency": currency })
+}
+
+/// The whole response of `GET /payments/{id}`; `movements` are the newest ones.
+pub(super) fn whole(
+    gateway: &Gateway,
+    history: &History,
+    movements: Vec<Value>,
+    possible: &Possible,
+    links: bool,
+) -> Value {
     let attempts = history.aggregate.attempts.iter();
     let attempts = attempts.map(|each| attempt(each, links));
     let refunds = given_refunds(&history.aggregate).into_iter();
@@ -86,41 +105,117 @@ pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value 
             "created_at": event.created_at.rfc3339(),
         })
     });
+    let next_query = history.aggregate.attempts.iter();
+    let next_query = next_query
+        .filter_map(|attempt| attempt.queries.next())
+        .min();
     json!({
         "payment": payment(gateway, &history.aggregate.payment, links),
         "attempts": attempts.collect::<Vec<_>>(),
         "refunds": refunds.collect::<Vec<_>>(),
+        "disputes": disputes(&history.aggregate),
+        "movements": movements,
+        "balance": balance(&history.aggregate),
+        "possible": possibilities(possible),
+        "review_reason": history.aggregate.payment.review.map(review_reason),
+        "next_query_at": next_query.map(Time::rfc3339),
         "decisions": history.decisions.iter().map(decision).collect::<Vec<_>>(),
         "transitions": history.transitions.iter().map(transition).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
     })
 }
 
-/// What merchants see of a refund, and more. `links` says whether the reader may act by those in it.
+/// Disputes of all attempts: the merchants' fields and more.
+fn disputes(aggregate: &PaymentAggregate) -> Vec<Value> {
+    let each = aggregate.attempts.iter().flat_map(|attempt| {
+        let shown = DisputeBody::of_attempt(attempt);
+        shown.zip(&attempt.funds.disputes)
+    });
+    each.map(|(shown, disputed)| {
+        let mut view = serde_json::to_value(shown).unwrap_or(Value::Null);
+        view["ended_by_refund"] = disputed.ended_by_refund.into();
+        view
+    })
+    .collect()
+}
+
+/// Balance by bucket and currency; always contains a row for the payment's own money.
+fn balance(aggregate: &PaymentAggregate) -> Vec<Value> {
+    let due = aggregate.payment.due.currency.code();
+    let mut rows: BTreeMap<(Bucket, &str), Position> = BTreeMap::new();
+    rows.insert((Bucket::Own, due), Position::default());
+    for attempt in &aggregate.attempts {
+        for bucket in Bucket::ALL {
+            let position = attempt.funds.position(bucket);
+            if position != Position::default() {
+                let row = rows.entry((bucket, attempt.received_currency()));
+                let row = row.or_default();
+                *row = *row + position;
+            }
+        }
+    }
+    let rows = rows.into_iter().map(|((bucket, currency), position)| {
+        json!({
+            "bucket": bucket.as_str(),
+            "currency": currency,
+            "received": position.received.to_string(),
+            "returned": position.returned.to_string(),
+            "at_risk": position.at_risk.to_string(),
+            "committed": position.committed.to_string(),
+            "net": signed(position.net()),
+        })
+    });
+    rows.collect()
+}
+
+fn possibilities(possible: &Possible) -> Value {
+    let approve = possible.approve.as_ref().map(|approve: &PossibleApproval| {
+        json!({
+            "amount": approve.amount.to_string(),
+            "currency": approve.currency,
+            "needs_accept": approve.needs_accept,
+            "despite": approve.despite,
+            "platform_fee_usd": approve.platform_fee_usd.map(|fee| fee.to_string()),
+        })
+    });
+    let refund = possible.refund.as_ref();
+    json!({
+        "approve": approve,
+        "decline": possible.decline.map(|surplus| json!({ "surplus": surplus.to_string() })),
+        "refund": refund.map(|(amount, currency)| money(*amount, currency)),
+        "cancel": possible.cancel,
+        "query": possible.query,
+    })
+}
+
+/// Why a payment is in review.
+pub(super) fn review_reason(cause: ReviewCause) -> Value {
+    json!({ "code": cause.as_str(), "message": cause.sentence() })
+}
+
+/// A refund: the merchants' fields and more. `links` is whether the reader may use the links in it.
 pub(super) fn given_refund(given: &GivenRefund, links: bool) -> Value {
-    let mut view = serde_json::to_value(RefundBody::of(given)).unwrap_or(Value::Null);
+    let mut view = serde_json::to_value(RefundBody::new(given, links)).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut view {
         let refund = &given.refund;
         fields.insert("reference".into(), json!(refund.reference));
         fields.insert("detail".into(), json!(refund.detail));
         fields.insert("at".into(), refund.at.rfc3339().into());
-        if !links {
-            fields.insert("claim_url".into(), Value::Null);
-        }
     }
     view
 }
 
 fn attempt(attempt: &Attempt, links: bool) -> Value {
-    let redirect_url = match &attempt.action {
+    let redirect_url = match attempt.action() {
         Some(PayerAction::Redirect(url) | PayerAction::Post { url, .. }) if links => Some(url),
         Some(_) | None => None,
     };
-    // What the vendor says it received, else what is due.
+    // The amount that the provider reports as received, otherwise the amount due.
     let received = attempt.vendor.as_ref().filter(|facts| facts.received.0 > 0);
     let amount = received.map_or(attempt.due.amount, |facts| facts.received);
     let currency = received.map_or(attempt.due.currency.code(), |facts| facts.currency.as_str());
     let told = &attempt.particulars;
+    let total = attempt.funds.balance.total();
     let references = attempt.references.iter().chain(&told.references);
     json!({
         "attempt_id": attempt.id.to_string(),
@@ -128,13 +223,13 @@ fn attempt(attempt: &Attempt, links: bool) -> Value {
         "slot": attempt.slot,
         "digest": attempt.digest.to_string(),
         "payment_method": attempt.method,
-        "state": attempt.state,
+        "state": attempt.state(),
         "redirect_url": redirect_url,
         "reference": attempt.reference(),
         "references": references.collect::<Vec<_>>(),
         "amount": amount.to_string(),
-        "received": taken(attempt).map_or(Minor(0), |facts| facts.received).to_string(),
-        "returned": attempt.returns.total().to_string(),
+        "received": total.received.to_string(),
+        "returned": total.returned.to_string(),
         "currency": currency,
         "provider_status": told.provider_status,
         "provider_reason": told.reason,
@@ -143,29 +238,16 @@ fn attempt(attempt: &Attempt, links: bool) -> Value {
             "currency": currency,
         })),
         "instrument": told.instrument,
+        "provider_url": told.provider_url,
         "authorised_at": told.authorised_at.map(Time::rfc3339),
         "captured_at": told.captured_at.map(Time::rfc3339),
         "capture_before": told.capture_before.map(Time::rfc3339),
-        "refunds": attempt.returns.refunds.iter().map(refund).collect::<Vec<_>>(),
-        "disputes": attempt.returns.disputes.iter().map(dispute).collect::<Vec<_>>(),
+        "refunds": attempt.funds.refunds.iter().map(refund).collect::<Vec<_>>(),
+        "disputes": DisputeBody::of_attempt(attempt).collect::<Vec<_>>(),
         "opened_at": attempt.opened_at.rfc3339(),
-        "ended_at": attempt.ended_at.map(Time::rfc3339),
+        "ended_at": attempt.stage.ended_at().map(Time::rfc3339),
         "detail": attempt.detail,
     })
-}
-
-/// What the vendor last said of an attempt on which money was taken, whatever was given back of it.
-pub(super) fn taken(attempt: &Attempt) -> Option<&VendorFacts> {
-    let ours = matches!(
-        attempt.state,
-        AttemptState::Captured | AttemptState::Surplus
-    );
-    let facts = attempt.vendor.as_ref()?;
-    let promised = matches!(
-        facts.status,
-        VendorStatus::Pending | VendorStatus::Processing | VendorStatus::VerificationPending
-    );
-    ((ours || !promised) && facts.received > Minor(0)).then_some(facts)
 }
 
 fn refund(refund: &Refund) -> Value {
@@ -175,18 +257,6 @@ fn refund(refund: &Refund) -> Value {
         "amount": refund.amount.to_string(),
         "state": refund.state,
         "at": refund.at.rfc3339(),
-    })
-}
-
-fn dispute(disputed: &Disputed) -> Value {
-    let dispute = &disputed.dispute;
-    json!({
-        "id": dispute.id,
-        "amount": dispute.amount.to_string(),
-        "state": dispute.state,
-        "reason": dispute.reason,
-        "respond_by": dispute.respond_by.map(Time::rfc3339),
-        "at": disputed.at.rfc3339(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The slots, what serves in them, and how an operator changes that.
+//! Slots, their active modules, and changes by operators.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use kassette_domain::candidate::{Canary, Candidate};
 use kassette_domain::id::{AccountId, Digest, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
+use kassette_gateway::trials::figures;
 use kassette_runtime::{
-    Activation, ActiveVersion, Cause, Prepared, PreviousVersion, Runtime, SlotStatus,
+    Activation, ActiveVersion, Cause, Prepared, PreviousVersion, Runtime, SlotStatus, TrialResult,
 };
 use serde_json::{Value, json};
 
@@ -20,13 +21,13 @@ use crate::web::ApiError;
 use crate::web::path::At;
 use crate::web::query::{Query, named};
 
-/// `GET /plugins`: every slot that was ever offered a module, by name.
+/// `GET /plugins`: every slot for which a module was ever offered, by name.
 pub(super) async fn list(
     _: Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let runtime = state.gateway.runtime();
     let slots = runtime.map(|runtime| runtime.slots()).unwrap_or_default();
     named(
@@ -38,14 +39,14 @@ pub(super) async fn list(
     )
 }
 
-/// `GET /plugins/{slot}/history`: the versions that became active, newest first.
+/// `GET /plugins/{slot}/history`: versions that became active and trials that ended, newest first.
 pub(super) async fn history(
     _: Viewer,
     State(state): State<AdminState>,
     At(slot): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let (runtime, slot) = find(&state, &slot)?;
     let events = runtime.history(&slot).unwrap_or_default();
     let events: Vec<(String, Activation)> = events
@@ -61,7 +62,7 @@ pub(super) async fn history(
     )
 }
 
-/// Does a change with its line in the audit log.
+/// Performs a change and appends its audit entry.
 pub(super) async fn audited<T: Send + 'static, E: Send + 'static>(
     state: &AdminState,
     line: Audited,
@@ -72,7 +73,7 @@ pub(super) async fn audited<T: Send + 'static, E: Send + 'static>(
     done.map_err(ApiError::from)?.map_err(ApiError::conflict)
 }
 
-/// An account that names a provider's module.
+/// An account that uses a provider's module.
 pub(super) fn account_of(state: &AdminState, slot: &Slot) -> Option<AccountId> {
     let settings = state.gateway.settings();
     let mut accounts = settings.accounts.values();
@@ -81,7 +82,7 @@ pub(super) fn account_of(state: &AdminState, slot: &Slot) -> Option<AccountId> {
     account.map(|account| account.id.clone())
 }
 
-/// A slot as it is now.
+/// The current state of a slot.
 pub(super) fn shown(runtime: &Runtime, slot: &Slot) -> Result<Json<Value>, ApiError> {
     let slots = runtime.slots();
     let status = slots.iter().find(|status| status.slot == *slot);
@@ -89,7 +90,7 @@ pub(super) fn shown(runtime: &Runtime, slot: &Slot) -> Result<Json<Value>, ApiEr
     Ok(Json(view(status)))
 }
 
-/// Activates a version, with its line in the audit log where that changes something.
+/// Activates a version, with an audit entry if that changes anything.
 pub(super) async fn change(
     state: &AdminState,
     runtime: Arc<Runtime>,
@@ -106,6 +107,7 @@ pub(super) async fn change(
     if state.gateway.store().shares_modules() {
         return share(state, &runtime, &slot, prepared, line).await;
     }
+    state.gateway.note_figures(&slot).await;
     let now = state.gateway.clock().now();
     let changes =
         prepared.changes() || (prepared.cause() == Cause::Pin) != runtime.is_pinned(&slot);
@@ -123,7 +125,7 @@ pub(super) async fn change(
     shown(&runtime, &slot)
 }
 
-/// Has a version serve on all nodes.
+/// Activates a version on all nodes.
 async fn share(
     state: &AdminState,
     runtime: &Runtime,
@@ -146,8 +148,8 @@ async fn share(
 
 pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
 
-/// The slot of a path: a method of the specification, a slot whose module was loaded once, or a provider's
-/// that an account names.
+/// The slot in a path: a method of the specification, a slot whose module was loaded before, or a provider's
+/// slot that an account uses.
 pub(super) fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
     let slot = Slot::parse(text).ok_or(UNKNOWN)?;
     let runtime = state.gateway.runtime().ok_or(UNKNOWN)?;
@@ -162,7 +164,7 @@ pub(super) fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot
     }
 }
 
-/// Compiles or writes files off the threads that serve.
+/// Runs work that blocks, such as compiling or writing files, outside of the serving threads.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -178,7 +180,15 @@ fn happened(event: &Activation) -> Value {
         "version": event.version,
         "cause": event.cause.as_str(),
         "at": event.at.rfc3339(),
+        "trial": event.trial.as_ref().map(trial),
     })
+}
+
+fn trial(result: &TrialResult) -> Value {
+    let mut trial = result.counted.as_ref().map_or_else(|| json!({}), figures);
+    trial["since"] = result.since.rfc3339().into();
+    trial["share"] = result.share.into();
+    trial
 }
 
 pub(super) fn view(status: &SlotStatus) -> Value {
@@ -210,7 +220,7 @@ fn active(version: &ActiveVersion) -> Value {
     })
 }
 
-/// How a version is tried.
+/// The kind of trial of a version.
 pub(super) const fn mode(candidate: &Candidate) -> &'static str {
     match candidate.canary {
         Some(_) => "canary",
@@ -243,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_slot_has_the_fields_that_scripts_rely_on() {
-        let digest = Digest::of(b"module");
+        let digest = Digest::hash(b"module");
         let since = Time::from_secs(1);
         let status = SlotStatus {
             slot: Slot::parse("method.ideal").unwrap(),
@@ -267,6 +277,7 @@ mod tests {
             }),
             pinned: true,
             last_error: Some("too large".into()),
+            set_aside: false,
         };
         let digest = digest.to_string();
         let expected = json!({

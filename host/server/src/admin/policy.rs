@@ -1,4 +1,4 @@
-//! A merchant's policy as JSON, read strictly and written as it is read.
+//! Merchant policies as JSON: strict parsing, and output in the same form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use serde_json::json;
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 use crate::web::text::{switch, whole};
 
-/// Most requests a second that a policy may allow.
+/// Maximum rate limit of a policy, in requests per second.
 pub(super) const MAX_RATE: u64 = 1_000_000;
-/// Ten years: a rate's age beyond it is no limit.
+/// Maximum age of rates in seconds: ten years.
 pub(super) const MAX_AGE: u64 = 10 * 366 * 24 * 3600;
 
-/// What a policy may name.
+/// Accounts and methods that a policy may name.
 pub(super) trait Named {
     /// Whether an account is configured.
     fn account(&self, id: &AccountId) -> bool;
@@ -35,9 +35,8 @@ impl Named for Gateway {
     }
 }
 
-/// Reads a policy over `old`: every field that is absent stays as it was, `null` resets it
-/// (RFC 7396). `default_rate` holds where the policy has no rate limit; `existing` says what it
-/// may name.
+/// Merges a policy into `old`: absent fields are unchanged, `null` resets a field (RFC 7396). `default_rate`
+/// applies if the policy has no rate limit; `existing` contains the accounts and methods that it may name.
 pub(super) fn merge(
     value: Value,
     old: &Policy,
@@ -49,7 +48,7 @@ pub(super) fn merge(
     read(object, &names, old, default_rate, existing).map_err(Wrong::new)
 }
 
-/// The same of the fields; `names` are those that the patch gives.
+/// The same for parsed fields; `names` are the patch's fields.
 fn read(
     object: BTreeMap<String, Value>,
     names: &BTreeSet<String>,
@@ -58,7 +57,7 @@ fn read(
     existing: &dyn Named,
 ) -> Result<Policy, Invalid> {
     let given = |name: &str| names.contains(name);
-    let mut fields = Fields::of(Value::Object(object))?;
+    let mut fields = Fields::read(Value::Object(object))?;
     let mut policy = old.clone();
     if given("methods") {
         let changed = fields.optional("methods", |value| methods(value, &old.methods, existing))?;
@@ -78,6 +77,10 @@ fn read(
     }
     if given("fx_margin") {
         policy.fx_margin = fields.optional("fx_margin", text(Margin::parse))?;
+    }
+    if given("platform_fee_refundable") {
+        let refundable = fields.optional("platform_fee_refundable", switch)?;
+        policy.platform_fee_refundable = refundable.unwrap_or(false);
     }
     if given("rate_limit") {
         let before = old.rate_limit.unwrap_or(default_rate);
@@ -139,7 +142,7 @@ fn one_method(
         given("min"),
         given("max"),
     );
-    let mut fields = Fields::of(Value::Object(object))?;
+    let mut fields = Fields::read(Value::Object(object))?;
     if enabled {
         policy.enabled = fields.required("enabled", switch)?;
     }
@@ -187,10 +190,10 @@ fn accounts(value: Value, existing: &dyn Named) -> Result<Vec<AccountId>, Wrong>
     Ok(accounts)
 }
 
-/// Reads a rate limit over the one that holds.
+/// Merges a rate limit into the current one.
 fn rate(value: Value, old: RateLimit) -> Result<RateLimit, Wrong> {
     let read = |value| -> Result<RateLimit, Invalid> {
-        let mut fields = Fields::of(Value::Object(value))?;
+        let mut fields = Fields::read(Value::Object(value))?;
         let per_second = fields.optional("per_second", whole(1, MAX_RATE))?;
         let burst = fields.optional("burst", whole(1, MAX_RATE))?;
         fields.finish()?;
@@ -203,7 +206,8 @@ fn rate(value: Value, old: RateLimit) -> Result<RateLimit, Wrong> {
     read(object(value)?).map_err(Wrong::new)
 }
 
-/// The policy as it is read; what the configuration decides is shown as it decides now.
+/// A policy in the form in which it is parsed; fields that depend on the configuration have their current
+/// values.
 pub(super) fn view(policy: &Policy, default_rate: RateLimit) -> serde_json::Value {
     let amount = |amount: Option<Minor>| amount.map(|amount| amount.to_string());
     let methods: serde_json::Map<_, _> = policy
@@ -226,6 +230,7 @@ pub(super) fn view(policy: &Policy, default_rate: RateLimit) -> serde_json::Valu
         "review_over_usd": amount(policy.review_over_usd),
         "fx_max_age_seconds": policy.fx_max_age_seconds,
         "fx_margin": policy.fx_margin.map(|margin| margin.to_string()),
+        "platform_fee_refundable": policy.platform_fee_refundable,
         "rate_limit": policy.rate_limit.unwrap_or(default_rate),
     })
 }
@@ -311,6 +316,7 @@ mod tests {
             r#"{"fx_margin":0.01}"#,
             r#"{"fx_margin":"-0.01"}"#,
             r#"{"provider_choice":"yes"}"#,
+            r#"{"platform_fee_refundable":1}"#,
             "[]",
         ] {
             assert!(merged(body, &Policy::default()).is_err(), "{body}");

@@ -1,11 +1,11 @@
-//! Money that operators give back.
+//! Refunds ordered by operators.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
-use kassette_domain::id::WorkId;
+use kassette_domain::id::{RefundId, WorkId};
 use kassette_domain::money::Minor;
 use kassette_domain::order::IdempotencyKey;
 use kassette_gateway::refunds::{RefundAsked, RefundError, RefundOf, RefundOutcome, given_refunds};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
-use super::caller::{Caller, Changes, Viewer};
+use super::caller::{Admin, Caller, Changes, Viewer};
 use super::payment_view;
 use super::payments::{not_found, payment_id};
 use super::work;
@@ -23,8 +23,9 @@ use crate::web::json::{Fields, text};
 use crate::web::path::At;
 use crate::web::query::{Query, named};
 
-/// `POST /payments/{id}/refunds`: money of the attempt that completed the payment, else of the one that took
-/// some.
+const NO_REFUND: ApiError = ApiError::NotFound("refund not found");
+
+/// `POST /payments/{id}/refunds`: refunds the payment's own money.
 pub(super) async fn create(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -40,7 +41,7 @@ pub(super) async fn create(
     })
 }
 
-/// `POST /work/{id}/refund`: what a line of the work list is about; done when that has succeeded.
+/// `POST /work/{id}/refund`: refunds the money of a work item, which closes once the refund has succeeded.
 pub(super) async fn of_line(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -95,7 +96,7 @@ async fn give(
     let outcome = state.gateway.refund_by_operator(of, asked, audited).await;
     let outcome = outcome.map_err(|error| match error {
         RefundError::NotFound => Refused::NotFound,
-        error => Refused::Other(error.into()),
+        error => Refused::Other(ApiError::of_refund(error, amount.is_some())),
     })?;
     let links = caller.follows_links();
     Ok(match outcome {
@@ -110,6 +111,52 @@ async fn give(
     })
 }
 
+/// `POST /refunds/{id}/settle`: records the outcome of a refund that remained unknown.
+pub(super) async fn settle(
+    Admin(caller): Admin,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let id = RefundId::parse(&id).map_err(|_| NO_REFUND)?;
+    let attribution = Attribution::in_body(&mut fields)?;
+    let is_made = fields.required("outcome", text(outcome))?;
+    let amount = fields.optional("amount", text(Minor::parse_positive))?;
+    fields.finish()?;
+    if amount.is_some() && !is_made {
+        return Err(ApiError::invalid(
+            "amount",
+            "goes with the outcome \"made\" alone",
+        ));
+    }
+    let audited = caller.audited_strictly(attribution, "refund.settle", format!("refund/{id}"))?;
+    let word = if is_made { "made" } else { "not_made" };
+    let after = json!({ "outcome": word, "amount": amount.map(|amount| amount.to_string()) });
+    let audited = Audited {
+        after: Some(after.to_string()),
+        ..audited
+    };
+    let made = match is_made {
+        true => amount,
+        false => Some(Minor::ZERO),
+    };
+    let settled = state.gateway.settle_refund(id, made, audited).await;
+    let given = settled.map_err(|error| match error {
+        RefundError::NotFound => NO_REFUND,
+        error => error.into(),
+    })?;
+    let links = caller.follows_links();
+    Ok(Json(payment_view::given_refund(&given, links)))
+}
+
+fn outcome(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "made" => Ok(true),
+        "not_made" => Ok(false),
+        _ => Err("must be \"made\" or \"not_made\""),
+    }
+}
+
 /// `GET /payments/{id}/refunds`
 pub(super) async fn list(
     Viewer(caller): Viewer,
@@ -117,7 +164,7 @@ pub(super) async fn list(
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let about = About::Payment(payment_id(&id)?);
     let aggregate = state.gateway.store().aggregate(about).await;
     let aggregate = aggregate.map_err(ApiError::from)?.ok_or_else(not_found)?;

@@ -1,4 +1,4 @@
-//! `POST /plugins/{slot}/replay`: where money would have gone.
+//! `POST /plugins/{slot}/replay`: evaluates recorded decisions with a candidate.
 
 use std::convert::Infallible;
 
@@ -27,19 +27,19 @@ use crate::web::path::At;
 use crate::web::query::Query;
 use crate::web::text::whole;
 
-/// Decisions that are made again where the call does not say how many.
+/// Number of decisions that are replayed if the call does not specify it.
 pub(super) const DEFAULT: u64 = 10_000;
-/// Answers of lines: how far it is, and last what it came to.
+/// Media type of responses with progress lines and the result as the last line.
 pub(super) const LINES: &str = "application/x-ndjson";
-/// What recorded calls leave open.
+/// Limitation of replays of recorded calls.
 const UNRECORDED: &str = "calls of a provider's module are on record from while plugins.record_conversations was on, \
     without those that got no answer in time";
-/// What a policy leaves open.
+/// Limitation of replays of a policy.
 const UNKNOWN: &str = "what the policy would add is not judged: the log has no accounts and no methods that the \
     policy of its time left out";
 
-/// `POST /plugins/{slot}/replay?last=N&examples=N`: changes nothing, and is for operators because it takes the
-/// processors' idle time.
+/// `POST /plugins/{slot}/replay?last=N&examples=N`: changes nothing, but requires an operator because it uses
+/// CPU time.
 pub(super) async fn replay(
     _: Changes,
     State(state): State<AdminState>,
@@ -48,7 +48,7 @@ pub(super) async fn replay(
 ) -> Result<Response, ApiError> {
     let (_, slot) = find(&state, &slot)?;
     let (parts, body) = request.into_parts();
-    let mut query = Query::of(parts.uri.query())?;
+    let mut query = Query::parse(parts.uri.query())?;
     let last = query.read(
         "last",
         |text| text.parse().ok().filter(|last| (1..=MOST).contains(last)),
@@ -61,7 +61,7 @@ pub(super) async fn replay(
     )?;
     query.finish()?;
     let last = last.unwrap_or(DEFAULT);
-    // Before the body is read: it may be a module's.
+    // Before the body is read, because it may be a module.
     let turn = state.gateway.replay_turn();
     let turn = turn.ok_or_else(|| ApiError::conflict("another replay is under way"))?;
     let (candidate, merchant) = candidate(&state, &parts, body).await?;
@@ -89,7 +89,7 @@ fn wants_lines(parts: &Parts) -> bool {
     accept.is_some_and(|accept| accept.as_bytes() == LINES.as_bytes())
 }
 
-/// What the body holds, and whose decisions alone are looked at.
+/// The candidate in the body, and the merchant to which the replay is restricted.
 async fn candidate(
     state: &AdminState,
     parts: &Parts,
@@ -101,7 +101,7 @@ async fn candidate(
         return Ok((ReplayCandidate::Module(bytes.into()), None));
     }
     let bytes = crate::web::body::read(&parts.headers, body, MOST_JSON).await?;
-    let mut fields = Fields::of(json::parse(&bytes)?)?;
+    let mut fields = Fields::read(json::parse(&bytes)?)?;
     let merchant = fields.optional("merchant_id", whole(0, u64::MAX))?;
     let merchant = match merchant {
         Some(id) => Some(super::merchants::find(state, &id.to_string()).await?),
@@ -126,7 +126,7 @@ async fn candidate(
     Ok((candidate, merchant.map(|merchant| merchant.id)))
 }
 
-/// Settings as a method's file has them: text, whole numbers and switches.
+/// Parses settings as in a method's file: texts, whole numbers and switches.
 fn settings(value: Value) -> Result<Vec<(String, String)>, Wrong> {
     let Value::Object(object) = value else {
         return Err(Wrong::new("must be an object"));
@@ -147,20 +147,21 @@ fn settings(value: Value) -> Result<Vec<(String, String)>, Wrong> {
     object.into_iter().map(read).collect()
 }
 
-/// What an answer names beside the differences.
+/// Data of a response other than the differences.
 struct ReplayAnswer {
     slot: Slot,
     kind: &'static str,
 }
 
 impl ReplayAnswer {
-    /// The diff, once it is there.
+    /// Runs the replay and returns the diff.
     async fn whole(self, mut replay: Replay) -> Result<Response, ApiError> {
         while replay.advance().await?.is_some() {}
         Ok(Json(self.view(&replay)).into_response())
     }
 
-    /// A line for each part of the log, and the diff as the last. Without that line it is not whole.
+    /// A progress line for each part of the log, and the diff as the last line. Without the last line, the
+    /// response is incomplete.
     fn lines(self, replay: Replay, last: u64) -> impl Stream<Item = Result<Bytes, Infallible>> {
         let line = |value: serde_json::Value| Ok(Bytes::from(format!("{value}\n")));
         stream::unfold(Some((self, replay)), move |state| async move {
@@ -197,7 +198,7 @@ impl ReplayAnswer {
     }
 }
 
-/// A diff of two versions, the active one first.
+/// JSON of a diff of two versions, the active one first.
 pub(super) fn view(
     slot: &Slot,
     kind: &str,
@@ -256,7 +257,7 @@ fn examples(diff: &Diff) -> Vec<serde_json::Value> {
     examples.collect()
 }
 
-/// Every change, for the document.
+/// All kinds of changes, for the document.
 pub(super) const CHANGES: [ReplayChange; 5] = [
     ReplayChange::Moved,
     ReplayChange::NewlyPossible,
@@ -265,12 +266,12 @@ pub(super) const CHANGES: [ReplayChange; 5] = [
     ReplayChange::Otherwise,
 ];
 
-/// Minor units as the API writes amounts, of any size.
+/// An amount in minor units of any size, formatted as in the API.
 fn amount(minor: u128) -> String {
     format!("{}.{:02}", minor / 100, minor % 100)
 }
 
-/// Of a call, with one decimal; null where there was none.
+/// Microseconds per call with one decimal; null if there was no call.
 fn microseconds(cost: Cost) -> serde_json::Value {
     match cost.tenths_of_us() {
         Some(tenths) => format!("{}.{}", tenths / 10, tenths % 10).into(),

@@ -1,11 +1,13 @@
-//! Resellers: their live rollout, what merchants grant them, and the codes to consent with.
+//! Resellers: live rollout, delegations of merchants, and consent codes.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
-use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationStatus};
+use kassette_domain::delegation::{
+    DelegatedMerchant, Delegation, DelegationDecision, DelegationStatus,
+};
 use kassette_domain::id::ResellerId;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
@@ -20,7 +22,7 @@ use crate::web::path::At;
 use crate::web::query::{Query, page};
 use crate::web::text::{plain, switch};
 
-/// Most characters of a reseller's name: it stands on the page of its invitations.
+/// Maximum length of a reseller's name in characters, because its invitations show it.
 const NAME: usize = 100;
 
 /// `POST /resellers`
@@ -53,7 +55,7 @@ pub(super) async fn list(
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let listed = state.gateway.store().resellers(paging).await;
     page("resellers", listed, |reseller| view(&reseller))
 }
@@ -65,7 +67,7 @@ pub(super) async fn show(
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    Query::of(query.as_deref())?.finish()?;
+    Query::parse(query.as_deref())?.finish()?;
     Ok(Json(view(&find(&state, &id).await?)))
 }
 
@@ -101,7 +103,7 @@ pub(super) async fn delegations(
 ) -> Result<Json<Value>, ApiError> {
     let now = state.gateway.clock().now();
     let reseller = find(&state, &id).await?;
-    let paging = Query::of(query.as_deref())?.paging()?;
+    let paging = Query::parse(query.as_deref())?.paging()?;
     let store = state.gateway.store();
     let listed = store.delegated_merchants(reseller.id, paging, now).await;
     page("delegations", listed, |merchant| listed_view(&merchant))
@@ -119,15 +121,17 @@ pub(super) async fn set_delegation(
     let merchant = super::merchants::find(&state, &merchant).await?;
     let attribution = Attribution::in_body(&mut fields)?;
     let authorized = fields.required("status", text(decided))?;
+    let refunds = fields.optional("refunds", switch)?;
     fields.finish()?;
-    let action = if authorized {
-        "delegation.authorize"
+    let (decision, action) = if authorized {
+        let decision = DelegationDecision::Authorize { refunds };
+        (decision, "delegation.authorize")
     } else {
-        "delegation.revoke"
+        (DelegationDecision::Revoke, "delegation.revoke")
     };
     let audited = caller.audited_strictly(attribution, action, String::new())?;
     let store = state.gateway.store();
-    let set = store.set_delegation(reseller.id, merchant.id, authorized, audited, now);
+    let set = store.set_delegation(reseller.id, merchant.id, decision, audited, now);
     let delegation = set.await.map_err(ApiError::internal)?;
     let delegation = delegation.ok_or(ApiError::NotFound(
         "the merchant has never authorized the reseller: there is nothing to revoke",
@@ -157,7 +161,7 @@ pub(super) async fn issue_consent_code(
 
 const NOT_FOUND: ApiError = ApiError::NotFound("reseller not found");
 
-/// The reseller in a path.
+/// The reseller with the number in a path.
 pub(super) async fn find(state: &AdminState, id: &str) -> Result<Reseller, ApiError> {
     let Ok(number) = id.parse() else {
         return Err(NOT_FOUND);
@@ -166,7 +170,7 @@ pub(super) async fn find(state: &AdminState, id: &str) -> Result<Reseller, ApiEr
     found.map_err(ApiError::internal)?.ok_or(NOT_FOUND)
 }
 
-/// What an operator can say of a delegation; the other states are an invitation's.
+/// Parses an operator's decision about a delegation; the other states belong to invitations.
 fn decided(text: &str) -> Result<bool, &'static str> {
     match DelegationStatus::parse(text) {
         Some(DelegationStatus::Authorized) => Ok(true),
@@ -191,6 +195,7 @@ fn delegation_view(delegation: &Delegation) -> Value {
         "status": delegation.status(),
         "authorized_at": delegation.authorized_at.rfc3339(),
         "revoked_at": delegation.revoked_at.map(Time::rfc3339),
+        "refunds": delegation.refunds,
     })
 }
 
@@ -202,6 +207,7 @@ fn listed_view(merchant: &DelegatedMerchant) -> Value {
         "authorized_at": merchant.authorized_at.map(Time::rfc3339),
         "client_ref": merchant.client_ref,
         "invitation_id": merchant.invitation.map(|id| id.to_string()),
+        "refunds": merchant.refunds,
         "created_at": merchant.created_at.rfc3339(),
     })
 }

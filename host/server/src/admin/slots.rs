@@ -1,4 +1,4 @@
-//! Slots that are switched off and on for what is new, and those that are taken away.
+//! Disabling, enabling and removing slots.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use super::plugins::{UNKNOWN, account_of, audited, find, shown, view};
 use crate::web::ApiError;
 use crate::web::path::At;
 
-/// `POST /plugins/{slot}/disable`: nothing new is routed to it, over restarts and whatever module comes.
+/// `POST /plugins/{slot}/disable`: no new payments are routed to the slot, even after a restart or with another
+/// module.
 pub(super) async fn disable(
     changes: Changes,
     state: State<AdminState>,
@@ -78,7 +79,7 @@ async fn switch(
     shown(&runtime, &slot)
 }
 
-/// `DELETE /plugins/{slot}`: takes a slot away that the release does not bring, once nothing needs it.
+/// `DELETE /plugins/{slot}`: removes a slot that is not part of the release, if nothing uses it.
 pub(super) async fn remove(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -127,7 +128,7 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Whether a slot is one of those that every release knows: it cannot be removed.
+/// Whether a slot is part of every release, so that it cannot be removed.
 fn is_brought(slot: &Slot) -> bool {
     match slot.kind() {
         SlotKind::Method => MethodId::parse(slot.name()).is_some_and(MethodId::is_specified),

@@ -1,4 +1,4 @@
-//! Versions on trial: put beside the active one, given a share of payments, promoted; and versions that are pinned.
+//! Versions on trial (shadow, canary, promotion), and pinned versions.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::caller::{Changes, Viewer};
 use super::plugins::{blocking, find, mode, shown};
 use super::replay::view;
 use crate::web::ApiError;
-use crate::web::json::{Fields, Value, Wrong};
+use crate::web::json::{Fields, Value, Wrong, text};
 use crate::web::path::At;
-use crate::web::text::whole;
+use crate::web::text::{digest_begin, whole};
 
-/// Puts a version that was checked on trial.
+/// Puts a checked version on trial.
 pub(super) async fn stage(
     state: &AdminState,
     runtime: &Runtime,
@@ -31,7 +31,7 @@ pub(super) async fn stage(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let digest = prepared.digest();
     let is_known = runtime.is_candidate(slot, &digest);
-    // The contract's word: the active digest is no change.
+    // As documented, uploading the active version changes nothing.
     if prepared.changes() && !is_known {
         let line = Audited {
             before: runtime.candidate(slot).map(|before| as_json(Some(&before))),
@@ -43,7 +43,7 @@ pub(super) async fn stage(
     shown(runtime, slot)
 }
 
-/// Tries the version on trial in another way, or takes it away.
+/// Changes or ends the trial of the version on trial.
 pub(super) async fn change(
     state: &AdminState,
     runtime: &Runtime,
@@ -60,7 +60,7 @@ pub(super) async fn change(
     shown(runtime, slot)
 }
 
-/// `POST /plugins/{slot}/promote`: the candidate takes the active version's place.
+/// `POST /plugins/{slot}/promote`: activates the candidate.
 pub(super) async fn promote(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -79,7 +79,7 @@ pub(super) async fn promote(
     super::plugins::change(&state, runtime, slot, prepared, line).await
 }
 
-/// `POST /plugins/{slot}/pin`: a version that is kept serves, whatever is put into the plugin folder.
+/// `POST /plugins/{slot}/pin`: activates a stored version, regardless of later files in the plugin folder.
 pub(super) async fn pin(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -87,19 +87,18 @@ pub(super) async fn pin(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
-    let digest = fields.required("digest", digest)?;
+    let begin = fields.required("digest", text(digest_begin))?;
     let attribution = Attribution::alone(fields)?;
     let line = caller.audited_strictly(attribution, "plugin.pin", format!("plugin/{slot}"))?;
-    if !runtime.is_kept(&slot, &digest) {
-        let why = "is no version that is kept of this slot; upload it instead";
-        return Err(ApiError::invalid("digest", why));
-    }
+    let why = "is no version that is kept of this slot, or the beginning of more than one; upload it instead";
+    let kept = runtime.kept_version(&slot, &begin);
+    let digest = kept.ok_or_else(|| ApiError::invalid("digest", why))?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     let prepared = blocking(move || checking.prepare_kept(&target, digest, Cause::Pin)).await??;
     super::plugins::change(&state, runtime, slot, prepared, line).await
 }
 
-/// `POST /plugins/{slot}/canary`: the candidate decides a share of the payments that are made from now on.
+/// `POST /plugins/{slot}/canary`: the candidate decides a share of new payments.
 pub(super) async fn canary(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -115,7 +114,7 @@ pub(super) async fn canary(
     change(&state, &runtime, &slot, Some(candidate), line).await
 }
 
-/// A share alone, or the steps of a ramp and the seconds between them.
+/// Parses a share, or the steps of a ramp with the seconds between them.
 fn ramp(fields: &mut Fields) -> Result<(Vec<u8>, u64), ApiError> {
     let percent = |value| whole(1, 100)(value).map(|percent| u8::try_from(percent).unwrap_or(100));
     let share = fields.optional("share", percent)?;
@@ -137,7 +136,7 @@ fn ramp(fields: &mut Fields) -> Result<(Vec<u8>, u64), ApiError> {
     }
 }
 
-/// `GET /plugins/{slot}/diff`: what the candidate decides otherwise, and how its payments fare.
+/// `GET /plugins/{slot}/diff`: differences in the candidate's decisions, and the success of its payments.
 pub(super) async fn diff(
     _: Viewer,
     State(state): State<AdminState>,
@@ -167,7 +166,7 @@ pub(super) async fn diff(
     Ok(Json(view))
 }
 
-/// What speaks for and against a canary.
+/// Evidence for and against a canary.
 fn judged(state: &AdminState, counted: &Counted) -> serde_json::Value {
     let limits = state.gateway.settings().trial_limits;
     let mut judged = rates(&Counts::total(&counted.by_share));
@@ -176,7 +175,7 @@ fn judged(state: &AdminState, counted: &Counted) -> serde_json::Value {
         ("starts", SuccessRate::Starts),
         ("completions", SuccessRate::Completions),
     ] {
-        // A whole number: what is below 1 speaks for it.
+        // Rounded down: a value below 1 speaks for the candidate.
         let odds = rate
             .evidence(&counted.by_share, limits.margin_percent)
             .floor();

@@ -1,4 +1,4 @@
-//! Modules that operators send, and the way back.
+//! Uploads of modules, and rollbacks.
 
 use std::sync::Arc;
 
@@ -21,8 +21,9 @@ use crate::web::query::Query;
 const STAGING: &str =
     "plugins.uploads is shadow-first: upload the module with mode=shadow, and promote it later";
 
-/// `POST /plugins/{slot}?mode=activate|shadow`: checks a module, and lets it serve or puts it on trial. Uploads take turns
-/// in the order of their arrival, and none is read before its turn: each holds a module's bytes.
+/// `POST /plugins/{slot}?mode=activate|shadow`: checks a module, and activates it or puts it on trial. Uploads
+/// are processed in the order of arrival, and none is read before its turn, because each occupies memory for a
+/// module.
 pub(super) async fn upload(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -30,7 +31,7 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = upload_slot(&state, &slot)?;
-    let mut query = Query::of(request.uri().query())?;
+    let mut query = Query::parse(request.uri().query())?;
     let mode = query.take("mode");
     query.finish()?;
     let is_required = state.gateway.settings().is_staging_required;
@@ -57,7 +58,7 @@ pub(super) async fn upload(
     };
     let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
-    // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
+    // The turn lasts as long as the bytes are in memory, even if the caller disconnects.
     let (prepared, _turn) =
         blocking(move || (checking.prepare(&target, bytes.into(), cause), turn)).await?;
     let prepared = prepared?;
@@ -72,7 +73,7 @@ pub(super) async fn upload(
     change(&state, runtime, slot, prepared, line).await
 }
 
-/// `POST /plugins/{slot}/rollback`: the version on trial is taken away; without one, the version before serves again.
+/// `POST /plugins/{slot}/rollback`: ends the trial if there is one; otherwise activates the previous version.
 pub(super) async fn rollback(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -96,8 +97,7 @@ pub(super) async fn rollback(
     change(&state, runtime, slot, prepared, line).await
 }
 
-/// The slot of a path in which a module may be put: any method's, or a provider's whose module was loaded
-/// once or that an account names.
+/// The slot of an upload: any method's, or a provider's whose module was loaded before or that an account uses.
 fn upload_slot(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
     let slot = Slot::parse(text).ok_or(UNKNOWN)?;
     match slot.kind() {

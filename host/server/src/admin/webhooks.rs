@@ -1,11 +1,15 @@
-//! Webhook endpoints, as operators manage those of every merchant and reseller.
+//! Webhook endpoints of all merchants and resellers, for operators.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
-use kassette_domain::id::EndpointId;
+use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::KeyOwner;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint};
+use kassette_gateway::Gateway;
+use kassette_store::{DeliveryFilter, Listed, Paging};
 use serde_json::json;
 
 use super::AdminState;
@@ -16,7 +20,7 @@ use crate::api::webhooks::endpoints::{self, find, object, shown};
 use crate::web::ApiError;
 use crate::web::json::text;
 use crate::web::path::At;
-use crate::web::query::Query;
+use crate::web::query::{Query, named};
 use crate::web::text::{switch, whole};
 
 /// `POST /merchants/{id}/webhook-endpoints`
@@ -28,7 +32,8 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let owner = KeyOwner::Merchant(super::merchants::find(&state, &id).await?.id);
     let line = caller.line(Attribution::in_body(&mut fields)?);
-    endpoints::create(&state.gateway, owner, None, fields, line).await
+    let created_by = caller.creates_endpoints_as();
+    endpoints::create(&state.gateway, owner, created_by, None, fields, line).await
 }
 
 /// `POST /resellers/{id}/webhook-endpoints`
@@ -40,7 +45,8 @@ pub(super) async fn create_for_reseller(
 ) -> Result<Response, ApiError> {
     let owner = KeyOwner::Reseller(super::resellers::find(&state, &id).await?.id);
     let line = caller.line(Attribution::in_body(&mut fields)?);
-    endpoints::create(&state.gateway, owner, None, fields, line).await
+    let created_by = caller.creates_endpoints_as();
+    endpoints::create(&state.gateway, owner, created_by, None, fields, line).await
 }
 
 /// `GET /merchants/{id}/webhook-endpoints`
@@ -65,6 +71,142 @@ pub(super) async fn list_of_reseller(
     endpoints::list(&state.gateway, owner, None, query.as_deref()).await
 }
 
+/// `GET /webhook-endpoints`: of one merchant, or of all. With `failing=true`, endpoints whose circuits are not
+/// closed on this node; otherwise, a page covers a number of merchants, and no reseller.
+pub(super) async fn list_all(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let mut query = Query::parse(query.as_deref())?;
+    let merchant = query.read(
+        "merchant_id",
+        |text| text.parse().ok(),
+        "must be a merchant's number",
+    )?;
+    let failing = query.read("failing", |text| text.parse().ok(), "must be true or false")?;
+    let failing: bool = failing.unwrap_or(false);
+    let paging = query.paging()?;
+    let gateway = &state.gateway;
+    let owner = merchant.map(|id| KeyOwner::Merchant(MerchantId(id)));
+    if failing {
+        let mut found = Vec::new();
+        for (id, _) in gateway.failing_endpoints() {
+            let endpoint = gateway.store().endpoint(id).await.map_err(ApiError::from)?;
+            let endpoint =
+                endpoint.filter(|endpoint| owner.is_none_or(|owner| owner == endpoint.owner));
+            found.extend(endpoint.map(|endpoint| (id.to_string(), endpoint)));
+        }
+        let mut views = Vec::new();
+        for (id, endpoint) in found {
+            views.push((id, with_troubles(gateway, &endpoint).await?));
+        }
+        return named(
+            "webhook_endpoints",
+            &views,
+            |(id, _)| id,
+            |(_, view)| view.clone(),
+            &paging,
+        );
+    }
+    let (owners, next) = match owner {
+        Some(_) if paging.cursor.is_some() => return Err(ApiError::bad_cursor()),
+        Some(owner) => (vec![owner], None),
+        None => {
+            // A merchant may have several endpoints, so the page covers fewer merchants than its limit.
+            let limit = (paging.limit / Endpoint::MAX_PER_OWNER).max(1);
+            let page = Paging { limit, ..paging };
+            match gateway
+                .store()
+                .merchants(page)
+                .await
+                .map_err(ApiError::from)?
+            {
+                Listed::BadCursor => return Err(ApiError::bad_cursor()),
+                Listed::Page(page) => {
+                    let owners = page.items.into_iter();
+                    let owners = owners.map(|merchant| KeyOwner::Merchant(merchant.id));
+                    (owners.collect(), page.next)
+                }
+            }
+        }
+    };
+    let mut views = Vec::new();
+    for owner in owners {
+        let all = Paging {
+            limit: 2 * Endpoint::MAX_PER_OWNER,
+            cursor: None,
+        };
+        let listed = gateway.endpoints(owner, None, all).await;
+        if let Listed::Page(page) = listed.map_err(ApiError::from)? {
+            for endpoint in &page.items {
+                views.push(with_troubles(gateway, endpoint).await?);
+            }
+        }
+    }
+    Ok(Json(
+        json!({ "webhook_endpoints": views, "next_cursor": next }),
+    ))
+}
+
+/// Maximum number of deliveries counted per endpoint.
+const COUNTED: usize = 100;
+
+/// An endpoint with the numbers of waiting and exhausted deliveries, at most [`COUNTED`] each, and its last
+/// error.
+async fn with_troubles(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+) -> Result<serde_json::Value, ApiError> {
+    let listed = async |status| -> Result<Vec<Delivery>, ApiError> {
+        let filter = DeliveryFilter {
+            endpoint: Some(endpoint.id),
+            status: Some(status),
+            ..DeliveryFilter::default()
+        };
+        let paging = Paging {
+            limit: COUNTED,
+            cursor: None,
+        };
+        match gateway
+            .deliveries(filter, paging)
+            .await
+            .map_err(ApiError::from)?
+        {
+            Listed::Page(page) => Ok(page.items),
+            Listed::BadCursor => Ok(Vec::new()),
+        }
+    };
+    let waiting = listed(DeliveryStatus::Pending).await?;
+    let given_up = listed(DeliveryStatus::Exhausted).await?;
+    let attempts = waiting
+        .iter()
+        .chain(&given_up)
+        .filter_map(|delivery| delivery.attempts.last());
+    let failed = attempts.filter(|attempt| attempt.error.is_some() || attempt.status.is_some());
+    let last = failed.max_by_key(|attempt| attempt.at);
+    let last_error = last.map(|attempt| match (&attempt.error, attempt.status) {
+        (Some(error), _) => error.to_string(),
+        (None, status) => format!("it answered {}", status.unwrap_or_default()),
+    });
+    let circuits = gateway.failing_endpoints();
+    let since = circuits.iter().find(|(id, _)| *id == endpoint.id);
+    let mut view = shown(gateway, endpoint).await?;
+    view["failing_since"] = since
+        .and_then(|(_, since)| *since)
+        .map(Time::rfc3339)
+        .into();
+    view["last_error"] = last_error.into();
+    view["waiting"] = waiting.len().into();
+    view["given_up"] = given_up.len().into();
+    let next = waiting
+        .iter()
+        .filter_map(|delivery| delivery.next_attempt_at)
+        .min();
+    view["next_attempt_at"] = next.map(Time::rfc3339).into();
+    Ok(view)
+}
+
 /// `GET /webhook-endpoints/{id}`
 pub(super) async fn show(
     _: Viewer,
@@ -72,9 +214,9 @@ pub(super) async fn show(
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    Query::of(query.as_deref())?.finish()?;
+    Query::parse(query.as_deref())?.finish()?;
     let endpoint = find(&state.gateway, Reach::All, &id).await?;
-    Ok(Json(shown(&state.gateway, &endpoint)))
+    Ok(Json(shown(&state.gateway, &endpoint).await?))
 }
 
 /// `PATCH /webhook-endpoints/{id}`
@@ -119,7 +261,7 @@ pub(super) async fn rotate(
     At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let line = caller.line(Attribution::in_body(&mut fields)?);
+    let line = caller.strict_line(Attribution::in_body(&mut fields)?)?;
     endpoints::rotate(&state.gateway, (Reach::All, &id), fields, line).await
 }
 
@@ -134,7 +276,7 @@ pub(super) async fn recover(
     endpoints::recover(&state.gateway, (Reach::All, &id), fields, line).await
 }
 
-/// `POST /webhook-endpoints/{id}/deliver`: what waits is due at once.
+/// `POST /webhook-endpoints/{id}/deliver`: makes waiting deliveries due now.
 pub(super) async fn deliver(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -148,8 +290,8 @@ pub(super) async fn deliver(
     Ok(Json(json!({ "deliveries": deliveries })))
 }
 
-/// `POST /webhook-endpoints/deliver`: the same for the endpoints of a merchant or a reseller, or for all, slice by
-/// slice.
+/// `POST /webhook-endpoints/deliver`: the same for all endpoints of a merchant, of a reseller, or in total, in
+/// parts.
 pub(super) async fn deliver_waiting(
     Changes(caller): Changes,
     State(state): State<AdminState>,

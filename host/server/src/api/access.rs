@@ -1,4 +1,4 @@
-//! Who may do what: everything that is checked before a body is looked at.
+//! Permissions: all checks before a body is parsed.
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
@@ -6,6 +6,7 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use kassette_domain::key::Scope;
+use kassette_domain::policy::RateLimit;
 use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
 use super::state::ApiState;
@@ -17,28 +18,32 @@ use crate::web::error::ApiError;
 use crate::web::json::{self, Fields};
 use crate::web::marks::Credential;
 
+/// Error message about the key on merchants' paths.
+const MERCHANT_KEY: &str = "this path takes a merchant's key (kp_test_ or kp_live_) as Authorization: Bearer; the one sent is missing, invalid, revoked, expired or of another kind";
+
 /// A request that has arrived whole and within its cap.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    /// Its head.
+    /// The request's head.
     pub(super) parts: Parts,
-    /// The exact bytes.
+    /// The exact bytes of the body.
     body: Bytes,
 }
 
 impl Arrived {
-    /// Reads a request to its end.
+    /// Receives a request completely.
     pub(super) async fn read(request: Request) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
         Ok(Self { parts, body })
     }
 
-    /// Reads a request once its key was looked up, with the caller that was found.
-    pub(super) async fn of<C>(
+    /// Reads an authenticated request and returns it with its caller. `needed` is the error message for a refused key.
+    pub(super) async fn admit<C>(
         authenticated: Result<C, AuthError>,
         request: Request,
         state: &ApiState,
+        needed: &'static str,
     ) -> Result<(C, Self), ApiError>
     where
         for<'c> &'c C: Into<Credential>,
@@ -50,9 +55,9 @@ impl Arrived {
                 Ok((caller, Self::read(request).await?))
             }
             Err(AuthError::Refused) => {
-                // Guessing is slowed down; a usable key is never held up by it.
+                // Slows down guessing, without affecting requests with usable keys.
                 Self::read_without_key(request, state).await?;
-                Err(ApiError::Unauthorized)
+                Err(ApiError::KeyNeeded(needed))
             }
             Err(failed) => {
                 Self::read(request).await?;
@@ -61,8 +66,8 @@ impl Arrived {
         }
     }
 
-    /// Counts a request without a usable key against its address, and reads it if there was a token: a
-    /// sender who has none left makes us read nothing.
+    /// Counts a request without a usable key against its address, and receives it if there was a token. A
+    /// sender without tokens thus does not make the server read its body.
     pub(super) async fn read_without_key(
         request: Request,
         state: &ApiState,
@@ -80,7 +85,7 @@ impl Arrived {
         &self.body
     }
 
-    /// The request again, for a handler that reads it itself.
+    /// The request with its body, for a handler that parses it.
     pub(super) fn into_request(self) -> Request {
         Request::from_parts(self.parts, self.body.into())
     }
@@ -90,7 +95,7 @@ impl Arrived {
         query::read(self.parts.uri.query(), []).map(|[]| ())
     }
 
-    /// The same of a body that may be absent.
+    /// The fields of an optional body.
     pub(super) fn optional_fields(&self) -> Result<Fields, ApiError> {
         if self.body.is_empty() {
             return Ok(Fields::default());
@@ -98,19 +103,19 @@ impl Arrived {
         self.fields()
     }
 
-    /// Refuses whatever stands in a body.
+    /// Refuses any fields in the body.
     pub(super) fn no_fields(&self) -> Result<(), ApiError> {
         Ok(self.optional_fields()?.finish()?)
     }
 
-    /// The fields of the body, a JSON object.
+    /// The fields of the body, which must be a JSON object.
     pub(super) fn fields(&self) -> Result<Fields, ApiError> {
         check_media_type(&self.parts.headers)?;
-        Ok(Fields::of(json::parse(&self.body)?)?)
+        Ok(Fields::read(json::parse(&self.body)?)?)
     }
 }
 
-/// 400 for anything but plain `application/json` in UTF-8.
+/// 400 unless the body is `application/json` in UTF-8 without an encoding.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
     if headers.contains_key(CONTENT_ENCODING) {
@@ -144,7 +149,7 @@ fn is_json(declared: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json") && parts.all(is_utf8)
 }
 
-/// The credential of a request: exactly one `Authorization: Bearer …`.
+/// The credential of a request: exactly one `Authorization: Bearer …`. Otherwise `None`.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -155,8 +160,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// A request by a merchant's key with the scope `payments:create`; in live, of a merchant that is
-/// approved for it.
+/// A request by a merchant's key with the scope `payments:create`. In live, the merchant must be approved.
 #[derive(Debug)]
 pub(super) struct MerchantCreate {
     pub(super) caller: MerchantCaller,
@@ -176,7 +180,7 @@ impl FromRequest<ApiState> for MerchantCreate {
     }
 }
 
-/// A request by a merchant's key with the scope `payments:read`, which counts as so many.
+/// A request by a merchant's key with the scope `payments:read`, which counts as `COST` requests.
 #[derive(Debug)]
 pub(super) struct MerchantRead<const COST: u32 = 1> {
     pub(super) caller: MerchantCaller,
@@ -192,7 +196,7 @@ impl<const COST: u32> FromRequest<ApiState> for MerchantRead<COST> {
     }
 }
 
-/// A request by a merchant's key with the scope `payments:refund`, whatever live approval the merchant has.
+/// A request by a merchant's key with the scope `payments:refund`, regardless of live approval.
 #[derive(Debug)]
 pub(super) struct MerchantRefund {
     pub(super) caller: MerchantCaller,
@@ -208,7 +212,23 @@ impl FromRequest<ApiState> for MerchantRefund {
     }
 }
 
-/// A request that needs no key: counted against its address.
+/// A request by a merchant's key with the scope `payments:create` that moves no money, so it needs no live approval.
+#[derive(Debug)]
+pub(super) struct MerchantCancel {
+    pub(super) caller: MerchantCaller,
+    pub(super) arrived: Arrived,
+}
+
+impl FromRequest<ApiState> for MerchantCancel {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (caller, arrived) = merchant(request, state, Scope::PaymentsCreate, 1).await?;
+        Ok(Self { caller, arrived })
+    }
+}
+
+/// A request without a key, counted against its address.
 #[derive(Debug)]
 pub(super) struct Anonymous(pub(super) Arrived);
 
@@ -221,7 +241,13 @@ impl FromRequest<ApiState> for Anonymous {
     }
 }
 
-/// Size, credential, rate, scope: in this order.
+/// Rate limit of a merchant's key.
+pub(super) fn rate_limit(caller: &MerchantCaller, state: &ApiState) -> RateLimit {
+    let own = caller.merchant.policy.rate_limit;
+    own.unwrap_or_else(|| state.gateway().settings().rate_limit)
+}
+
+/// Checks size, credential, rate and scope, in this order.
 pub(super) async fn merchant(
     request: Request,
     state: &ApiState,
@@ -232,9 +258,8 @@ pub(super) async fn merchant(
         Some(token) => state.gateway().merchant_caller(token).await,
         None => Err(AuthError::Refused),
     };
-    let (caller, arrived) = Arrived::of(authenticated, request, state).await?;
-    let own = caller.merchant.policy.rate_limit;
-    let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
+    let (caller, arrived) = Arrived::admit(authenticated, request, state, MERCHANT_KEY).await?;
+    let limit = rate_limit(&caller, state);
     let keys = &state.limits().keys;
     state.take(limit, |here| {
         keys.take_many(&caller.key.id, cost, here, state.now())

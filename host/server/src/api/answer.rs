@@ -1,4 +1,4 @@
-//! Answers in JSON, written into one block of the size that they usually have.
+//! JSON responses, written into a buffer of the usual size.
 
 use std::fmt::Display;
 
@@ -10,10 +10,10 @@ use serde::{Serialize, Serializer};
 
 use crate::web::error::ApiError;
 
-/// 200 with a body that is about `usual` bytes long.
+/// 200 with a body of about `usual` bytes.
 ///
 /// # Errors
-/// None for any type of ours: a body that cannot be JSON is a fault of ours.
+/// Only if the body cannot be represented in JSON, which would be a bug.
 pub(super) fn json(body: &impl Serialize, usual: usize) -> Result<Response, ApiError> {
     let mut text = Vec::with_capacity(usual);
     serde_json::to_writer(&mut text, body).map_err(ApiError::internal)?;
@@ -23,7 +23,7 @@ pub(super) fn json(body: &impl Serialize, usual: usize) -> Result<Response, ApiE
     Ok(response)
 }
 
-/// Serializes a value as the text that it is shown as.
+/// Serializes a value as its display text.
 pub(super) fn shown<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }

@@ -1,4 +1,4 @@
-//! Public texts that callers may keep: its tag, and 304 where theirs is the same.
+//! Public texts that clients may cache, with an `ETag`, and 304 for unchanged copies.
 
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -6,10 +6,10 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest as _, Sha256};
 
-/// How long a copy may be used, seconds.
+/// Clients may use a copy for 300 seconds.
 const CACHED: &str = "public, max-age=300";
 
-/// A text and its tag.
+/// A text with its `ETag`.
 #[derive(Clone)]
 pub(crate) struct Cached {
     text: Bytes,
@@ -18,17 +18,17 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// Tags a JSON text by what it says.
+    /// A JSON text, with an `ETag` derived from its content.
     pub(super) fn new(text: impl Into<Bytes>) -> Self {
-        Self::of(text.into(), "application/json")
+        Self::from_text(text.into(), "application/json")
     }
 
-    /// Tags a page likewise.
+    /// The same for an HTML page.
     pub(crate) fn html(text: impl Into<Bytes>) -> Self {
-        Self::of(text.into(), "text/html; charset=utf-8")
+        Self::from_text(text.into(), "text/html; charset=utf-8")
     }
 
-    fn of(text: Bytes, media_type: &'static str) -> Self {
+    fn from_text(text: Bytes, media_type: &'static str) -> Self {
         let digest = hex::encode(&Sha256::digest(&text)[..8]);
         let tag = HeaderValue::try_from(format!("\"{digest}\""));
         Self {
@@ -38,7 +38,7 @@ impl Cached {
         }
     }
 
-    /// The text, or 304 where the caller has it.
+    /// The text, or 304 if the client has it.
     pub(crate) fn answer(self, headers: &HeaderMap) -> Response {
         let cached = [
             (CACHE_CONTROL, HeaderValue::from_static(CACHED)),
@@ -52,8 +52,8 @@ impl Cached {
     }
 }
 
-/// Whether `If-None-Match` names a tag, by the weak comparison (RFC 9110, 13.1.2). Our tags hold no
-/// comma, so a tag with one in it is never ours.
+/// Whether `If-None-Match` contains a tag, by weak comparison (RFC 9110, 13.1.2). Our tags contain no comma, so
+/// splitting at commas cannot create a match.
 fn has(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let lines = headers.get_all(IF_NONE_MATCH).iter();
     lines

@@ -1,4 +1,4 @@
-//! Vendors' callbacks: taken as they come and handed on, byte for byte.
+//! Callbacks of providers, passed to the gateway byte for byte.
 
 use axum::Router;
 use axum::body::Body;
@@ -17,10 +17,11 @@ use crate::web::body;
 use crate::web::budget::Reservation;
 use crate::web::error::ApiError;
 
-/// Largest body of a callback (decisions, "Provider callbacks").
+/// Maximum size of a callback's body (decisions, "Provider callbacks").
 const BODY_LIMIT: usize = 256 << 10;
 
-/// Proved callbacks of one account (decisions, "Provider callbacks"): vendors send from many addresses.
+/// Rate limit of verified callbacks per account (decisions, "Provider callbacks"): providers send from many
+/// addresses.
 pub(crate) const RATE: RateLimit = RateLimit {
     per_second: 500,
     burst: 500,
@@ -29,7 +30,7 @@ pub(crate) const RATE: RateLimit = RateLimit {
 const PREFIX: &str = "/callbacks/";
 const ALLOWED: &str = "GET,POST,PUT,PATCH,DELETE";
 
-/// The routes, for any account and whatever follows it.
+/// The routes for all accounts and subpaths.
 pub(super) fn routes() -> Router<ApiState> {
     let verbs = MethodFilter::GET
         .or(MethodFilter::POST)
@@ -45,20 +46,20 @@ pub(super) fn routes() -> Router<ApiState> {
 async fn receive(State(state): State<ApiState>, request: Request) -> Result<Response, ApiError> {
     const UNKNOWN: ApiError = ApiError::NotFound("there is nothing at this path");
     let (parts, body) = request.into_parts();
-    // HEAD arrives here as a GET without an answer's body; no vendor means it as a callback.
+    // HEAD arrives here as a GET without a response body; no provider sends it as a callback.
     let Some(verb) = verb(&parts.method) else {
         state.count_address(&parts)?;
         let allowed = [(ALLOW, HeaderValue::from_static(ALLOWED))];
         return Ok((allowed, ApiError::MethodNotAllowed).into_response());
     };
-    // Buckets are kept for accounts that exist, so that no caller can fill them with names.
+    // Buckets exist only for existing accounts, so that no caller can fill them with names.
     let exists = |account: &AccountId| state.gateway().settings().accounts.contains_key(account);
     let named = split(parts.uri.path());
     let is_named = named.is_some();
     let Some((account, path)) = named.filter(|(account, _)| exists(account)) else {
         state.count_address(&parts)?;
         return Err(match is_named && state.gateway().others_differ().await? {
-            // The provider is to repeat it.
+            // The provider should retry.
             true => ApiError::Unavailable("another node may have the account".to_owned()),
             false => UNKNOWN,
         });
@@ -89,7 +90,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         headers: texts(&parts.headers),
         body: body.into(),
     };
-    // A vendor that hangs up must not tear the reading of its callback in two.
+    // If a provider disconnects, its callback must still be processed completely.
     let answer = tokio::spawn(async move {
         let _in_hand = in_hand;
         let (gateway, limits) = (state.gateway(), state.limits());
@@ -125,7 +126,7 @@ fn verb(method: &Method) -> Option<Verb> {
     }
 }
 
-/// The account, and what follows it in the path, undecoded.
+/// The account, and the rest of the path without decoding.
 fn split(path: &str) -> Option<(AccountId, &str)> {
     let rest = path.strip_prefix(PREFIX)?;
     let end = rest.find('/').unwrap_or(rest.len());
@@ -133,8 +134,8 @@ fn split(path: &str) -> Option<(AccountId, &str)> {
     Some((AccountId::parse(account).ok()?, path))
 }
 
-/// Names in lower case (as the parser leaves them), in order of arrival. A value that is not UTF-8
-/// is read as ISO 8859-1, which HTTP once meant and which loses nothing.
+/// Headers with lower-case names (as parsed), in order of arrival. A value that is not UTF-8 is decoded as ISO
+/// 8859-1, which HTTP once specified and which loses nothing.
 fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => text.to_owned(),

@@ -1,4 +1,4 @@
-//! The connect exchange: a shop's plugin turns a one-time code into a key of its own.
+//! The connect exchange: a shop's plugin exchanges a one-time code for its own key.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,10 +17,10 @@ use super::state::ApiState;
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, text};
 
-/// Longest text that can be a code; whether it is one is for the gateway to say.
+/// Maximum length of a code; the gateway verifies it.
 const MAX_CODE: usize = 128;
 
-/// What a shop's plugin claims.
+/// A shop plugin's request.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ConnectExchangeRequest, example = json!({
@@ -35,7 +35,7 @@ pub(super) struct ExchangeBody {
     code: String,
     #[schema(value_type = formats::SiteUrl)]
     site_url: String,
-    /// `/wp-json/kassette/v1/webhook` where it is absent.
+    /// `/wp-json/kassette/v1/webhook` if absent.
     #[schema(value_type = Option<formats::WebhookPath>)]
     webhook_path: Option<String>,
     #[schema(value_type = formats::Challenge)]
@@ -69,7 +69,7 @@ fn code(text: &str) -> Result<Secret, String> {
     }
 }
 
-/// A connected shop. Key and secret are shown this once.
+/// A connected shop. Key and secret are shown only this time.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ConnectExchangeResponse)]
 pub(super) struct ConnectedBody {
@@ -83,19 +83,19 @@ pub(super) struct ConnectedBody {
     #[schema(value_type = Vec<formats::MerchantScope>)]
     scopes: Vec<&'static str>,
     webhook_endpoint: ConnectedEndpoint,
-    /// The host under which return URLs are accepted.
+    /// The host for return URLs.
     #[schema(example = "shop.example")]
     verified_domain: String,
 }
 
-/// Where the shop's events go.
+/// The endpoint for the shop's events.
 #[derive(Serialize, ToSchema)]
 struct ConnectedEndpoint {
     #[schema(value_type = formats::EndpointId)]
     id: String,
     #[schema(value_type = formats::WebhookUrl)]
     url: String,
-    /// Signs the shop's events.
+    /// Secret that signs the shop's events.
     #[schema(example = "whsec_…")]
     secret: String,
 }
@@ -120,13 +120,12 @@ impl From<Connected> for ConnectedBody {
 
 /// Exchanges a one-time code for a key, a webhook endpoint and a verified shop domain.
 ///
-/// An operator issues the code for one merchant, one environment and one site; it lives for five
-/// minutes and can be used once. `proof` is the lower-case hex HMAC-SHA256, keyed with the code, over
-/// `challenge`, a newline and the site's origin. The site answers
-/// `GET {origin}/.well-known/kassette-connect/{challenge}` with exactly the proof, over https, with 200
-/// and without a redirect. Events go to `webhook_path` below `site_url`, whose path is kept. Five wrong
-/// sites or proofs burn the code. Connecting the same site again takes the place of what the exchange before
-/// made: that endpoint is deleted, that key revoked.
+/// An operator issues the code for one merchant, one environment and one site; it is valid for five minutes and
+/// can be used once. `proof` is the lower-case hex HMAC-SHA256, keyed with the code, over `challenge`, a
+/// newline and the site's origin. The site responds to `GET {origin}/.well-known/kassette-connect/{challenge}`
+/// with exactly the proof, over https, with 200 and without a redirect. Events go to `webhook_path` below
+/// `site_url`, whose path is kept. Five wrong sites or proofs invalidate the code. Connecting the same site
+/// again replaces the result of the previous exchange: that endpoint is deleted, that key revoked.
 #[utoipa::path(
     post, path = "/api/v1/connect/exchange", tag = "Shop plugin", operation_id = "exchangeConnectCode",
     request_body(content = ExchangeBody, content_type = "application/json"),

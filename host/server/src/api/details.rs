@@ -1,15 +1,20 @@
-//! A payment with everything that happened to it.
+//! A payment with its complete history.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::attempt::Attempt;
 use kassette_domain::decline::DeclineCode;
 use kassette_domain::event::{Event, EventType};
+use kassette_domain::extras::Metadata;
+use kassette_domain::funds::Disputed;
 use kassette_domain::id::{AttemptId, EventId};
+use kassette_domain::key::Scope;
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Minor;
-use kassette_domain::returns::Disputed;
+use kassette_domain::movement::Movement;
+use kassette_domain::order::Email;
+use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use kassette_gateway::refunds::{GivenRefund, given_refunds};
 use kassette_store::History;
@@ -18,41 +23,74 @@ use utoipa::ToSchema;
 
 use super::access::MerchantRead;
 use super::document::Authenticated;
+use super::movements::{MovementBody, is_shown};
 use super::payments::{NO_PAYMENT, PaymentBody, payment_id};
 use super::refunds::RefundBody;
 use super::state::ApiState;
 use super::{answer, formats};
+use crate::last_try;
 use crate::web::error::{ApiError, ErrorBody};
 
-/// Bytes that the details of a payment usually have.
-pub(super) const USUAL: usize = 2048;
+/// Usual size of a payment's details, in bytes.
+pub(super) const USUAL: usize = 4096;
+/// Maximum number of movements in the response.
+const MOVEMENTS: usize = 100;
 
-/// What happened to a payment.
+/// History of a payment.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PaymentHistory)]
 pub(super) struct HistoryBody<'a> {
     #[schema(value_type = formats::Instant)]
     created_at: String,
-    /// When a payment that no payer is paying expires.
+    /// Time at which the payment expires unless a payer is paying it.
     #[schema(value_type = formats::Instant)]
     expires_at: String,
     #[schema(value_type = Option<formats::Instant>, required)]
     completed_at: Option<String>,
-    /// Since when it is paid as far as `payment` tells: `completed` and `confirmed`; the time of `payment.completed`.
+    /// Time since which the payment counts as paid: `completed` and `confirmed`; equals the time of
+    /// `payment.completed`.
     #[schema(value_type = Option<formats::Instant>, required)]
     paid_at: Option<String>,
+    #[schema(value_type = formats::CheckoutMode)]
+    checkout_mode: &'static str,
+    /// Null if there is none, or if it was erased.
+    #[schema(value_type = Option<formats::Email>, required)]
+    customer_email: Option<&'a str>,
+    #[schema(value_type = Option<formats::ReturnUrl>, required)]
+    return_url: Option<&'a str>,
+    #[schema(value_type = formats::Metadata)]
+    metadata: &'a Metadata,
+    /// Reason of the review. Null if the payment is not in review.
+    #[schema(required)]
+    review: Option<ReviewBody>,
     /// The oldest first, at most 20.
     attempts: Vec<AttemptBody<'a>>,
-    /// The newest first.
+    /// Newest first.
     refunds: Vec<RefundBody<'a>>,
-    /// What refunds gave back of the money that the payment was paid with, in the currency that was received.
+    /// Refunded part of the money with which the payment was paid, in the currency that was received.
     #[schema(value_type = formats::Amount)]
     #[serde(serialize_with = "answer::shown")]
     refunded_amount: Minor,
-    /// Of the money that the payment was paid with.
+    /// The amount that an operator accepted instead of the invoice's; null if the payment is not short.
+    #[schema(required)]
+    short: Option<ShortBody<'a>>,
+    /// Disputes of all money that was received for the payment.
     disputes: Vec<DisputeBody<'a>>,
-    /// The oldest first; those too that no endpoint wanted.
+    /// The newest 100, newest first.
+    movements: Vec<MovementBody<'a>>,
+    /// Oldest first; includes events without a subscribed endpoint.
     events: Vec<EventLine>,
+}
+
+/// Why a payment is in review.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Review)]
+struct ReviewBody {
+    #[schema(value_type = formats::ReviewCode)]
+    code: &'static str,
+    /// English text for people.
+    #[schema(example = "The amount is over the limit of the merchant's risk policy.")]
+    message: &'static str,
 }
 
 /// One try to be paid.
@@ -68,10 +106,18 @@ struct AttemptBody<'a> {
     provider_id: &'a str,
     #[schema(value_type = formats::AttemptState)]
     state: &'static str,
-    /// Why it ended without money; null where it did not, was closed or has expired.
+    /// Why the attempt ended without money; null if it did not, was closed or has expired.
     #[schema(required)]
     decline: Option<DeclineBody>,
-    /// The provider's ids for it, those first that it goes by.
+    /// The provider's code for the decline of the last try at its page, while the customer may try again there. Null
+    /// without a decline, and after the attempt has ended.
+    #[schema(required, example = "insufficient_funds")]
+    last_decline: Option<&'a str>,
+    /// The captured amount, including reversed captures.
+    #[schema(value_type = formats::Amount)]
+    #[serde(serialize_with = "answer::shown")]
+    received: Minor,
+    /// The provider's ids of the attempt, the main ones first.
     references: Vec<&'a str>,
     #[schema(value_type = formats::Instant)]
     opened_at: String,
@@ -85,28 +131,53 @@ struct AttemptBody<'a> {
 struct DeclineBody {
     #[schema(value_type = formats::DeclineCode)]
     code: &'static str,
-    /// For people, in English, with the provider's own code where it told one.
+    /// An English text for people, with the provider's own code if it sent one.
     #[schema(
         example = "The payer has not enough money for it. The provider says: insufficient_funds"
     )]
     message: String,
 }
 
-/// The payer, or the payer's bank, wants the money back.
+/// A demand of the payer, or of the payer's bank, to return the money.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Dispute)]
-struct DisputeBody<'a> {
+pub(crate) struct DisputeBody<'a> {
+    /// The provider's id.
+    dispute_id: &'a str,
+    #[schema(value_type = formats::DisputeKind)]
+    kind: &'static str,
+    /// The disputed amount.
+    #[schema(value_type = formats::Amount)]
+    #[serde(serialize_with = "answer::shown")]
+    amount: Minor,
+    /// Part of it that the provider currently withholds.
+    #[schema(value_type = formats::Amount)]
+    #[serde(serialize_with = "answer::shown")]
+    withdrawn: Minor,
+    #[schema(value_type = formats::ReceivedCurrency)]
+    currency: &'a str,
     #[schema(value_type = formats::DisputeState)]
     state: &'static str,
     /// The provider's own code.
     #[schema(required)]
     reason: Option<&'a str>,
-    /// Until when the provider takes an answer.
+    /// Time until which the provider accepts a response.
     #[schema(value_type = Option<formats::Instant>, required)]
     respond_by: Option<String>,
-    /// Since when it is in this state, as far as the gateway was told.
+    /// Time since which it is in this state, as far as reported to the gateway.
     #[schema(value_type = formats::Instant)]
     at: String,
+}
+
+/// The amount that an operator accepted instead of the invoice's.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Short)]
+struct ShortBody<'a> {
+    #[schema(value_type = formats::Amount)]
+    #[serde(serialize_with = "answer::shown")]
+    amount: Minor,
+    #[schema(value_type = formats::ReceivedCurrency)]
+    currency: &'a str,
 }
 
 /// An event of the payment.
@@ -122,7 +193,7 @@ struct EventLine {
     created_at: String,
 }
 
-/// A payment with what happened to it.
+/// A payment with its history.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PaymentDetails)]
 pub(super) struct DetailsBody<'a> {
@@ -132,28 +203,49 @@ pub(super) struct DetailsBody<'a> {
 }
 
 impl<'a> HistoryBody<'a> {
-    /// What is told of a history; `refunds` are those of its payment.
-    pub(super) fn of(history: &'a History, refunds: &'a [GivenRefund]) -> Self {
+    /// The visible part of a history. `refunds` are those of the payment; their links depend on whether the
+    /// reader may refund.
+    pub(super) fn new(
+        history: &'a History,
+        refunds: &'a [GivenRefund],
+        movements: &'a [Movement],
+        may_refund: bool,
+    ) -> Self {
         let PaymentAggregate { payment, attempts } = &history.aggregate;
-        let paid = attempts
-            .iter()
-            .find(|attempt| attempt.state == AttemptState::Captured);
-        let disputes = paid.iter().flat_map(|paid| &paid.returns.disputes);
+        let disputes = attempts.iter().flat_map(DisputeBody::of_attempt);
+        let short = payment.short.as_ref();
+        let shown = movements.iter().rev().filter(|each| is_shown(each));
         Self {
             created_at: payment.created_at.rfc3339(),
             expires_at: payment.expires_at.rfc3339(),
             completed_at: payment.completed_at.map(Time::rfc3339),
             paid_at: paid_at(history).map(Time::rfc3339),
-            attempts: attempts.iter().map(AttemptBody::of).collect(),
-            refunds: refunds.iter().map(RefundBody::of).collect(),
-            refunded_amount: paid.map_or(Minor(0), |paid| paid.returns.refunded()),
-            disputes: disputes.map(DisputeBody::of).collect(),
-            events: history.events.iter().map(EventLine::of).collect(),
+            checkout_mode: payment.mode.as_str(),
+            customer_email: payment.email.as_ref().map(Email::expose),
+            return_url: payment.return_url.as_ref().map(ReturnUrl::as_str),
+            metadata: &history.notes.metadata,
+            review: payment.review.map(|cause| ReviewBody {
+                code: cause.as_str(),
+                message: cause.sentence(),
+            }),
+            attempts: attempts.iter().map(AttemptBody::new).collect(),
+            refunds: refunds
+                .iter()
+                .map(|given| RefundBody::new(given, may_refund))
+                .collect(),
+            refunded_amount: history.aggregate.refunded_amount(),
+            short: short.map(|(amount, currency)| ShortBody {
+                amount: *amount,
+                currency,
+            }),
+            disputes: disputes.collect(),
+            movements: shown.take(MOVEMENTS).map(MovementBody::new).collect(),
+            events: history.events.iter().map(EventLine::new).collect(),
         }
     }
 }
 
-/// When the paid rule came to hold: the event that tells of it is one for good.
+/// Time at which the payment was first paid. The event that reports this occurs at most once.
 fn paid_at(history: &History) -> Option<Time> {
     let mut events = history.events.iter();
     let paid = events.find(|event| event.kind == EventType::PaymentCompleted);
@@ -161,24 +253,26 @@ fn paid_at(history: &History) -> Option<Time> {
 }
 
 impl<'a> AttemptBody<'a> {
-    fn of(attempt: &'a Attempt) -> Self {
+    fn new(attempt: &'a Attempt) -> Self {
         let told = &attempt.particulars;
         let references = attempt.references.iter().chain(&told.references);
         Self {
             attempt_id: attempt.id,
             payment_method: attempt.method.as_str(),
             provider_id: attempt.account.as_str(),
-            state: attempt.state.as_str(),
-            decline: DeclineCode::of(attempt).map(|code| DeclineBody::of(code, attempt)),
+            state: attempt.state().as_str(),
+            decline: DeclineCode::of_attempt(attempt).map(|code| DeclineBody::new(code, attempt)),
+            last_decline: last_try::declined(attempt),
+            received: attempt.funds.balance.total().received,
             references: references.map(String::as_str).collect(),
             opened_at: attempt.opened_at.rfc3339(),
-            ended_at: attempt.ended_at.map(Time::rfc3339),
+            ended_at: attempt.stage.ended_at().map(Time::rfc3339),
         }
     }
 }
 
 impl DeclineBody {
-    fn of(code: DeclineCode, attempt: &Attempt) -> Self {
+    fn new(code: DeclineCode, attempt: &Attempt) -> Self {
         let reason = attempt.particulars.reason.as_ref();
         let reason = reason.filter(|_| code != DeclineCode::Unavailable);
         let said = reason.map(|reason| format!(" The provider says: {reason}"));
@@ -190,9 +284,21 @@ impl DeclineBody {
 }
 
 impl<'a> DisputeBody<'a> {
-    fn of(disputed: &'a Disputed) -> Self {
+    /// Disputes of one attempt.
+    pub(crate) fn of_attempt(attempt: &'a Attempt) -> impl Iterator<Item = Self> {
+        let currency = attempt.received_currency();
+        let disputes = attempt.funds.disputes.iter();
+        disputes.map(move |disputed| Self::new(disputed, currency))
+    }
+
+    fn new(disputed: &'a Disputed, currency: &'a str) -> Self {
         let dispute = &disputed.dispute;
         Self {
+            dispute_id: &dispute.id,
+            kind: dispute.kind.as_str(),
+            amount: dispute.amount,
+            withdrawn: dispute.withdrawn,
+            currency,
             state: dispute.state.as_str(),
             reason: dispute.reason.as_deref(),
             respond_by: dispute.respond_by.map(Time::rfc3339),
@@ -202,7 +308,7 @@ impl<'a> DisputeBody<'a> {
 }
 
 impl EventLine {
-    fn of(event: &Event) -> Self {
+    fn new(event: &Event) -> Self {
         Self {
             id: event.id,
             r#type: event.kind.as_str(),
@@ -211,10 +317,10 @@ impl EventLine {
     }
 }
 
-/// Reads a payment with everything that happened to it.
+/// Reads a payment with its complete history.
 ///
-/// Its attempts, with the reason of a decline and the provider's references; its refunds and disputes; the
-/// ids of its events. Whether it is paid its `payment` alone says.
+/// Its attempts, with the reason of a decline and the provider's references; its refunds, disputes and
+/// movements of money; the ids of its events. Only its `payment` determines whether it is paid.
 #[utoipa::path(
     get, path = "/api/v1/payments/{payment_id}/details", tag = "Payments",
     operation_id = "readPaymentDetails",
@@ -238,9 +344,15 @@ pub(super) async fn read(
     let found = gateway.history_of(caller.merchant.id, caller.key.environment, id);
     let history = found.await?.ok_or(NO_PAYMENT)?;
     let refunds = given_refunds(&history.aggregate);
+    let movements = gateway.store().movements_of(id).await?;
     let body = DetailsBody {
-        payment: PaymentBody::of(&history.aggregate.payment, gateway),
-        history: HistoryBody::of(&history, &refunds),
+        payment: PaymentBody::new(&history.aggregate.payment, gateway),
+        history: HistoryBody::new(
+            &history,
+            &refunds,
+            &movements,
+            caller.key.allows(Scope::PaymentsRefund),
+        ),
     };
     answer::json(&body, USUAL)
 }

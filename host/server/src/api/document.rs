@@ -1,4 +1,4 @@
-//! The OpenAPI document: what the handlers and types do not say of themselves, and how it is served.
+//! The OpenAPI document: information that handlers and types do not contain, and how it is served.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
 use super::BODY_LIMIT;
 use super::cached::Cached;
 use super::events;
+use super::query;
 use super::state::ApiState;
 use crate::web::document::{self, refusals, tags};
 use crate::web::error::{ApiError, ErrorBody};
@@ -28,8 +29,8 @@ a random one. Checks are made in one order: path (404, 405), size (413), credent
 are not named here are refused with 422, repeated JSON names with 400; `null` on an optional field \
 is its absence. Error texts are for people and may change.";
 
-/// What the operations are about.
-const TAGS: [(&str, &str); 7] = [
+/// Descriptions of the groups of operations.
+const TAGS: [(&str, &str); 8] = [
     (
         "Payments",
         "Create payments, start them, and read what became of them.",
@@ -48,10 +49,16 @@ const TAGS: [(&str, &str); 7] = [
         "Manage the merchant's own webhook endpoints, and read what was delivered to them.",
     ),
     ("Shop plugin", "What a shop's plugin calls by itself."),
-    ("Events", "What the gateway tells a merchant's server."),
+    ("Events", "List what the gateway has sent, or would have."),
+    // A separate tag: generators that create a class per tag would otherwise overwrite a call of the same
+    // class.
+    (
+        "Webhooks",
+        "What the gateway sends to the server of a merchant or reseller.",
+    ),
 ];
 
-/// How much a caller may send.
+/// Description of the limits for callers.
 fn limits() -> String {
     let RateLimit { per_second, burst } = RateLimit::default();
     format!(
@@ -63,12 +70,12 @@ fn limits() -> String {
     )
 }
 
-/// A reseller's key, and what else a live request needs. The headers are told in words: a test request
-/// has none of them, and the document has no way to say so of one endpoint.
+/// A reseller's key, and the additional requirements of live requests. The headers are described in prose: test
+/// requests have none of them, and the format cannot express that for an endpoint.
 const RESELLER_KEY: &str = "\
 A reseller's key: `kr_test_…` for test, `kr_live_…` for real payments, which need the reseller's \
 rollout. Inviting needs its scope `reseller:invite`, creating and starting `reseller:payments:create`, \
-reading `reseller:payments:read`, its webhook endpoints `account:manage`, which no key has unless it was asked for. Every request with a live key is signed by three headers, each once: \
+reading `reseller:payments:read`, refunding `reseller:refund`, its webhook endpoints `account:manage`; a key has the last two only if they were requested. Every request with a live key is signed by three headers, each once: \
 `X-Service-Timestamp`, Unix seconds within 5 minutes of the server's time; `X-Service-Nonce`, 16-80 of \
 `A-Z a-z 0-9 . _ : -`, good for one request (409 where it was used within 10 minutes); \
 `X-Service-Signature`, lower-case hex HMAC-SHA256, keyed with the whole key, over five lines joined by \
@@ -76,13 +83,13 @@ a line feed: method, path with query exactly as sent, timestamp, nonce, lower-ca
 body. The target is sent as a path. A signature that is missing or wrong is answered with 401. After a \
 network failure send a new nonce and keep the `client_ref`.";
 
-/// Answers that every endpoint has.
+/// Responses of every endpoint.
 pub(super) struct Anyone;
 
-/// Answers that every endpoint with a key has.
+/// Additional responses of every endpoint with a key.
 pub(super) struct Authenticated;
 
-/// Answers that every endpoint with a body has.
+/// Additional responses of every endpoint with a body.
 pub(super) struct WithBody;
 
 impl IntoResponses for Anyone {
@@ -133,7 +140,7 @@ impl IntoResponses for WithBody {
     }
 }
 
-/// The document before the endpoints are put into it.
+/// The document without endpoints.
 pub(super) fn frame() -> OpenApi {
     OpenApiBuilder::new().info(info()).build()
 }
@@ -147,7 +154,7 @@ fn info() -> Info {
         .build()
 }
 
-/// The document with everything that holds for all endpoints: the key, and headers of responses.
+/// Adds everything that all endpoints have in common: the key, and headers of responses.
 pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     let components = api.components.get_or_insert_default();
     let error = (ErrorBody::name().into_owned(), ErrorBody::schema());
@@ -168,37 +175,50 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     api.webhooks = Some(events::webhooks());
     api.tags = Some(tags(TAGS));
     for operation in document::operations(&mut api.paths) {
-        // Silence would leave open whether the document forgot the key.
+        // Without an explicit value, the document might have forgotten the key.
         operation.security.get_or_insert_default();
         document::name_headers(operation);
     }
     api
 }
 
-/// The document as it is served: written once.
+/// The serialized document.
 #[derive(Clone)]
 pub(super) struct Served {
     document: Cached,
+    /// The document without `webhooks`, for generators that cannot read them.
+    without_webhooks: Cached,
     state: Arc<ApiState>,
 }
 
 impl Served {
-    /// Writes the document for the server's own origin.
+    /// Serializes the document for the server's own origin.
     pub(super) fn new(mut api: OpenApi, state: &ApiState) -> Self {
         let origin = state.gateway().settings().public_url.clone();
         api.servers = Some(vec![ServerBuilder::new().url(origin).build()]);
         // Strings, numbers and maps with string keys always serialize.
-        let text = api.to_json().unwrap_or_default();
+        let document = Cached::new(api.to_json().unwrap_or_default());
+        api.webhooks = None;
         Self {
-            document: Cached::new(text),
+            document,
+            without_webhooks: Cached::new(api.to_json().unwrap_or_default()),
             state: Arc::new(state.clone()),
         }
     }
 
-    /// Answers `GET /openapi.json`.
+    /// Handles `GET /openapi.json`, and `GET /openapi.json?webhooks=none` without the webhooks.
+    ///
+    /// # Errors
+    /// 422 for any other query.
     pub(super) async fn serve(self, request: Request) -> Result<Response, ApiError> {
         let (parts, _) = request.into_parts();
         self.state.count_address(&parts)?;
-        Ok(self.document.answer(&parts.headers))
+        let [webhooks] = query::read(parts.uri.query(), ["webhooks"])?;
+        let document = match webhooks.as_deref() {
+            None => self.document,
+            Some("none") => self.without_webhooks,
+            Some(_) => return Err(ApiError::invalid("webhooks", "must be \"none\"")),
+        };
+        Ok(document.answer(&parts.headers))
     }
 }

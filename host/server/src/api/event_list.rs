@@ -1,11 +1,15 @@
-//! A merchant's events, in pages: for a receiver that was down, or for none.
+//! Pages of a merchant's events, for receivers that were down or that do not exist.
+
+use std::collections::{BTreeSet, HashMap};
 
 use axum::extract::State;
 use axum::response::Response;
 use kassette_domain::event::EventType;
-use kassette_domain::webhook::Message;
+use kassette_domain::id::PaymentId;
+use kassette_domain::order::OrderId;
+use kassette_domain::webhook::{Additions, Message};
 use kassette_gateway::auth::MerchantCaller;
-use kassette_store::{EventsAsked, Listed, Paging};
+use kassette_store::{EventsAsked, Listed, Paging, PaymentFilter, Store};
 use serde::Serialize;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};
@@ -19,7 +23,7 @@ use super::state::ApiState;
 use super::{answer, formats, query};
 use crate::web::error::ApiError;
 
-/// The query's parameters, for the document; [`asked`] reads them.
+/// The query's parameters for the document; [`asked`] parses them.
 pub(super) struct EventsQuery;
 
 impl utoipa::IntoParams for EventsQuery {
@@ -34,9 +38,24 @@ impl utoipa::IntoParams for EventsQuery {
                 "Events of this type alone.",
             ),
             of(
+                "payment_id",
+                formats::PaymentId::schema(),
+                "Events of this payment alone.",
+            ),
+            of(
+                "order_id",
+                formats::OrderId::schema(),
+                "Events of this order's payments alone.",
+            ),
+            of(
                 "since",
                 formats::Instant::schema(),
-                "Events that were made then or later; with `Z`.",
+                "Events that were made at this time or later.",
+            ),
+            of(
+                "until",
+                formats::Instant::schema(),
+                "Events that were made before this time.",
             ),
             query::limit_parameter(),
             query::cursor_parameter(),
@@ -48,18 +67,18 @@ impl utoipa::IntoParams for EventsQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Events)]
 pub(super) struct EventsBody<'a> {
-    /// The newest first, each as endpoints get it.
+    /// Newest first, each in the form that endpoints receive.
     #[schema(value_type = Vec<EventBody>)]
     events: Vec<Message<'a>>,
-    /// `cursor` of the next page; null on the last. Stays good while events are made.
+    /// `cursor` of the next page; null on the last. Remains valid while events are created.
     #[schema(value_type = Option<String>, required)]
     next_cursor: Option<String>,
 }
 
 /// Lists the events of the merchant's payments in the key's environment.
 ///
-/// The newest first, those too that no endpoint wanted; `webhook.test` is not among them. A page may be
-/// shorter than its limit, or empty, while `next_cursor` is not null: go on until it is. One page counts as ten
+/// Newest first, including events without a subscribed endpoint; without `webhook.test`. A page may be shorter
+/// than its limit, or empty, while `next_cursor` is not null: continue until it is. One page counts as ten
 /// requests.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "Events", operation_id = "listEvents",
@@ -74,15 +93,38 @@ pub(super) async fn list(
     State(state): State<ApiState>,
     MerchantRead { caller, arrived }: MerchantRead<COST>,
 ) -> Result<Response, ApiError> {
-    let (asked, paging) = asked(&caller, arrived.parts.uri.query())?;
-    match state.gateway().store().events(asked, paging).await? {
+    let (mut asked, order, paging) = asked(&caller, arrived.parts.uri.query())?;
+    let store = state.gateway().store();
+    if let Some(order) = order {
+        let mut payments = payments_of(store.as_ref(), &asked, order).await?;
+        if let Some(named) = &asked.payments {
+            payments.retain(|payment| named.contains(payment));
+        }
+        asked.payments = Some(payments);
+    }
+    match store.events(asked, paging).await? {
         Listed::BadCursor => Err(ApiError::bad_cursor()),
         Listed::Page(page) => {
-            let events = page.items.iter();
+            let noted = page.items.iter().map(|(_, payment)| payment);
+            let noted = noted.filter(|payment| payment.notes.is_some());
+            let noted: BTreeSet<_> = noted.map(|payment| payment.id).collect();
+            let notes = match noted.is_empty() {
+                true => HashMap::new(),
+                false => store.notes(noted.into_iter().collect()).await?,
+            };
+            let events = page.items.iter().map(|(event, payment)| {
+                let metadata = notes.get(&payment.id).map(|notes| &notes.metadata);
+                let additions = Additions {
+                    metadata: metadata.filter(|metadata| !metadata.is_empty()),
+                    ..Additions::default()
+                };
+                Message {
+                    additions,
+                    ..Message::about(event, payment)
+                }
+            });
             let body = EventsBody {
-                events: events
-                    .map(|(event, payment)| Message::of(event, payment))
-                    .collect(),
+                events: events.collect(),
                 next_cursor: page.next,
             };
             answer::json(&body, 512 * page.items.len() + 64)
@@ -90,9 +132,50 @@ pub(super) async fn list(
     }
 }
 
-/// Which events a query asks for, and which page of them.
-fn asked(caller: &MerchantCaller, query: Option<&str>) -> Result<(EventsAsked, Paging), ApiError> {
-    let [kind, since, limit, cursor] = query::read(query, ["type", "since", "limit", "cursor"])?;
+/// Maximum number of payments of one order whose events are listed; older payments are omitted.
+const MAX_PAYMENTS: usize = 1_000;
+
+/// The payments of an order, newest first.
+async fn payments_of(
+    store: &dyn Store,
+    asked: &EventsAsked,
+    order: OrderId,
+) -> Result<Vec<PaymentId>, ApiError> {
+    let filter = PaymentFilter {
+        merchant: Some(asked.merchant),
+        environment: Some(asked.environment),
+        order_id: Some(order.as_str().to_owned()),
+        ..PaymentFilter::default()
+    };
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let paging = Paging { limit: 100, cursor };
+        let Listed::Page(page) = store.payments(filter.clone(), paging).await? else {
+            return Err(ApiError::bad_cursor());
+        };
+        found.extend(page.items.iter().map(|payment| payment.id));
+        cursor = page.next;
+        if cursor.is_none() || found.len() >= MAX_PAYMENTS {
+            return Ok(found);
+        }
+    }
+}
+
+/// Parses a query: the events, their order, and the page.
+fn asked(
+    caller: &MerchantCaller,
+    query: Option<&str>,
+) -> Result<(EventsAsked, Option<OrderId>, Paging), ApiError> {
+    let names = [
+        "type",
+        "payment_id",
+        "order_id",
+        "since",
+        "until",
+        "limit",
+        "cursor",
+    ];
+    let [kind, payment, order, since, until, limit, cursor] = query::read(query, names)?;
     let unknown = || ApiError::invalid("type", "is no type of event");
     let kind = kind
         .map(|text| EventType::parse(&text).ok_or_else(unknown))
@@ -102,6 +185,8 @@ fn asked(caller: &MerchantCaller, query: Option<&str>) -> Result<(EventsAsked, P
         environment: caller.key.environment,
         kind,
         since: since.map(|text| time("since", &text)).transpose()?,
+        until: until.map(|text| time("until", &text)).transpose()?,
+        payments: query::payment(payment)?.map(|payment| vec![payment]),
     };
-    Ok((asked, query::paging(limit, cursor)?))
+    Ok((asked, query::order(order)?, query::paging(limit, cursor)?))
 }

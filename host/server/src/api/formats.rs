@@ -1,5 +1,5 @@
-//! The texts of the interface as the document describes them: each is made from the domain type
-//! that reads it, so that the two cannot drift apart.
+//! Formats of texts in the document, derived from the domain types that parse them, so that the two cannot
+//! diverge.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,13 @@ use kassette_domain::connect;
 use kassette_domain::decline;
 use kassette_domain::delegation;
 use kassette_domain::event;
+use kassette_domain::extras;
 use kassette_domain::id;
 use kassette_domain::invitation;
 use kassette_domain::key;
 use kassette_domain::method::MethodId;
 use kassette_domain::money;
+use kassette_domain::movement;
 use kassette_domain::order;
 use kassette_domain::payment;
 use kassette_domain::provider;
@@ -40,8 +42,8 @@ pub(crate) fn one_of<'t>(
         .build()
 }
 
-/// Words of which there may be more one day: a plain string, so that a client that is generated from the document
-/// lives on when one comes, and the words of now beside it.
+/// A string with a list of current values to which more may be added. It is not an enum, so that generated
+/// clients accept future values.
 pub(crate) fn growing<'t>(
     description: &str,
     example: &str,
@@ -66,13 +68,14 @@ pub(crate) fn handle(description: &str) -> Object {
 pub(crate) fn whole(description: &str, least: u64, most: u64) -> Object {
     ObjectBuilder::new()
         .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .description(Some(description))
         .minimum(Some(least))
         .maximum(Some(most))
         .build()
 }
 
-/// The methods of the specification, and that there may be others.
+/// Description of methods: those of the specification, and that there may be others.
 fn methods() -> String {
     let specified = MethodId::SPECIFIED.map(|method| format!("`{method}`"));
     let fixed = MethodId::SPECIFIED
@@ -94,7 +97,7 @@ fn methods() -> String {
     )
 }
 
-/// A schema for each name.
+/// Defines a schema per name.
 macro_rules! formats {
     ($($(#[$doc:meta])* $name:ident = $schema:expr;)+) => { $(
         $(#[$doc])*
@@ -131,20 +134,20 @@ formats! {
     RefundStatus = growing("`pending` until the provider has confirmed it; one that succeeded can still fail.", "pending", [provider::RefundState::Pending, provider::RefundState::Succeeded, provider::RefundState::Failed].map(provider::RefundState::as_str));
 
     /// [`refund::RefundOrigin`]
-    RefundOrigin = growing("Who gave it back: `provider` for what was given back in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
+    RefundOrigin = growing("Who gave it back: `provider` for what was given back in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Reseller, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
 
-    /// A vendor's page.
+    /// A provider's page.
     ClaimUrl = string("Where the payer claims the money, for the merchant to pass on: who has it gets the money.", "https://provider.example/claim/8c1f")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 
-    /// Printable, of which one character at least shows.
+    /// Printable text with at least one visible character.
     RefundReason = string("Why, in one line.", "The parcel came back")
         .min_length(Some(1))
         .max_length(Some(200))
         .build();
 
-    /// What a vendor received can be of a currency that no invoice has.
+    /// A provider can receive a currency in which no payment can be created.
     ReceivedCurrency = string("The currency that was received, ISO 4217.", "EUR")
         .pattern(Some("^[A-Z]{3}$"))
         .build();
@@ -155,8 +158,8 @@ formats! {
         .max_length(Some(id::AccountId::MAX))
         .build();
 
-    /// [`order::OrderId`]. Control and text-direction characters are refused, and so is a text in which
-    /// no character shows.
+    /// [`order::OrderId`]. Control and text-direction characters are refused, and so is a text without visible
+    /// characters.
     OrderId = string("The merchant's own order reference, shown to the customer. No control or text-direction characters, and at least one character that shows.", "order-1042")
         .min_length(Some(1))
         .max_length(Some(150))
@@ -171,15 +174,16 @@ formats! {
         .build();
 
     /// [`invitation::BusinessName`]
-    BusinessName = string("What the reseller calls the merchant. No control or text-direction characters, and at least one character that shows.", "Shop Seven")
+    BusinessName = string("What the reseller calls the merchant. No control or text-direction characters; the first and the last character show.", "Shop Seven")
         .min_length(Some(1))
         .max_length(Some(invitation::BusinessName::MAX))
-        .pattern(Some(ORDER_ID))
+        .pattern(Some(NAME))
         .build();
 
     /// [`id::MerchantId`]
     MerchantId = ObjectBuilder::new()
         .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .description(Some("A merchant's number."))
         .examples([1])
         .minimum(Some(1))
@@ -189,12 +193,13 @@ formats! {
     /// [`id::ResellerId`]
     ResellerId = ObjectBuilder::new()
         .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .description(Some("A reseller's number."))
         .examples([1])
         .minimum(Some(1))
         .build();
 
-    /// Items of a page.
+    /// Number of items per page.
     Limit = ObjectBuilder::new()
         .schema_type(Type::Integer)
         .minimum(Some(1))
@@ -202,7 +207,7 @@ formats! {
         .default(Some(PAGE.into()))
         .build();
 
-    /// Merchants of a page.
+    /// Number of merchants per page.
     MerchantsLimit = ObjectBuilder::new()
         .schema_type(Type::Integer)
         .minimum(Some(1))
@@ -210,9 +215,12 @@ formats! {
         .default(Some(1000.into()))
         .build();
 
-    /// Where a page begins; made by the service.
+    /// Start of a page; created by the service.
     Cursor = string("Where a page begins, as the page before said.", "0000018f2c3d4e5f")
         .build();
+
+    /// [`kassette_domain::webhook::EndpointCreator`]
+    EndpointCreator = string("Who made it: `key/<id>`, `operator/<id>`, or `system`. It stays when that key is revoked.", "key/5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59").build();
 
     /// [`id::InvitationId`]
     InvitationId = string("An invitation's id, made by the service.", "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
@@ -252,7 +260,8 @@ formats! {
     /// [`money::Currency`]
     Currency = one_of("An invoice currency, ISO 4217.", "EUR", money::Currency::ALL.map(money::Currency::code));
 
-    /// [`money::Currency`] of what is read: a client of now may read a payment in a currency that came later.
+    /// [`money::Currency`] in responses: a current client may read a payment in a currency that was added
+    /// later.
     PaymentCurrency = growing("The invoice currency, ISO 4217.", "EUR", money::Currency::ALL.map(money::Currency::code));
 
     /// [`money::Minor`]
@@ -269,6 +278,24 @@ formats! {
     /// [`decline::DeclineCode`]
     DeclineCode = growing("Why an attempt ended without money: `cancelled` by the payer, `failed` by the provider for good, `unavailable` where the provider could not be used.", "insufficient_funds", decline::DeclineCode::ALL.map(decline::DeclineCode::as_str));
 
+    /// [`provider::DisputeKind`]
+    DisputeKind = growing("`inquiry`: the payer's bank asks, and no money is at risk yet.", "dispute", [provider::DisputeKind::Inquiry, provider::DisputeKind::Dispute].map(provider::DisputeKind::as_str));
+
+    /// [`id::MovementId`]
+    MovementId = handle("The movement's id. What is learned again after a restore has the same one.");
+
+    /// [`movement::MovementKind`]
+    MovementKind = growing("What happened to the money.", "captured", movement::MovementKind::ALL.map(movement::MovementKind::as_str));
+
+    /// [`movement::Effect`]
+    MovementEffect = one_of("How it changes the balance at the provider account.", "in", [movement::Effect::In, movement::Effect::Out, movement::Effect::None].map(movement::Effect::as_str));
+
+    /// [`movement::Bucket`]
+    Bucket = growing("Whose money it is: the payment's own, more than was due, money beside the payment, or money that came after the payment was over.", "own", movement::Bucket::ALL.map(movement::Bucket::as_str));
+
+    /// [`refund::RefundFailure`]
+    RefundFailureCode = growing("Why a refund failed: `refused` by the provider, `not_made` as an operator found out, `came_back` after it had succeeded.", "refused", refund::RefundFailure::ALL.map(refund::RefundFailure::as_str));
+
     /// [`provider::DisputeState`]
     DisputeState = growing("Where a dispute stands. Lost: the money is gone.", "open", provider::DisputeState::ALL.map(provider::DisputeState::as_str));
 
@@ -276,6 +303,9 @@ formats! {
     PaymentMethod = string(&methods(), "ideal")
         .pattern(Some("^[a-z][a-z0-9_]{1,31}$"))
         .build();
+
+    /// [`payment::ReviewCause`]
+    ReviewCode = growing("Why a person has to look at a payment.", "risk", payment::ReviewCause::ALL.map(payment::ReviewCause::as_str));
 
     /// [`payment::CheckoutMode`]
     CheckoutMode = one_of("`hosted`: the customer picks the method on the checkout page. `direct`: the merchant fixes it.", "hosted", [payment::CheckoutMode::Hosted, payment::CheckoutMode::Direct].map(payment::CheckoutMode::as_str));
@@ -304,7 +334,7 @@ formats! {
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 
-    /// A vendor's page, or our own where the payer must answer or follow instructions.
+    /// A provider's page, or ours if the payer must answer questions or follow instructions.
     RedirectUrl = string("Where the customer's browser goes to pay.", "https://provider.example/pay/8c1f")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
@@ -321,6 +351,32 @@ formats! {
     ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host. Under `dev` plain http and ports too, where the host is `localhost` or loopback and verified.", "https://shop.example/thanks?order=1042")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(site::ReturnUrl::MAX))
+        .build();
+
+    /// [`extras::Lifetime`]; the maximum is a setting.
+    ExpiresIn = whole("Seconds after which a payment expires that no payer is paying: 300 up to the configured life.", extras::Lifetime::LEAST.into(), u32::MAX.into());
+
+    /// [`extras::Locale`]
+    Locale = string("The language of the payer's page, a BCP 47 tag, unless the payer chooses another. A language that the pages do not have leaves it to the browser.", "de-AT")
+        .min_length(Some(2))
+        .max_length(Some(extras::Locale::MAX))
+        .pattern(Some("^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$"))
+        .build();
+
+    /// [`extras::Metadata`]
+    Metadata = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .description(Some("The merchant's own values, shown in lists, details and events and to no provider: at most 20 keys of 1-40 letters, digits or the characters . _ -, with strings of at most 500 characters."))
+        .examples([serde_json::json!({ "cart": "c-1042" })])
+        .property_names(Some(string("A key.", "cart").min_length(Some(1)).max_length(Some(extras::Metadata::KEY)).pattern(Some("^[A-Za-z0-9_.-]+$")).build()))
+        .additional_properties(Some(string("A value.", "c-1042").max_length(Some(extras::Metadata::VALUE))))
+        .max_properties(Some(extras::Metadata::MOST))
+        .build();
+
+    /// [`extras::Description`]
+    Description = string("What is paid for, shown to the payer in one line. No control or text-direction characters, and no blanks around it.", "Two tickets, 12 June")
+        .min_length(Some(1))
+        .max_length(Some(extras::Description::MAX))
         .build();
 
     /// [`connect::ConnectCode`], as it is shown.
@@ -371,10 +427,10 @@ formats! {
     /// [`kassette_domain::id::DeliveryId`]
     DeliveryId = handle("A delivery's id.");
 
-    /// Hours for which what was before stays good.
+    /// Hours for which the old secret or key remains valid.
     Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, webhook::EndpointSecrets::MAX_OVERLAP.as_secs() / 3600);
 
-    /// Where events are posted to; the gateway judges it.
+    /// URL for events; the gateway checks it.
     Destination = string("An https URL of a public host, without user name and fragment.", "https://shop.example/webhooks")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
@@ -382,7 +438,7 @@ formats! {
     /// [`webhook::DeliveryStatus`]
     DeliveryStatus = one_of("Where a delivery stands.", "delivered", webhook::DeliveryStatus::ALL.map(webhook::DeliveryStatus::as_str));
 
-    /// What an endpoint's circuit lets through.
+    /// Which attempts an endpoint's circuit allows.
     Circuit = one_of("Whether attempts are made: `open` holds them back after failures, `half_open` lets one through.", "closed", ["closed", "open", "half_open"]);
 
     /// [`kassette_domain::release::Release::version`]
@@ -409,19 +465,29 @@ formats! {
         .build();
 }
 
-/// Items of a page where `limit` is absent.
+/// Number of items per page if `limit` is absent.
 pub(super) const PAGE: usize = 50;
 
-/// The largest number of a merchant that is looked at: what every reader of JSON takes exactly.
+/// Maximum number of a merchant: every JSON parser represents it exactly.
 pub(super) const MOST_MERCHANT: u64 = (1 << 53) - 1;
 
-/// At least one character that is neither refused nor, as far as a plain class can tell
-/// (`kassette_domain::text` knows all), one that does not show; and no refused one.
+/// At least one visible character, as far as a character class can determine it (`kassette_domain::text` is
+/// complete), and no refused character.
 const ORDER_ID: &str = concat!(
     r"^[^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*",
     r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F",
     r"\u200B-\u200F\u202A-\u202E\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB]",
     r"[^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*$",
+);
+
+/// The same for a name: the first and the last character are visible, as far as a character class can determine
+/// it.
+pub(crate) const NAME: &str = concat!(
+    r"^[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F",
+    r"\u200B-\u200F\u202A-\u202E\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB]",
+    r"([^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*",
+    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F",
+    r"\u200B-\u200F\u202A-\u202E\u2060-\u206F\u2800\u3164\uFE00-\uFE0E\uFEFF\uFFA0\uFFF0-\uFFFB])?$",
 );
 
 /// The WHATWG's "valid e-mail address".

@@ -1,12 +1,11 @@
-//! Rate limits: token buckets, held as the one time at which each is full again.
+//! Rate limits: token buckets, each stored as the time at which it will be full.
 //!
-//! That form (the generic cell rate algorithm) needs one number a bucket and no refilling, and a
-//! bucket whose time has passed is the same as one that was never there. So idle buckets are
-//! forgotten without loss, and memory is bounded.
+//! This form (the generic cell rate algorithm) needs one number per bucket and no refilling. A bucket whose
+//! time has passed equals a new one, so idle buckets can be removed and memory is bounded.
 //!
-//! Decided 2026-11-24: not `governor`, because the crate cannot do two things that are needed here. Each merchant
-//! has a rate of its own, and `governor` has one quota for all keys of a limiter. A flood of addresses must cost no
-//! memory, and `governor` keeps every key until it is told to forget the idle ones. The algorithm is the same.
+//! Decided 2026-11-24: not `governor`, because it lacks two features. Each merchant has its own rate, whereas
+//! `governor` has one quota for all keys of a limiter. A flood of addresses must not use memory, whereas
+//! `governor` keeps every key until idle ones are explicitly removed. The algorithm is the same.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -15,6 +14,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use kassette_domain::id::{AccountId, KeyId};
+use kassette_domain::key::KeyOwner;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
@@ -22,29 +22,32 @@ use parking_lot::Mutex;
 use crate::proxies::subscriber;
 use crate::web::error::Exhausted;
 
-/// Locks that share the buckets between them, so that cores seldom wait for one another.
+/// Number of locks among which buckets are divided, so that cores seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Most buckets in a shard (65,536 in all, some 4 MiB): more callers than that at once share one
-/// bucket, so a flood of addresses costs neither memory nor the rest of the service.
+/// Maximum number of buckets per shard (65,536 in total, about 4 MiB). More simultaneous callers share one
+/// bucket, so that a flood of addresses costs neither memory nor other callers' service.
 const SHARD_CAPACITY: usize = 4096;
 
-/// Shortest time between two searches for idle buckets in a full shard, nanoseconds: a search looks
-/// at every bucket of the shard.
+/// Minimum time between two searches for idle buckets in a full shard, in nanoseconds: a search reads all
+/// buckets of the shard.
 const SWEEP_EVERY: u64 = 1_000_000_000;
 
-/// Token buckets by some key.
+/// Maximum difference between the times of two simultaneous requests, in nanoseconds.
+const MOMENT: u64 = 1_000_000_000;
+
+/// Token buckets by key.
 pub(crate) struct Buckets<K> {
     shards: [Mutex<Shard<K>>; SHARDS],
     hasher: RandomState,
 }
 
 struct Shard<K> {
-    /// When each bucket is full again, nanoseconds since the epoch.
+    /// Time at which each bucket is full, in nanoseconds since the epoch.
     full_at: HashMap<K, u64>,
-    /// The bucket of all keys for which there is no room.
+    /// The shared bucket of all keys without a bucket of their own.
     crowd: u64,
-    /// When idle buckets were last looked for.
+    /// Time of the last search for idle buckets.
     swept_at: u64,
 }
 
@@ -68,16 +71,16 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     /// Takes one token from the bucket of `key`.
     ///
     /// # Errors
-    /// [`Exhausted`] where there is none; nothing is taken then.
+    /// [`Exhausted`] if the bucket is empty.
     pub(crate) fn take(&self, key: &K, limit: RateLimit, now: Time) -> Result<(), Exhausted> {
         self.take_many(key, 1, limit, now)
     }
 
-    /// Takes `cost` tokens at once, or as many as the bucket holds where that is less, so that what is
-    /// dear stays possible.
+    /// Takes `cost` tokens, or the bucket's capacity if that is less, so that expensive requests remain
+    /// possible.
     ///
     /// # Errors
-    /// [`Exhausted`] where there are fewer; nothing is taken then.
+    /// [`Exhausted`] if there are fewer; then none is removed.
     pub(crate) fn take_many(
         &self,
         key: &K,
@@ -87,7 +90,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     ) -> Result<(), Exhausted> {
         let now = now.as_millis().saturating_mul(1_000_000);
         let hash = self.hasher.hash_one(key);
-        // Any bits would do; these are not the ones that the map looks at first.
+        // Any bits would work; these are not the first ones that the map uses.
         let index = usize::try_from(hash >> 32).unwrap_or_default() % SHARDS;
         let mut shard = self.shards[index].lock();
         if let Some(full_at) = shard.full_at.get_mut(key) {
@@ -98,7 +101,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 }
 
 impl<K: Hash + Eq + Clone> Shard<K> {
-    /// A bucket for a key that has none.
+    /// Returns a new bucket for a key, or the shared one if the shard is full.
     fn make(&mut self, key: &K, now: u64) -> &mut u64 {
         if self.full_at.len() >= SHARD_CAPACITY {
             if now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
@@ -113,13 +116,18 @@ impl<K: Hash + Eq + Clone> Shard<K> {
     }
 }
 
-/// Takes tokens from a bucket that is full again at `full_at`.
+/// Takes tokens from a bucket with the time `full_at`.
 fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), Exhausted> {
     let interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
     let whole = interval.saturating_mul(u64::from(limit.burst.max(1)));
     let cost = interval.saturating_mul(u64::from(cost.clamp(1, limit.burst.max(1))));
-    // No bucket takes longer to fill: the clock was ahead when it was last taken from.
-    *full_at = (*full_at).min(now.saturating_add(whole));
+    // No bucket takes longer to fill. A later time means that the clock was ahead at the last request, so the
+    // bucket counts as full. A small difference comes from another core with a later time.
+    let longest = now.saturating_add(whole);
+    *full_at = match *full_at > longest.saturating_add(MOMENT) {
+        true => now,
+        false => (*full_at).min(longest),
+    };
     let after = (*full_at).max(now).saturating_add(cost);
     let missing = after.saturating_sub(now.saturating_add(whole));
     if missing > 0 {
@@ -132,19 +140,20 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
     Ok(())
 }
 
-/// Addresses that have proved callbacks of an account within thirty days. Only the holder of a vendor's secret
-/// gets onto an account's list, so a flood from other addresses neither fills it nor holds up those on it.
+/// Addresses that have sent a verified callback of an account within thirty days. Only the holder of a
+/// provider's secret gets onto an account's list, so a flood from other addresses neither fills it nor delays
+/// listed addresses.
 #[derive(Default)]
 pub(crate) struct ProvenAddresses(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
 
-/// How long an address is known: a shop with few payments hears of its vendor some times a month.
+/// How long an address remains listed: a shop with few payments gets callbacks a few times per month.
 pub(crate) const PROVEN_FOR: Duration = Duration::from_secs(30 * 86_400);
-/// Most addresses of an account: vendors send from some dozens. Who has the secret of one account pushes
-/// out no address of another.
+/// Maximum number of addresses per account: providers use some dozens. The holder of one account's secret
+/// cannot displace addresses of another account.
 pub(crate) const MOST_PROVEN: usize = 1024;
 
 impl ProvenAddresses {
-    /// Whether an address has proved a callback of the account lately.
+    /// Whether an address has recently sent a verified callback of the account.
     pub(crate) fn contains(&self, account: &AccountId, address: IpAddr, now: Time) -> bool {
         let proven = self.0.lock();
         let proved = proven
@@ -153,7 +162,7 @@ impl ProvenAddresses {
         proved.is_some_and(|at| now.since(*at) < PROVEN_FOR)
     }
 
-    /// An address has proved a callback of the account; `environment` is the account's, as a label.
+    /// Lists an address after a verified callback; `environment` is the account's, as a metric label.
     pub(crate) fn insert(
         &self,
         account: &AccountId,
@@ -188,13 +197,13 @@ impl ProvenAddresses {
     }
 }
 
-/// Callbacks from one address that has proved none: a vendor's new address takes a few until its first one
-/// is read, and is known from then on.
+/// Rate limit of callbacks per unlisted address: a provider's new address sends a few until the first is
+/// verified, and is then listed.
 pub(crate) const UNPROVED_OF_ADDRESS: RateLimit = RateLimit {
     per_second: 2,
     burst: 20,
 };
-/// Those from all such addresses for one account: some dozens of addresses use it up.
+/// Rate limit of callbacks from all unlisted addresses per account: some dozens of addresses exhaust it.
 pub(crate) const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
     per_second: 50,
     burst: 100,
@@ -204,30 +213,32 @@ pub(crate) const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
 struct Unproved {
     addresses: Buckets<IpAddr>,
     accounts: Buckets<AccountId>,
-    /// Callbacks from a known address that proved nothing all the same.
+    /// Unverified callbacks from listed addresses.
     of_proven: Buckets<(AccountId, IpAddr)>,
 }
 
-/// The buckets of the public listener.
+/// The rate limiters of the public listener.
 #[derive(Default)]
 pub(crate) struct RateLimiters {
     /// Requests with a usable key, by key.
     pub(crate) keys: Buckets<KeyId>,
-    /// Requests without one.
+    /// Changes by keys, by owner.
+    pub(crate) changes: Buckets<KeyOwner>,
+    /// Requests without a usable key.
     addresses: Buckets<IpAddr>,
-    /// Vendors' callbacks that were proved, by account.
+    /// Verified callbacks, by account.
     pub(crate) accounts: Buckets<AccountId>,
-    /// Callbacks from addresses that have proved none.
+    /// Callbacks from unlisted addresses.
     unproved: Unproved,
-    /// Who has proved callbacks lately.
+    /// Addresses with recent verified callbacks.
     pub(crate) proven: ProvenAddresses,
 }
 
 impl RateLimiters {
-    /// Takes a token for a callback from an address that has proved none.
+    /// Takes a token for a callback from an unlisted address.
     ///
     /// # Errors
-    /// [`Exhausted`] where the address or the account has none left.
+    /// [`Exhausted`] if the bucket of the address or of the account is empty.
     pub(crate) fn unproved(
         &self,
         account: &AccountId,
@@ -243,8 +254,8 @@ impl RateLimiters {
         accounts.take(account, UNPROVED_OF_ACCOUNT, now)
     }
 
-    /// Counts a callback from a known address that proved nothing. Once there are too many, the address is
-    /// known no more: what it proved must not carry whatever else is sent from there.
+    /// Counts an unverified callback from a listed address. After too many, the address is removed from the
+    /// list, because earlier callbacks must not give priority to everything else that it sends.
     pub(crate) fn disproved(&self, account: &AccountId, address: IpAddr, now: Time) {
         let sender = (account.clone(), subscriber(address));
         let of_proven = &self.unproved.of_proven;
@@ -256,7 +267,7 @@ impl RateLimiters {
     /// Takes one token from the bucket of an address.
     ///
     /// # Errors
-    /// [`Exhausted`] where there is none.
+    /// [`Exhausted`] if the bucket is empty.
     pub(crate) fn address(
         &self,
         address: IpAddr,
@@ -333,7 +344,7 @@ mod tests {
         limits.disproved(&account, address(1), now);
         assert!(!limits.proven.contains(&account, address(1), now));
         assert!(limits.proven.contains(&account, address(2), now));
-        // A proof makes it known again.
+        // A verified callback lists it again.
         limits.proven.insert(&account, "live", address(1), now);
         assert!(limits.proven.contains(&account, address(1), now));
     }
@@ -362,16 +373,22 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_comes_back_has_no_caller_wait_longer_than_a_whole_bucket() {
+    fn a_clock_that_goes_back_refuses_nobody_s_next_request() {
         let buckets = Buckets::default();
-        assert_eq!(buckets.take(&1, SLOW, at(86_400_000)), Ok(()));
+        for _ in 0..3 {
+            assert_eq!(buckets.take(&1, SLOW, at(86_400_000)), Ok(()));
+        }
+        for _ in 0..3 {
+            assert_eq!(buckets.take(&1, SLOW, at(0)), Ok(()));
+        }
         let refused = buckets.take(&1, SLOW, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_millis(500));
-        assert_eq!(buckets.take(&1, SLOW, at(500)), Ok(()));
-        assert!(buckets.take(&1, SLOW, at(500)).is_err());
-        for _ in 0..3 {
-            assert_eq!(buckets.take(&1, SLOW, at(2000)), Ok(()));
-        }
+        // Simultaneous requests may have their times in any order.
+        assert!(
+            buckets
+                .take(&1, SLOW, at(0).before(Duration::from_millis(900)))
+                .is_err()
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which methods can be used now.
+//! The methods that are currently available.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -18,11 +18,11 @@ use super::{answer, formats, query};
 use crate::web::error::ApiError;
 use crate::web::text::currency;
 
-/// What can be used now.
+/// The available methods.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Methods)]
 pub(super) struct MethodsBody {
-    /// In the order of the specification; one without an eligible provider is left out.
+    /// In the order of the specification, without methods that have no eligible provider.
     methods: Vec<MethodBody>,
 }
 
@@ -32,10 +32,10 @@ pub(super) struct MethodsBody {
 pub(super) struct MethodBody {
     #[schema(value_type = formats::PaymentMethod)]
     id: String,
-    /// Shown to people.
+    /// Name for people.
     #[schema(example = "iDEAL")]
     label: String,
-    /// Eligible now, in the order in which the routing would choose.
+    /// Providers that are currently eligible, in routing order.
     providers: Vec<ProviderBody>,
 }
 
@@ -45,13 +45,13 @@ pub(super) struct MethodBody {
 pub(super) struct ProviderBody {
     #[schema(value_type = formats::ProviderId)]
     id: AccountId,
-    /// Shown to people.
+    /// Name for people.
     #[schema(example = "Sandbox")]
     name: String,
-    /// What the provider verifies, in a sentence.
+    /// A sentence about what the provider verifies.
     #[schema(required)]
     verification_note: Option<String>,
-    /// Where that is explained.
+    /// Page that explains it.
     #[schema(required)]
     verification_url: Option<String>,
 }
@@ -77,7 +77,7 @@ impl From<OfferedProvider> for ProviderBody {
     }
 }
 
-/// The query's parameters, for the document; [`read`] reads them.
+/// The query's parameters for the document; [`read`] parses them.
 pub(super) struct MethodsQuery;
 
 impl utoipa::IntoParams for MethodsQuery {
@@ -100,7 +100,7 @@ impl utoipa::IntoParams for MethodsQuery {
     }
 }
 
-/// What the query asks about.
+/// Parses the query: amount and currency.
 fn read(query: Option<&str>) -> Result<(Option<Minor>, Currency), ApiError> {
     let [amount, code] = query::read(query, ["amount", "currency"])?;
     let amount = amount.map(|text| Minor::parse_positive(&text)).transpose();
@@ -112,9 +112,9 @@ fn read(query: Option<&str>) -> Result<(Option<Minor>, Currency), ApiError> {
     ))
 }
 
-/// Lists the methods that are configured and eligible now.
+/// Lists the methods that are configured and currently eligible.
 ///
-/// It describes the configuration of the moment and promises no successful payment.
+/// The list reflects the current configuration and does not guarantee that a payment will succeed.
 #[utoipa::path(
     get, path = "/api/v1/methods", tag = "Methods", operation_id = "listMethods",
     params(MethodsQuery),
@@ -132,7 +132,7 @@ pub(super) async fn list(
     let merchant = &caller.merchant;
     let usd = match state.gateway().usd_now(merchant, amount, currency) {
         Ok(usd) => usd,
-        // A payment that the merchant's limit refuses has no method at all.
+        // No method is available for a payment above the merchant's limit.
         Err(CreateError::OverLimit) => {
             return answer::json(&MethodsBody { methods: vec![] }, 16);
         }

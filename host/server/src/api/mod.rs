@@ -1,9 +1,9 @@
-//! The public API: merchants' endpoints, vendors' callbacks, and the document about them.
+//! The public API: merchants' endpoints, providers' callbacks, and the document about them.
 //!
-//! Checks stand in one order, whatever the endpoint: route (404, 405), size (413), credentials
-//! (401), rate (429), permission (403), Content-Type and JSON (400), shape (422), and only then the
-//! gateway. [`access`] does everything before the JSON; a handler names the permission it needs by
-//! the extractor in its signature and cannot be written without one.
+//! All endpoints perform checks in the same order: route (404, 405), size (413), credentials (401), rate (429),
+//! permission (403), Content-Type and JSON (400), fields (422), and then the gateway's. [`access`] performs all
+//! checks before the JSON. A handler specifies the permission it needs by the extractor in its signature and
+//! cannot be written without one.
 
 mod access;
 mod account;
@@ -15,10 +15,12 @@ mod details;
 mod document;
 mod event_list;
 mod events;
+mod extras;
 pub(crate) mod formats;
 mod limit;
 mod list;
 mod methods;
+mod movements;
 mod payments;
 mod query;
 mod refunds;
@@ -40,6 +42,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use self::cached::Cached;
+pub(crate) use self::details::DisputeBody;
+pub(crate) use self::movements::MovementBody;
 pub(crate) use self::payments::{PaymentBody, replayed};
 pub(crate) use self::refunds::RefundBody;
 pub(crate) use self::state::ApiState;
@@ -47,7 +51,7 @@ use crate::admission::AdmissionClass;
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 
-/// What config/README.md tells of it, for the test that holds it.
+/// Limits in config/README.md, for the test that compares them.
 #[cfg(test)]
 pub(crate) mod documented_limits {
     pub(crate) use super::callbacks::RATE as PROVED;
@@ -56,10 +60,10 @@ pub(crate) mod documented_limits {
     };
 }
 
-/// Largest body of an API request (spec, "Limits").
+/// Maximum size of an API request's body (spec, "Limits").
 const BODY_LIMIT: usize = 16 << 10;
 
-/// Everything that the public listener answers, but for pages.
+/// All routes of the public listener except pages.
 pub(crate) fn router(state: ApiState) -> Router {
     let edge = edge(&state);
     let (endpoints, api) = endpoints(&edge);
@@ -75,7 +79,7 @@ pub(crate) fn router(state: ApiState) -> Router {
         .with_state(state)
 }
 
-/// Only the callbacks, for a listener of their own.
+/// Only callbacks, for a separate listener.
 pub(crate) fn callbacks(state: ApiState) -> Router {
     let edge = edge(&state);
     unmatched(&edge)
@@ -90,18 +94,19 @@ fn callback_routes(edge: &Edge) -> Router<ApiState> {
     )
 }
 
-/// The OpenAPI document, made from the handlers and types that serve.
+/// The OpenAPI document, generated from the handlers and types.
 pub(crate) fn openapi() -> OpenApi {
     document::complete(endpoints(&Edge::new("public", after_panic)).1)
 }
 
-/// The documented endpoints, each with the class of requests that it counts among.
+/// The documented endpoints, each with its class of requests.
 fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     let by_method = OpenApiRouter::new()
         .routes(routes!(list::list, payments::create))
         .routes(routes!(payments::read))
         .routes(routes!(details::read))
         .routes(routes!(event_list::list))
+        .routes(routes!(movements::list))
         .routes(routes!(refunds::read))
         .routes(routes!(releases::latest))
         .merge(reseller::endpoints())
@@ -109,8 +114,11 @@ fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     let modules = OpenApiRouter::new().routes(routes!(methods::list));
     let starts = OpenApiRouter::new()
         .routes(routes!(start::start))
+        .routes(routes!(payments::cancel))
         .merge(reseller::starts());
-    let refunds = OpenApiRouter::new().routes(routes!(refunds::list, refunds::create));
+    let refunds = OpenApiRouter::new()
+        .routes(routes!(refunds::list, refunds::create))
+        .merge(reseller::refunds());
     let exchanges = OpenApiRouter::new().routes(routes!(connect::exchange));
     let (mut router, mut api) = (Router::new(), document::frame());
     for (class, endpoints) in [
@@ -127,19 +135,19 @@ fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     (router, api)
 }
 
-/// Routes with the router's own 405 in the Error shape, and what every response has.
+/// Adds the router's own 405 in the form of API errors, and the common layers.
 fn finish(routes: Router<ApiState>, edge: &Edge) -> Router<ApiState> {
     routes
         .method_not_allowed_fallback(no_method)
         .layer(edge.clone())
 }
 
-/// What no route takes.
+/// Handles requests without a matching route.
 fn unmatched(edge: &Edge) -> Router<ApiState> {
     Router::new().fallback(no_path).layer(edge.clone())
 }
 
-/// 404 of the router. Its body is not read; it counts against its address all the same.
+/// The router's 404. Does not read the body, but counts against the address.
 async fn no_path(State(state): State<ApiState>, request: Request) -> ApiError {
     let missing = ApiError::NotFound("there is nothing at this path");
     state
@@ -148,13 +156,13 @@ async fn no_path(State(state): State<ApiState>, request: Request) -> ApiError {
         .unwrap_or(missing)
 }
 
-/// 405 of the router, likewise.
+/// The router's 405, in the same way.
 async fn no_method(State(state): State<ApiState>, request: Request) -> ApiError {
     let refused = state.count_address(&request.into_parts().0).err();
     refused.unwrap_or(ApiError::MethodNotAllowed)
 }
 
-/// What every response has, and admission.
+/// Common parts of all responses, and admission.
 fn edge(state: &ApiState) -> Edge {
     Edge::with_admission(
         Arc::clone(state.admission()),
@@ -164,7 +172,7 @@ fn edge(state: &ApiState) -> Edge {
     )
 }
 
-/// Routes of others on the public listener, with the limits of ours: admission, size, rate by address.
+/// Adds this API's limits to other routes of the public listener: admission, size, rate per address.
 pub(crate) fn limited(routes: Router, state: &ApiState) -> Router {
     routes
         .layer(middleware::from_fn_with_state(
@@ -181,7 +189,7 @@ async fn limit_anonymous(State(state): State<ApiState>, request: Request, next: 
     }
 }
 
-/// The answer where a handler panicked; the layer tells the log.
+/// Response after a handler panicked; the layer logs the panic.
 fn after_panic() -> Response {
     ApiError::internal("a handler panicked").into_response()
 }

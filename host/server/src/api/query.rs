@@ -1,7 +1,9 @@
-//! Query parameters: each known, each at most once; pages of lists.
+//! Query parameters: only known ones, without repetition; and paging.
 
 use std::borrow::Cow;
 
+use kassette_domain::id::PaymentId;
+use kassette_domain::order::OrderId;
 use kassette_store::Paging;
 use utoipa::PartialSchema as _;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -12,7 +14,7 @@ use crate::web::code::Code;
 use crate::web::error::ApiError;
 use crate::web::json::{echo, short};
 
-/// Most payments of a page.
+/// Maximum number of payments per page.
 const MAX_PAGE: usize = 100;
 
 /// The values of the parameters that an endpoint knows, in the order of `known`.
@@ -40,10 +42,10 @@ pub(super) fn read<'q, const N: usize>(
     Ok(values)
 }
 
-/// The page of payments that the parameters `limit` and `cursor` ask for.
+/// Parses the parameters `limit` and `cursor`.
 ///
 /// # Errors
-/// 422 for a limit that is none.
+/// 422 for an invalid limit.
 pub(super) fn paging(
     limit: Option<Cow<'_, str>>,
     cursor: Option<Cow<'_, str>>,
@@ -57,14 +59,32 @@ pub(super) fn paging(
     Ok(Paging { limit, cursor })
 }
 
-/// A page's size in a query.
+/// Parses the parameter `payment_id`.
+///
+/// # Errors
+/// 422 for an invalid payment id.
+pub(super) fn payment(id: Option<Cow<'_, str>>) -> Result<Option<PaymentId>, ApiError> {
+    let payment = id.map(|id| PaymentId::parse(&id)).transpose();
+    payment.map_err(|_| ApiError::invalid("payment_id", "is no payment's id"))
+}
+
+/// Parses the parameter `order_id`.
+///
+/// # Errors
+/// 422 for an invalid order id.
+pub(super) fn order(id: Option<Cow<'_, str>>) -> Result<Option<OrderId>, ApiError> {
+    let order = id.map(|id| OrderId::parse(&id)).transpose();
+    order.map_err(|why| ApiError::invalid("order_id", why))
+}
+
+/// Parses the size of a page. `None` if it is invalid.
 pub(in crate::api) fn limit_of(text: &str, most: usize) -> Option<usize> {
     let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let limit = text.parse().ok().filter(|_| is_canonical);
     limit.filter(|limit| (1..=most).contains(limit))
 }
 
-/// A query's parameter, for the document.
+/// A query parameter for the document.
 pub(super) fn parameter(
     name: &str,
     required: Required,

@@ -1,42 +1,47 @@
-//! Giving money back, and reading what was given back.
+//! Ordering and reading refunds.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, StatusCode};
 use kassette_domain::id::{PaymentId, RefundId};
+use kassette_domain::key::Scope;
 use kassette_domain::money::Minor;
 use kassette_domain::order::{BadText, IdempotencyKey, shown_in_a_line};
+use kassette_domain::refund::{RefundFailure, RefundOrigin};
 use kassette_domain::secret::Secret;
-use kassette_gateway::refunds::{GivenRefund, RefundAsked, RefundOutcome};
+use kassette_gateway::Gateway;
+use kassette_gateway::refunds::{GivenRefund, RefundAsked, RefundError, RefundOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::{MerchantRead, MerchantRefund};
 use super::document::{Authenticated, WithBody};
-use super::payments::{NO_PAYMENT, created, payment_id, replayed};
+use super::extras::idempotency_key;
+use super::payments::{NO_PAYMENT, created, payment_id, replayed, with_status};
 use super::state::ApiState;
 use super::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, text};
 
-/// Most characters of a merchant's reason.
+/// Maximum length of a merchant's reason in characters.
 const REASON: usize = 200;
-/// Bytes that a refund usually has.
-const USUAL: usize = 384;
+/// Usual size of a refund in bytes.
+const USUAL: usize = 512;
 
 const NO_REFUND: ApiError = ApiError::NotFound("refund not found");
 
-/// How much of a payment is given back.
+/// A request to refund a payment.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RefundCreateRequest, example = json!({
     "idempotency_key": "order-1042:refund-1", "amount": "10.00", "reason": "The parcel came back"
 }))]
 pub(super) struct RefundCreate {
-    /// Unique among the refunds of the merchant's environment.
+    /// Unique among the refunds that the merchant, or the reseller, requested in the environment.
     #[schema(value_type = formats::IdempotencyKey)]
     idempotency_key: IdempotencyKey,
-    /// All that is left where it is absent.
+    /// If absent, the whole remaining amount.
     #[schema(value_type = Option<formats::InvoiceAmount>)]
     amount: Option<Minor>,
     /// The provider may show it to the payer.
@@ -45,29 +50,39 @@ pub(super) struct RefundCreate {
 }
 
 impl RefundCreate {
-    fn read(mut fields: Fields) -> Result<Self, Invalid> {
+    /// Parses a body. `headers` may name the idempotency key if the body does not.
+    pub(super) fn read(mut fields: Fields, headers: &HeaderMap) -> Result<Self, Invalid> {
         let body = Self {
-            idempotency_key: fields.required("idempotency_key", text(IdempotencyKey::parse))?,
+            idempotency_key: idempotency_key(&mut fields, headers)?,
             amount: fields.optional("amount", text(Minor::parse_positive))?,
             reason: fields.optional("reason", text(reason))?,
         };
         fields.finish()?;
         Ok(body)
     }
+
+    pub(super) fn into_asked(self) -> RefundAsked {
+        RefundAsked {
+            amount: self.amount,
+            key: Some(self.idempotency_key),
+            reason: self.reason,
+        }
+    }
 }
 
-/// Why, by the rules of an order reference.
+/// Parses a reason, by the rules of an order reference.
 fn reason(text: &str) -> Result<String, BadText> {
     shown_in_a_line(text, REASON)?;
     Ok(text.to_owned())
 }
 
-/// Money that is given back.
+/// A refund.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Refund, example = json!({
     "refund_id": "1f7d2c9b8e4a4d6f9b3c5d7e9f0a1b2c", "payment_id": "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c",
     "amount": "10.00", "currency": "EUR", "status": "pending", "reason": "The parcel came back",
-    "origin": "merchant", "claim_url": null, "created_at": "2026-03-01T09:30:00.000Z"
+    "origin": "merchant", "failure": null, "claim_url": null, "reversed_amount": "0.00", "bucket": "own",
+    "created_at": "2026-03-01T09:30:00.000Z"
 }))]
 pub(crate) struct RefundBody<'a> {
     #[schema(value_type = formats::RefundId)]
@@ -83,21 +98,58 @@ pub(crate) struct RefundBody<'a> {
     currency: &'a str,
     #[schema(value_type = formats::RefundStatus)]
     status: &'static str,
-    /// The merchant's.
+    /// The merchant's reason.
     #[schema(value_type = Option<formats::RefundReason>, required)]
     reason: Option<&'a str>,
     #[schema(value_type = formats::RefundOrigin)]
     origin: &'static str,
-    /// Null where the payer has to claim nothing.
+    /// Why the refund failed; null if it did not.
+    #[schema(required)]
+    failure: Option<FailureBody>,
+    /// URL at which the payer claims the money. Null if the payer need not claim it, and for keys that may not
+    /// refund: anyone with the URL can claim the money.
     #[schema(value_type = Option<formats::ClaimUrl>, required)]
     claim_url: Option<&'a str>,
+    /// Amount that came back after the refund had succeeded.
+    #[schema(value_type = formats::Amount)]
+    #[serde(serialize_with = "answer::shown")]
+    reversed_amount: Minor,
+    #[schema(value_type = formats::Bucket)]
+    bucket: &'static str,
     #[schema(value_type = formats::Instant)]
     created_at: String,
 }
 
+/// Why a refund failed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RefundFailure)]
+pub(crate) struct FailureBody {
+    #[schema(value_type = formats::RefundFailureCode)]
+    code: &'static str,
+    /// An English text for people.
+    #[schema(example = "The provider did not make the refund.")]
+    message: &'static str,
+}
+
+impl FailureBody {
+    fn new(failure: RefundFailure) -> Self {
+        let message = match failure {
+            RefundFailure::Refused => "The provider did not make the refund.",
+            RefundFailure::NotMade => "An operator found out that the refund was not made.",
+            RefundFailure::CameBack => {
+                "The refund came back: the payer's bank or the provider returned the money."
+            }
+        };
+        Self {
+            code: failure.as_str(),
+            message,
+        }
+    }
+}
+
 impl<'a> RefundBody<'a> {
-    /// The public view of a refund.
-    pub(crate) fn of(given: &'a GivenRefund) -> Self {
+    /// The public view of a refund; `may_refund` is whether the reader may refund.
+    pub(crate) fn new(given: &'a GivenRefund, may_refund: bool) -> Self {
         let refund = &given.refund;
         Self {
             refund_id: refund.id,
@@ -107,31 +159,69 @@ impl<'a> RefundBody<'a> {
             status: refund.state.as_str(),
             reason: refund.reason(),
             origin: refund.origin.as_str(),
-            claim_url: refund.claim_url.as_ref().map(Secret::expose),
+            failure: refund.failure().map(FailureBody::new),
+            claim_url: refund
+                .claim_url
+                .as_ref()
+                .filter(|_| may_refund)
+                .map(Secret::expose),
+            reversed_amount: refund.reversed,
+            bucket: refund.bucket.as_str(),
             created_at: refund.created_at.rfc3339(),
         }
     }
 }
 
-/// What was given back of a payment.
+/// Response to a refund request.
+pub(super) async fn answer_of(
+    refunded: Result<RefundOutcome, RefundError>,
+    amount_sent: bool,
+    gateway: &Gateway,
+    payment: PaymentId,
+) -> Result<Response, ApiError> {
+    let refunded = refunded.map_err(|error| ApiError::of_refund(error, amount_sent));
+    let body = |given| answer::json(&RefundBody::new(given, true), USUAL);
+    match with_status(refunded, gateway, payment).await? {
+        RefundOutcome::Created(given) if given.refund.origin == RefundOrigin::Reseller => {
+            Ok((StatusCode::CREATED, body(&given)?).into_response())
+        }
+        RefundOutcome::Created(given) => {
+            let path = format!("refunds/{}", given.refund.id);
+            created(gateway, &path, body(&given)?)
+        }
+        RefundOutcome::Replayed(given) => Ok(replayed(body(&given)?)),
+    }
+}
+
+/// The refunds of a payment.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Refunds)]
 pub(super) struct RefundsBody<'a> {
-    /// The newest first.
+    /// Newest first.
     refunds: Vec<RefundBody<'a>>,
 }
 
-/// Gives money back.
+/// Response with a list of refunds; `may_refund` is whether the reader may refund.
+pub(super) fn listed(refunds: &[GivenRefund], may_refund: bool) -> Result<Response, ApiError> {
+    let each = |given| RefundBody::new(given, may_refund);
+    let body = RefundsBody {
+        refunds: refunds.iter().map(each).collect(),
+    };
+    answer::json(&body, USUAL * refunds.len() + 16)
+}
+
+/// Refunds money.
 ///
-/// Of a completed payment, as often as the provider takes it, and never more than was received. The answer
-/// shows what the provider said within the time of the request: a refund stays `pending` until the provider
-/// has confirmed it, and may fail later. Retrying with the same `idempotency_key` and the same data answers
-/// the same refund with 200. A time-out or a 5xx does not prove that nothing is given back: retry with the same
-/// key. The key needs the scope `payments:refund`, which no key has unless it was asked for.
+/// Of a completed payment, as often as the provider allows, and never more than was received. The response
+/// contains the provider's answer if it arrives within the time of the request: a refund stays `pending` until
+/// the provider has confirmed it, and may fail later. A retry with the same `idempotency_key` and the same data
+/// returns the same refund with 200. A time-out or a 5xx does not prove that nothing is refunded: retry with
+/// the same key. The key needs the scope `payments:refund`, which keys only have if it was requested.
 #[utoipa::path(
     post, path = "/api/v1/payments/{payment_id}/refunds", tag = "Refunds",
     operation_id = "createRefund",
-    params(("payment_id" = inline(formats::PaymentId), Path, description = "The payment's id.")),
+    params(("payment_id" = inline(formats::PaymentId), Path, description = "The payment's id."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The idempotency key of a body that has none.")),
     request_body(content = RefundCreate, content_type = "application/json"),
     responses(
         (status = 201, description = "The refund is on record, and was handed to the provider where it could be reached.",
@@ -153,32 +243,17 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let fields = arrived.fields()?;
     arrived.no_query()?;
-    let body = RefundCreate::read(fields)?;
+    let body = RefundCreate::read(fields, &arrived.parts.headers)?;
     let payment = payment_id(id)?;
-    let asked = RefundAsked {
-        amount: body.amount,
-        key: Some(body.idempotency_key),
-        reason: body.reason,
-    };
-    let gateway = state.gateway();
-    match gateway.refund(&caller, payment, asked).await? {
-        RefundOutcome::Created(given) => {
-            let path = format!("refunds/{}", given.refund.id);
-            created(
-                gateway,
-                &path,
-                answer::json(&RefundBody::of(&given), USUAL)?,
-            )
-        }
-        RefundOutcome::Replayed(given) => {
-            Ok(replayed(answer::json(&RefundBody::of(&given), USUAL)?))
-        }
-    }
+    let (gateway, asked) = (state.gateway(), body.into_asked());
+    let amount_sent = asked.amount.is_some();
+    let refunded = gateway.refund(&caller, payment, asked).await;
+    answer_of(refunded, amount_sent, gateway, payment).await
 }
 
-/// Lists what was given back of a payment.
+/// Lists the refunds of a payment.
 ///
-/// The newest first, with what was given back in the provider's own dashboard (`origin` is `provider`).
+/// Newest first, including refunds made in the provider's own dashboard (`origin` is `provider`).
 #[utoipa::path(
     get, path = "/api/v1/payments/{payment_id}/refunds", tag = "Refunds",
     operation_id = "listRefunds",
@@ -201,15 +276,12 @@ pub(super) async fn list(
     let (merchant, environment) = (caller.merchant.id, caller.key.environment);
     let found = state.gateway().refunds_of(merchant, environment, payment);
     let refunds = found.await?.ok_or(NO_PAYMENT)?;
-    let body = RefundsBody {
-        refunds: refunds.iter().map(RefundBody::of).collect(),
-    };
-    answer::json(&body, USUAL * refunds.len() + 16)
+    listed(&refunds, caller.key.allows(Scope::PaymentsRefund))
 }
 
 /// Reads a refund.
 ///
-/// A pending one may succeed or fail later, and one that succeeded may fail at the bank.
+/// A pending refund may succeed or fail later, and a refund that succeeded may fail at the bank.
 #[utoipa::path(
     get, path = "/api/v1/refunds/{refund_id}", tag = "Refunds", operation_id = "readRefund",
     params(("refund_id" = inline(formats::RefundId), Path, description = "The refund's id.")),
@@ -231,11 +303,19 @@ pub(super) async fn read(
     let id = RefundId::parse(&id).map_err(|_| NO_REFUND)?;
     let (merchant, environment) = (caller.merchant.id, caller.key.environment);
     let found = state.gateway().refund_of(merchant, environment, id).await?;
-    answer::json(&RefundBody::of(&found.ok_or(NO_REFUND)?), USUAL)
+    let may_refund = caller.key.allows(Scope::PaymentsRefund);
+    answer::json(
+        &RefundBody::new(&found.ok_or(NO_REFUND)?, may_refund),
+        USUAL,
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use kassette_domain::movement::Bucket;
+    use kassette_domain::refund::Refund;
+    use kassette_domain::time::Time;
+
     use super::*;
     use crate::web::json::parse;
 
@@ -243,8 +323,8 @@ mod tests {
         let mut body = serde_json::json!({ "idempotency_key": "order-1:refund-1" });
         let object = body.as_object_mut().unwrap();
         object.extend(changes.as_object().unwrap().clone());
-        let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
-        RefundCreate::read(fields).map_err(|invalid| invalid.message)
+        let fields = Fields::read(parse(body.to_string().as_bytes()).unwrap()).unwrap();
+        RefundCreate::read(fields, &HeaderMap::new()).map_err(|invalid| invalid.message)
     }
 
     #[test]
@@ -259,6 +339,25 @@ mod tests {
             (whole.amount, whole.reason),
             (Some(Minor(1000)), Some(longest))
         );
+    }
+
+    #[test]
+    fn only_those_who_may_refund_see_where_the_money_is_claimed() {
+        let id = RefundId::from_bytes([1; 16]);
+        let at = Time::from_millis(0);
+        let mut refund = Refund::elsewhere(id, Minor(1000), Bucket::Own, at);
+        refund.claim_url = Some(Secret::new("https://pay.example/claim"));
+        let given = GivenRefund {
+            payment: PaymentId::from_bytes([2; 16]),
+            refund,
+            currency: "EUR".into(),
+        };
+        let shown = |may_refund| {
+            let body = RefundBody::new(&given, may_refund);
+            serde_json::to_value(body).unwrap()["claim_url"].clone()
+        };
+        assert_eq!(shown(true), "https://pay.example/claim");
+        assert_eq!(shown(false), serde_json::Value::Null);
     }
 
     #[test]

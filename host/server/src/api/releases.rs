@@ -1,4 +1,4 @@
-//! The shop plugin's latest release: public, read-only, the same for every client.
+//! The shop plugin's latest release: public, read-only, the same for all clients.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -23,21 +23,21 @@ struct ReleaseBody {
     download_url: String,
     #[schema(value_type = formats::Sha256)]
     sha256: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     #[schema(minimum = 1, example = 412_345)]
     size_bytes: u64,
     #[schema(value_type = formats::ReleasedAt)]
     released_at: String,
-    /// Oldest WordPress that it runs on.
+    /// Minimum version of WordPress.
     #[schema(example = "6.4")]
     requires_wordpress: String,
-    /// Newest WordPress that it was tested on.
+    /// Latest version of WordPress with which it was tested.
     #[schema(example = "6.8")]
     tested_wordpress: String,
-    /// Oldest WooCommerce that it runs on.
+    /// Minimum version of WooCommerce.
     #[schema(example = "8.2")]
     requires_woocommerce: String,
-    /// Oldest PHP that it runs on.
+    /// Minimum version of PHP.
     #[schema(example = "8.1")]
     requires_php: String,
     #[schema(value_type = formats::ChangelogUrl)]
@@ -61,10 +61,10 @@ impl From<&Release> for ReleaseBody {
     }
 }
 
-/// Tells of the shop plugin's latest release.
+/// Returns the shop plugin's latest release.
 ///
-/// Needs no key. Ask with `If-None-Match` and the tag of the answer before: 304 says that nothing
-/// has changed.
+/// Needs no key. Send `If-None-Match` with the `ETag` of the previous response: 304 means that nothing has
+/// changed.
 #[utoipa::path(
     get, path = "/api/v1/woocommerce/releases/latest", tag = "Shop plugin",
     operation_id = "latestRelease",

@@ -1,4 +1,4 @@
-//! Starting a direct payment.
+//! Starting direct payments.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,13 +15,13 @@ use utoipa::ToSchema;
 use super::access::MerchantCreate;
 use super::document::{Authenticated, WithBody};
 use super::formats;
-use super::payments::method;
+use super::payments::{method, with_status};
 use super::state::ApiState;
 use crate::web::code::Code;
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, text};
 
-/// What is to be started.
+/// A request to start a payment.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = StartRequest, example = json!({
@@ -30,10 +30,10 @@ use crate::web::json::{Fields, Invalid, text};
 pub(super) struct StartBody {
     #[schema(value_type = formats::PaymentId)]
     payment_id: PaymentId,
-    /// The method that was fixed at creation.
+    /// The method that was chosen at creation.
     #[schema(value_type = formats::PaymentMethod)]
     payment_method: MethodId,
-    /// Only where the merchant's routing policy allows the choice; there is no fallback then.
+    /// Only if the merchant's routing policy allows the choice; then there is no fallback.
     #[schema(value_type = Option<formats::ProviderId>)]
     provider_id: Option<AccountId>,
 }
@@ -58,8 +58,8 @@ impl StartBody {
         }
     }
 
-    /// A start by the API. The caller is the merchant's server: its address and language are not
-    /// the payer's.
+    /// A start by the API. The caller is the merchant's server: its address and language do not belong to the
+    /// payer.
     fn into_start(self, payment: &Payment) -> Start {
         let email = payment.email.as_ref();
         Start {
@@ -92,8 +92,8 @@ pub(super) struct StartedBody {
 }
 
 impl StartedBody {
-    /// What a start answers.
-    pub(super) fn of(payment: PaymentId, started: StartedPayment) -> Self {
+    /// The response to a start.
+    pub(super) fn new(payment: PaymentId, started: StartedPayment) -> Self {
         Self {
             payment_id: payment.to_string(),
             redirect_url: started.redirect_url,
@@ -103,8 +103,8 @@ impl StartedBody {
 
 /// Starts a payment that was created with `checkout_mode` `direct`.
 ///
-/// Starting again while an attempt is open answers the same `redirect_url`. A 409 with
-/// `Retry-After` says that the outcome of a start is not known yet: call again.
+/// Starting again while an attempt is open returns the same `redirect_url`. A 409 with `Retry-After` means that
+/// the outcome of a start is not known yet: call again.
 #[utoipa::path(
     post, path = "/api/v1/payments/start", tag = "Payments", operation_id = "startPayment",
     request_body(content = StartBody, content_type = "application/json"),
@@ -134,11 +134,12 @@ pub(super) async fn start(
     let payment = payment.ok_or(ApiError::NotFound("payment not found"))?;
     if let Origin::Reseller { .. } = payment.origin {
         let message = "only the reseller that created the payment starts it";
-        return Err(ApiError::conflict_of(Code::ResellersPayment, message));
+        let refused = ApiError::conflict_of(Code::ResellersPayment, message);
+        return Err(refused.with_status(payment.status));
     }
     let start = body.into_start(&payment);
-    let started = gateway.start(start).await?;
-    Ok(Json(StartedBody::of(payment.id, started)))
+    let started = with_status(gateway.start(start).await, &gateway, payment.id).await?;
+    Ok(Json(StartedBody::new(payment.id, started)))
 }
 
 #[cfg(test)]
@@ -149,7 +150,7 @@ mod tests {
     const ID: &str = "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c";
 
     fn read(body: serde_json::Value) -> Result<StartBody, String> {
-        let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
+        let fields = Fields::read(parse(body.to_string().as_bytes()).unwrap()).unwrap();
         StartBody::read(fields).map_err(|invalid| invalid.message)
     }
 

@@ -1,4 +1,4 @@
-//! What handlers share.
+//! State shared by the handlers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::admission::{Admission, InFlightLimits};
 use crate::proxies::Proxies;
 use crate::web::error::{ApiError, Exhausted};
 
-/// What handlers share; one pointer, because each request clones it more than once.
+/// State shared by the handlers, behind one pointer, because each request clones it several times.
 #[derive(Clone)]
 pub(crate) struct ApiState(Arc<Shared>);
 
@@ -24,14 +24,14 @@ struct Shared {
     limits: RateLimiters,
     trusted_proxies: Proxies,
     admission: Arc<Admission>,
-    /// Callbacks in hand from addresses that have proved none: half of all that may be. They may send their
-    /// bodies slowly, and wait for permits of their own; neither holds up an address that has proved one.
+    /// Limits callbacks in flight from unlisted addresses to half of all callbacks. They may send their bodies
+    /// slowly and wait for their own permits without delaying listed addresses.
     unproved_callbacks: Arc<Semaphore>,
 }
 
 impl ApiState {
-    /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone, and no more than
-    /// `most` is in flight at once.
+    /// The state for a gateway. `X-Forwarded-For` is trusted only from these proxies, and at most `most`
+    /// requests are in flight.
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InFlightLimits) -> Self {
         Self(Arc::new(Shared {
             gateway,
@@ -42,12 +42,13 @@ impl ApiState {
         }))
     }
 
-    /// Admission, for everything that the public listener answers.
+    /// Admission for the whole public listener.
     pub(crate) fn admission(&self) -> &Arc<Admission> {
         &self.0.admission
     }
 
-    /// Room for a callback from an address that has proved none, until it is dropped.
+    /// Reserves a callback in flight from an unlisted address until the permit is dropped. `None` if the limit
+    /// is reached.
     pub(super) fn unproved_callback(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.unproved_callbacks)
             .try_acquire_owned()
@@ -63,10 +64,10 @@ impl ApiState {
         &self.0.limits
     }
 
-    /// Counts a request against a limit that holds for all nodes together: `take` takes from this node's part of it.
+    /// Counts a request against a limit of all nodes together: `take` uses this node's share.
     ///
     /// # Errors
-    /// [`Exhausted`], by the whole limit.
+    /// [`Exhausted`], for the whole limit.
     pub(super) fn take(
         &self,
         limit: RateLimit,
@@ -76,8 +77,8 @@ impl ApiState {
         store.demanded();
         let share = store.share();
         let here = RateLimit {
-            per_second: share.of(limit.per_second),
-            burst: share.of(limit.burst),
+            per_second: share.share_of(limit.per_second),
+            burst: share.share_of(limit.burst),
         };
         take(here).map_err(|exhausted| Exhausted { limit, ..exhausted })
     }
@@ -86,7 +87,7 @@ impl ApiState {
         self.0.gateway.clock().now()
     }
 
-    /// The address that a request comes from.
+    /// The client's address.
     pub(crate) fn client(&self, parts: &Parts) -> IpAddr {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -94,7 +95,7 @@ impl ApiState {
         self.0.trusted_proxies.client(peer, &parts.headers)
     }
 
-    /// Counts a request that has no usable key against its address.
+    /// Counts a request without a usable key against its address.
     pub(crate) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
         let address = self.client(parts);
         let limit = self.0.gateway.settings().rate_limit;

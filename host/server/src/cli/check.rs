@@ -1,4 +1,4 @@
-//! `kassette config check`: everything that `serve` would refuse, without starting it.
+//! `kassette config check`: reports everything that `serve` would reject, without starting it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,21 @@ use kassette_runtime::{Runtime, RuntimeConfig};
 use serde::Serialize;
 
 use super::output::print;
+use super::service_user::service_user;
 use crate::config::{Config, ConfigError, Profile, start_problems};
 use crate::simulators::{PlannedAccount, SANDBOX};
+use crate::status::{self, certificate::Certificate};
 
 /// The options of `kassette config check`.
 #[derive(Args)]
 pub(super) struct CheckArgs {
-    /// The folder.
+    /// Folder of the configuration.
     #[arg(long, default_value = "config")]
     config: PathBuf,
-    /// Whose rules apply, and whether settings may name the accounts that `dev` simulates.
+    /// Rules to check against, and whether settings may name the accounts that `dev` simulates.
     #[arg(long, value_enum, default_value_t = Profile::Serve)]
     profile: Profile,
-    /// Leave out what only the modules know, such as settings that they need: they are not compiled.
+    /// Leave out the checks that need the modules, such as required settings: the modules are not compiled.
     #[arg(long)]
     without_modules: bool,
     /// Print the result as JSON.
@@ -36,15 +38,17 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-/// What was found.
+/// Result of the check.
 #[derive(Serialize)]
 struct Checked {
     folder: String,
     accounts: usize,
     methods: usize,
-    /// What `serve` would refuse.
+    /// User id for which root checked owners and permissions of files. `None` for the user that runs the command.
+    judged_as: Option<u32>,
+    /// Everything that `serve` would reject, and certificates that clients reject.
     problems: Vec<Problem>,
-    /// What it would start with all the same.
+    /// Findings with which `serve` would start anyway.
     warnings: Vec<String>,
 }
 
@@ -65,7 +69,7 @@ impl From<ConfigError> for Problem {
     }
 }
 
-/// Reads a configuration as `serve` or `dev` would, and says all that is wrong with it.
+/// Reads a configuration as `serve` or `dev` would, and prints all problems. Returns an error if there are any.
 pub(super) async fn check(args: CheckArgs) -> Result<(), String> {
     let (folder, modules) = (args.config.clone(), !args.without_modules);
     let profile = args.profile;
@@ -77,6 +81,9 @@ pub(super) async fn check(args: CheckArgs) -> Result<(), String> {
         let text = serde_json::to_string_pretty(&checked).map_err(|error| error.to_string())?;
         print(&format!("{text}\n"))?;
     } else {
+        if let Some(user) = checked.judged_as {
+            eprintln!("judged as user {user}, whom the service runs as");
+        }
         for problem in &checked.problems {
             let line = problem
                 .line
@@ -98,7 +105,7 @@ pub(super) async fn check(args: CheckArgs) -> Result<(), String> {
     }
 }
 
-/// The lines and sentences of what is wrong with a configuration, without what only the modules know.
+/// Lines and descriptions of the problems with a configuration, without the checks that need the modules.
 pub(crate) fn problems(folder: &Path) -> Vec<(Option<usize>, String)> {
     let checked = checked(folder, Profile::Serve, false);
     let problems = checked.problems.into_iter();
@@ -108,16 +115,18 @@ pub(crate) fn problems(folder: &Path) -> Vec<(Option<usize>, String)> {
 }
 
 fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
+    let judged_as = judge_as_service(folder, profile);
     let (config, errors) = Config::read_all(folder, profile);
     let mut checked = Checked {
         folder: folder.display().to_string(),
         accounts: config.accounts.len(),
         methods: config.methods.len(),
+        judged_as,
         problems: errors.into_iter().map(Problem::from).collect(),
         warnings: Vec::new(),
     };
-    // A file that cannot be read says nothing about what stands in it. `dev` needs none, and has folders,
-    // keys and addresses of its own.
+    // If the file cannot be parsed, there is nothing to check. `dev` does not need the file, because it has its
+    // own folders, keys and addresses.
     let serve = profile == Profile::Serve;
     let is_absent = !serve && !folder.join("kassette.toml").exists();
     if Config::read_main(folder).is_ok() || is_absent {
@@ -129,6 +138,10 @@ fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
         let problems = problems.into_iter().map(Problem::from);
         checked.problems.extend(problems);
         checked.warnings.extend(warning);
+        if serve {
+            judge_certificates(&config, &mut checked);
+            checked.warnings.extend(switched_off(&config));
+        }
         let runtime = match modules && plugin_dir.is_dir() {
             true => load(&config, &plugin_dir, &mut checked),
             false => None,
@@ -138,13 +151,69 @@ fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
     checked
 }
 
-/// Judges the files of methods and accounts as the gateway does, and says which modules are missing. Without
-/// modules nothing is said of what only they know.
+/// Makes checks by root apply to the service's user, because files that root can use may prevent the service from
+/// starting. Returns the user's id.
+fn judge_as_service(folder: &Path, profile: Profile) -> Option<u32> {
+    if profile != Profile::Serve {
+        return None;
+    }
+    let main = Config::read_main(folder).ok()?;
+    let user = service_user(folder, &folder.join(&main.data_dir))?;
+    let id = user.id;
+    kassette_files::judge_as(user);
+    Some(id)
+}
+
+/// Checks the listeners' certificates. `serve` starts with a certificate that clients reject, but logs it.
+fn judge_certificates(config: &Config, checked: &mut Checked) {
+    let (main, now) = (&config.main, SystemClock.now());
+    for file in [&main.tls_cert, &main.admin_tls_cert].into_iter().flatten() {
+        let path = config.path(file);
+        // An unreadable certificate is already reported by `start_problems`.
+        let Ok(certificate) = Certificate::read(&path) else {
+            continue;
+        };
+        let path = path.display().to_string();
+        match certificate.refusal(now) {
+            Some(why) => checked.problems.push(Problem {
+                path,
+                line: None,
+                why,
+            }),
+            None if certificate.ends_soon(now) => {
+                let days = certificate.days_left(now);
+                let warning = format!("{path}: it ends in {days} days: renew it");
+                checked.warnings.push(warning);
+            }
+            None => {}
+        }
+    }
+}
+
+/// Warnings about enabled accounts that an operator has switched off in the running server, from its last report.
+fn switched_off(config: &Config) -> Vec<String> {
+    let data_dir = config.path(&config.main.data_dir);
+    // Without a readable report, the server has never run here, or it belongs to another user.
+    let off = status::read(&data_dir).map_or_else(|_| Vec::new(), |file| file.switched_off);
+    let accounts = config.accounts.values();
+    let enabled = accounts.filter(|account| account.enabled);
+    let switched = enabled.filter(|account| off.iter().any(|off| *off == account.id.as_str()));
+    let warning = |id: &AccountId| {
+        format!(
+            "providers/{id}.toml: the account is switched off all the same; kassette provider update {id} --enabled \
+             file removes the switch"
+        )
+    };
+    switched.map(|account| warning(&account.id)).collect()
+}
+
+/// Checks the files of methods and accounts like the gateway, and reports missing modules. Without modules, skips
+/// the checks that need them.
 fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, checked: &mut Checked) {
     let settings = config.settings("", profile);
     let simulated = match profile {
         Profile::Serve if config.main.sandbox => {
-            vec![PlannedAccount::of(SANDBOX, Environment::Test)]
+            vec![PlannedAccount::for_module(SANDBOX, Environment::Test)]
         }
         Profile::Serve => Vec::new(),
         Profile::Dev => PlannedAccount::all(),
@@ -163,7 +232,10 @@ fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, check
         return;
     };
     for account in settings.accounts.values() {
-        if modules.provider(&account.module).is_none() {
+        if modules
+            .provider(&account.module, account.environment)
+            .is_none()
+        {
             checked.warnings.push(format!(
                 "providers/{}.toml: its module {} is not there; the account is not used until it is",
                 account.id, account.module
@@ -171,7 +243,7 @@ fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, check
         }
     }
     for method in settings.methods.keys() {
-        if modules.method(*method).is_none() {
+        if modules.method(*method, Environment::Live).is_none() {
             checked.warnings.push(format!(
                 "methods/{method}.toml: there is no module method.{method} yet"
             ));
@@ -179,10 +251,10 @@ fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, check
     }
 }
 
-/// The modules of a folder; none where they cannot be loaded, which is said.
+/// Loads the modules of a folder. `None` with a warning if that fails.
 fn load(config: &Config, plugin_dir: &Path, checked: &mut Checked) -> Option<Arc<Runtime>> {
     let clock = Arc::new(|| SystemClock.now());
-    // Modules are asked what they take, which takes no requests.
+    // The checks only ask modules for metadata, which does not send requests.
     let client = Client::new(Guard {
         allow_loopback: false,
     });
@@ -231,7 +303,7 @@ mod tests {
             let problems = checked(folder.path(), profile, false).problems.into_iter();
             problems.map(|problem| problem.why).collect()
         };
-        // It needs no file, and no origin, key or folder that one would name.
+        // `dev` does not need a file, or the origin, key or folders that it would name.
         assert!(why(Profile::Dev).is_empty());
         assert!(!why(Profile::Serve).is_empty());
         std::fs::write(folder.path().join("kassette.toml"), "sandbox = true\n").unwrap();

@@ -1,4 +1,4 @@
-//! `kassette migrate`: the tables of a database.
+//! `kassette migrate`: creates or updates the tables of a database.
 
 use clap::Args;
 use kassette_store::postgres;
@@ -11,16 +11,17 @@ pub(super) struct MigrateArgs {
     store: StoppedStore,
 }
 
-/// Makes the tables, or brings them to this release's form.
+/// Creates the tables, or updates them for this release.
 ///
 /// # Errors
-/// A sentence: what stands in the way.
+/// A sentence with the reason.
 #[expect(
     clippy::print_stdout,
     reason = "this is what the person at the terminal reads"
 )]
 pub(super) async fn migrate(args: MigrateArgs) -> Result<(), String> {
-    match args.store.place()? {
+    let (place, serving) = args.store.owned()?;
+    match place {
         StoreLocation::Folder(options) => println!(
             "the store is in {}: the next start brings it to this release's form by itself",
             options.path.display()
@@ -28,6 +29,10 @@ pub(super) async fn migrate(args: MigrateArgs) -> Result<(), String> {
         StoreLocation::Database(options) => {
             let migrated = postgres::migrate(&options).await;
             migrated.map_err(|error| error.to_string())?;
+            if let Some(serving) = serving {
+                let granted = postgres::grant(&options, serving.expose()).await;
+                granted.map_err(|error| error.to_string())?;
+            }
             println!("the database has the tables of this release");
         }
     }

@@ -7,7 +7,9 @@ mod offline;
 mod output;
 mod progress;
 mod remote;
+mod service_user;
 mod signing;
+mod status;
 mod stopped_store;
 mod store;
 mod table;
@@ -21,20 +23,22 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::remote::{
     AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
-    EndpointAction, KeyAction, MerchantAction, MethodAction, NodeAction, Noun, OperatorAction,
-    PaymentAction, PluginAction, ProviderAction, ResellerAction, WorkAction,
+    EndpointAction, FinanceAction, KeyAction, MerchantAction, MethodAction, NodeAction, Noun,
+    OperatorAction, PaymentAction, PluginAction, ProviderAction, RatesAction, RefundAction,
+    ResellerAction, WorkAction,
 };
 use crate::compiler::COMPILE_MODULE;
 use crate::config::{Config, Profile};
 use crate::listen::{HandedOver, handed_over};
 use crate::signals::{Signals, Stop};
 use crate::telemetry::LogFormat;
+use crate::web::text::escape_directions;
 use crate::{dev, memory, serve, telemetry};
 
-/// The interface version that is served, beside our own.
+/// Version of the program, and of the specification that it implements.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (spec 0.24.1)");
 
-/// Exit code of a refusal; clap exits with 2 on wrong usage by itself.
+/// Exit code of a failed command. Invalid usage has clap's exit code 2.
 const REFUSED: u8 = 1;
 
 /// A payment checkout gateway whose methods and providers are modules.
@@ -47,42 +51,43 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the gateway on a configuration folder.
+    /// Run the gateway with a configuration folder.
     Serve {
-        /// The folder with kassette.toml, methods/ and providers/.
+        /// Folder with kassette.toml, methods/ and providers/.
         #[arg(long, default_value = "config")]
         config: PathBuf,
-        /// Written once requests are served.
+        /// File that is written when requests are served.
         #[arg(long)]
         ready_file: Option<PathBuf>,
     },
-    /// Build all modules and run everything on this machine, with simulated vendors.
+    /// Build all modules and run everything on this machine, with simulated providers.
     Dev(dev::DevArgs),
-    /// Run a simulated vendor for an account of the test environment, of `serve` or of `dev`.
+    /// Run a simulated provider for an account of the test environment, of `serve` or of `dev`.
     Sim(offline::SimArgs),
     /// Back up the store, of a running server or of a stopped one.
     ///
-    /// With an operator token of the role admin the running server is asked for it and goes on
-    /// serving; without one, or with --config or --data-dir, the store of a stopped server is read.
+    /// With an operator token of the role admin, the running server sends its backup and continues to serve.
+    /// Without one, or with --config or --data-dir, the store of a stopped server is read.
     Backup(store::BackupArgs),
     /// Restore a backup into a data directory without a store.
     Restore(store::RestoreArgs),
-    /// Read the store of a stopped server, a database, or a backup, through from end to end.
+    /// Read and check the complete store of a stopped server, a database, or a backup.
     Verify(store::VerifyArgs),
-    /// Write the store of a stopped server anew, as small as it gets.
+    /// Rewrite the store of a stopped server with its minimum size.
     Compact(store::CompactArgs),
-    /// Seal the store of a stopped server under another master key.
+    /// Encrypt the secrets in the store of a stopped server with another master key.
     Rekey(store::RekeyArgs),
-    /// Make the tables of the database that the configuration names, or bring them to this release's form.
+    /// Create the tables of the database that the configuration names, or update them for this release.
     ///
-    /// It can run beside servers, of this release or the one before; what was interrupted goes on.
+    /// Can run while servers of this or the previous release use the database. An interrupted migration is
+    /// resumed.
     Migrate(migrate::MigrateArgs),
     /// Move the store of a stopped server to the database that the configuration names, or back.
     ///
-    /// The copy is read through and counted against the store that it was made from, which is marked: it is no
+    /// The copy is read completely and compared with the original by counts. The original is then marked and no
     /// longer served.
     Copy(store::CopyArgs),
-    /// Look at the configuration.
+    /// Check the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Merchants: rates, routing and risk.
@@ -91,63 +96,80 @@ enum Command {
     Method(Noun<MethodAction>),
     /// API keys of merchants and resellers.
     Key(Noun<KeyAction>),
-    /// Who makes payments for merchants that let it.
+    /// Resellers, who create payments for merchants that authorize them.
     Reseller(Noun<ResellerAction>),
-    /// What a merchant consents with to a reseller's invitation.
+    /// Codes with which merchants accept a reseller's invitation.
     ConsentCode(Noun<ConsentCodeAction>),
     /// Verified shop domains.
     Domain(Noun<DomainAction>),
     /// One-time codes with which shops connect.
     ConnectCode(Noun<ConnectCodeAction>),
-    /// Where merchants' events are sent.
+    /// Webhook endpoints, which receive the events of merchants and resellers.
     Endpoint(Noun<EndpointAction>),
-    /// What was sent, and what came back.
+    /// Webhook deliveries and their responses.
     Delivery(Noun<DeliveryAction>),
-    /// Payments, and what to decide about one.
+    /// Payments, and decisions about them.
     Payment(Noun<PaymentAction>),
-    /// Money that a person has to look at.
+    /// Refunds whose outcome remained unknown.
+    Refund(Noun<RefundAction>),
+    /// Work items: money that needs a person's attention.
     Work(Noun<WorkAction>),
+    /// The ledger: movements of money, and sums by day.
+    Finance(Noun<FinanceAction>),
     /// Provider accounts.
     Provider(Noun<ProviderAction>),
+    /// Exchange rates of sources.
+    Rates(Noun<RatesAction>),
     /// People and scripts that run the gateway.
     Operator(Noun<OperatorAction>),
+    /// Report whether everything is well. Exit code 0: yes; 1: something needs attention; 2: failing, or no
+    /// response.
+    ///
+    /// With an operator token, the gateway at --admin-url reports. Without one, or with --config or --data-dir,
+    /// the report is read that the server on this machine writes every 10 s, which root and the service's user may
+    /// read.
+    #[command(after_help = "Example:\n  kassette status --config /etc/kassette")]
+    Status(status::StatusArgs),
+    /// Find anything: by an order, an address, an amount, four digits, a reference, an id or how one begins.
+    #[command(after_help = "Example:\n  kassette find \"80.00 EUR\" --since 2030-01-31T00:00:00Z")]
+    Find(remote::FindArgs),
     /// The processes that serve the store.
     Node(Noun<NodeAction>),
-    /// Who changed what and why.
+    /// The audit log: who changed what and why.
     Audit(Noun<AuditAction>),
     /// Modules.
     Plugin(Noun<PluginAction>),
-    /// Print what completes commands and options in a shell.
+    /// Print a shell script that completes commands and options.
     #[command(
         after_help = "Example:\n  kassette completions bash > ~/.local/share/bash-completion/completions/kassette"
     )]
     Completions {
-        /// The shell.
+        /// Name of the shell.
         shell: clap_complete::Shell,
     },
-    /// The gateway's own compiler: a module on standard input, machine code on standard output.
+    /// The gateway's own compiler: reads a module from standard input and writes machine code to standard output.
     #[command(name = COMPILE_MODULE, hide = true)]
     CompileModule,
-    /// A node of `dev --nodes`, which starts it.
+    /// A node of `dev --nodes`, started by `dev`.
     #[command(name = dev::NODE, hide = true)]
     DevNode,
 }
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// Read every file and say what is wrong.
+    /// Read all files and report problems.
     Check(check::CheckArgs),
 }
 
-/// Most threads for what blocks: the store's 16 reads, 8 interpreted modules, and some for compilation and
-/// files. tokio starts another whenever none is idle, and came to 70 beside the attacks of `cargo bench`, which
-/// took 40 MB more.
+/// Maximum number of threads for blocking work: 16 reads of the store, 8 interpreted modules, and some for
+/// compilation and files. tokio starts another thread whenever none is idle, and used 70 during the attacks of
+/// `cargo bench`, with 40 MB more memory.
 const BLOCKING_THREADS: usize = 28;
 
-/// Reads the arguments and does what they say.
+/// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Before any thread is started: the process gives up what a compiler does not need.
+    // Before any thread starts, because the process drops privileges that a compiler does not need.
     if let Command::CompileModule = cli.command {
         return match kassette_runtime::compile_as_child() {
             Ok(()) => ExitCode::SUCCESS,
@@ -174,16 +196,17 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&format!("no threads: {error}")),
     };
     let done = runtime.block_on(run(cli.command, sockets));
-    // What still blocks a thread after the drain must not hold the process.
+    // Threads that are still blocked after the drain must not delay the end of the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(5));
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(why) => refuse(&why),
     }
 }
 
-async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
-    match command {
+async fn run(command: Command, sockets: HandedOver) -> Result<ExitCode, String> {
+    let done = match command {
+        Command::Status(args) => return Ok(status::status(args).await),
         Command::Serve { config, ready_file } => {
             let signals = Signals::catch().map_err(uncaught)?;
             let config = Config::read(&config, Profile::Serve).map_err(text)?;
@@ -193,12 +216,12 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
                 .map_err(text)
         }
         Command::Dev(args) => {
-            telemetry::init(LogFormat::Pretty, "info");
+            telemetry::init(LogFormat::Pretty, dev::LOG_FILTER);
             let signals = Signals::catch().map_err(uncaught)?;
             dev::run(args, signals).await.map_err(text)
         }
         Command::DevNode => {
-            telemetry::init(LogFormat::Pretty, "info");
+            telemetry::init(LogFormat::Pretty, dev::LOG_FILTER);
             let signals = Signals::catch().map_err(uncaught)?;
             dev::node(signals).await.map_err(text)
         }
@@ -225,12 +248,19 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         Command::Endpoint(noun) => remote::run(noun).await,
         Command::Delivery(noun) => remote::run(noun).await,
         Command::Payment(noun) => remote::run(noun).await,
+        Command::Refund(noun) => remote::run(noun).await,
         Command::Work(noun) => remote::run(noun).await,
+        Command::Finance(noun) => remote::run(noun).await,
         Command::Provider(noun) => remote::run(noun).await,
+        Command::Rates(noun) => remote::run(noun).await,
         Command::Operator(noun) => remote::run(noun).await,
+        Command::Find(args) => remote::find(args).await,
         Command::Node(noun) => remote::run(noun).await,
         Command::Audit(noun) => match noun.audit_to_verify() {
-            Ok((connection, stopped)) => store::verify_audit(&connection, stopped).await,
+            Ok((connection, stopped, expected)) => {
+                connection.refuse_attribution();
+                store::verify_audit(&connection, stopped, expected).await
+            }
             Err(noun) => remote::run(*noun).await,
         },
         Command::Plugin(noun) => match noun.on_file() {
@@ -239,10 +269,11 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         },
         Command::Completions { shell } => output::print(&completions(shell)),
         Command::CompileModule => Err("is done before".into()),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Of all commands but the gateway's own.
+/// Completion script for all commands except hidden ones.
 fn completions(shell: clap_complete::Shell) -> String {
     let cli = Cli::command();
     let known = cli.get_subcommands().filter(|it| !it.is_hide_set());
@@ -267,7 +298,7 @@ fn uncaught(error: std::io::Error) -> String {
     reason = "this is what the person at the terminal reads"
 )]
 fn refuse(why: &str) -> ExitCode {
-    eprintln!("kassette: {why}");
+    eprintln!("kassette: {}", escape_directions(why));
     ExitCode::from(REFUSED)
 }
 

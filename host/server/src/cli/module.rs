@@ -1,6 +1,6 @@
-//! `kassette plugin inspect`, `check`, `install`, `keygen` and `sign`: modules' files, without a server.
+//! `kassette plugin inspect`, `check`, `install`, `keygen` and `sign`: commands for module files that need no
+//! server.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,22 @@ use serde::Serialize;
 use super::output::print;
 use super::{signing, table};
 use crate::config::Config;
-use crate::files::make_private_folder;
+use crate::files::{make_private_folder, open_regular, read_regular};
 
-/// What to do with the file.
+/// A command for a module file.
 pub(super) enum OnFile {
-    /// Tell what it is.
+    /// Show facts about the module.
     Inspect(PathBuf),
-    /// Say whether it would do.
+    /// Check whether the module is acceptable.
     Check(PathBuf),
-    /// Write those that the program brings along.
+    /// Write the bundled modules.
     Install(Folder),
-    /// Draw a key to sign with.
+    /// Generate a key pair for signatures.
     Keygen {
         secret_key: PathBuf,
         public_key: PathBuf,
     },
-    /// Sign it.
+    /// Sign the module.
     Sign {
         file: PathBuf,
         secret_key: PathBuf,
@@ -35,17 +35,17 @@ pub(super) enum OnFile {
     },
 }
 
-/// Where modules are written.
+/// Folder that modules are written to.
 pub(super) enum Folder {
     Named(PathBuf),
-    /// Where this configuration says.
+    /// The plugin folder of this configuration.
     Configured(PathBuf),
 }
 
-/// Does it.
+/// Runs a command.
 ///
 /// # Errors
-/// A sentence: why the module would be refused, or what does not hold.
+/// A sentence with the reason why the module would be rejected or the command failed.
 pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
     let done = tokio::task::spawn_blocking(move || match what {
         OnFile::Inspect(path) => inspect(&path, json),
@@ -64,16 +64,16 @@ pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
     done.await.map_err(|_| "the check panicked".to_owned())?
 }
 
-/// Opens modules as the gateway does: compiled in a child process, with no network to send to.
+/// A harness that opens modules like the gateway, in a compiler child process, but without network access.
 fn harness() -> Result<Harness, String> {
     Harness::with(crate::compiler::child(), NoNetwork).map_err(|error| error.to_string())
 }
 
-/// The file's bytes; of one that is too large only so many that it is found to be.
+/// Reads a file, up to one byte more than the maximum size, so that a file that is too large is detected.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut bytes = Vec::new();
-    File::open(path)
+    open_regular(path)
         .and_then(|file| {
             file.take(MAX_MODULE_BYTES as u64 + 1)
                 .read_to_end(&mut bytes)
@@ -86,7 +86,7 @@ fn inspect(path: &Path, json: bool) -> Result<(), String> {
     let bytes = read(path)?;
     let refused = |error: kassette_runtime::LoadError| format!("{}: {error}", path.display());
     let opened = harness()?.open(&bytes).map_err(refused)?;
-    let facts = Facts::of(&opened, bytes.len());
+    let facts = Facts::new(&opened, bytes.len());
     print(&match json {
         true => as_json(&facts)?,
         false => facts_table(&facts),
@@ -97,7 +97,7 @@ fn check(path: &Path, json: bool) -> Result<(), String> {
     let name = path.file_name().and_then(|name| name.to_str());
     let report = match read(path) {
         Ok(bytes) => kassette_kit::check(&harness()?, &bytes, name),
-        Err(why) => CheckReport::of(vec![Check {
+        Err(why) => CheckReport::new(vec![Check {
             name: "file",
             passed: false,
             message: why,
@@ -121,7 +121,7 @@ struct Written {
     path: String,
 }
 
-/// Writes all modules or, where one would take the place of another version, none.
+/// Writes all missing modules. Writes none if one of them would replace a different version.
 fn install(folder: Folder, json: bool) -> Result<(), String> {
     let modules = crate::bundle::modules()?;
     if modules.is_empty() {
@@ -141,7 +141,7 @@ fn install(folder: Folder, json: bool) -> Result<(), String> {
     let mut others = Vec::new();
     for (slot, bytes) in &modules {
         let path = folder.join(format!("{slot}.wasm"));
-        match std::fs::read(&path) {
+        match read_regular(&path) {
             Ok(there) if there == *bytes => {}
             Ok(_) => others.push(path.display().to_string()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -151,7 +151,7 @@ fn install(folder: Folder, json: bool) -> Result<(), String> {
         }
         written.push(Written {
             slot: slot.to_string(),
-            digest: Digest::of(bytes).to_string(),
+            digest: Digest::hash(bytes).to_string(),
             path: path.display().to_string(),
         });
     }

@@ -17,29 +17,28 @@ use kassette_domain::key::Environment;
 /// The options of `kassette sim`.
 #[derive(Args)]
 pub(super) struct SimArgs {
-    /// Where the payer pages listen; the API draws a port of its own.
+    /// Address of the payer pages; the API uses a free port.
     #[arg(long, default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
-    /// The books and the account's secrets.
+    /// Folder of the simulator's data and the account's secrets.
     #[arg(long, default_value = "data/simulators")]
     data_dir: PathBuf,
-    /// Origin of the gateway that is called back: a listener on loopback, without TLS.
+    /// Origin of the gateway that receives callbacks: a listener on loopback, without TLS.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     gateway: String,
-    /// Whose protocol it speaks: sandbox, stripe, …
+    /// Module whose provider is simulated: sandbox, stripe, …
     #[arg(long, default_value = "sandbox", value_parser = simulated_module)]
     module: &'static str,
-    /// The account's id, so that several simulators can stand behind one gateway; `<module>-test`
-    /// where it is not said.
+    /// Id of the account, for several simulators with one gateway; by default `<module>-test`.
     #[arg(long)]
     provider_id: Option<String>,
-    /// Write the account's file there, mode 0600, as well as to standard output: a gateway that
-    /// watches the folder takes it over at once.
+    /// Also write the account's file to this path, with mode 0600, in addition to standard output: a gateway that
+    /// watches the folder applies it immediately.
     #[arg(long)]
     account_file: Option<PathBuf>,
 }
 
-/// Runs a vendor's simulator until it is told to stop, printing the account that goes with it.
+/// Runs a provider's simulator until a signal to stop, and prints the account that belongs to it.
 #[expect(
     clippy::print_stdout,
     reason = "the account's file goes to standard output"
@@ -53,7 +52,7 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let mut planned = PlannedAccount::of(args.module, Environment::Test);
+    let mut planned = PlannedAccount::for_module(args.module, Environment::Test);
     if let Some(id) = args.provider_id {
         planned.id = id;
     }

@@ -1,4 +1,4 @@
-//! How far a long command is: a bar on a terminal, a line now and then elsewhere.
+//! Progress of a long command: a bar on a terminal, otherwise a line at intervals.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kassette_store::report::{Progress, Unit};
 use parking_lot::Mutex;
 
-/// How often a line is written where there is no terminal.
+/// Interval of lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Shows progress on standard error.
 pub(super) struct ProgressOutput {
-    /// Bytes of the file that is read, where that is known.
+    /// Size of the input file in bytes, if known.
     file_bytes: Option<u64>,
     terminal: bool,
     part: Mutex<Option<Part>>,
@@ -26,7 +26,7 @@ struct Part {
 }
 
 impl ProgressOutput {
-    /// Progress of a task that reads a file of a known length, or none.
+    /// Progress of a task, which may read a file of a known size.
     pub(super) fn new(file_bytes: Option<u64>) -> Self {
         Self {
             file_bytes,

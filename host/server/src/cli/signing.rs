@@ -1,4 +1,4 @@
-//! `kassette plugin keygen` and `sign`: whose signature a slot's modules need, without a server.
+//! `kassette plugin keygen` and `sign`: keys and signatures of modules, without a server.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,8 +9,9 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::output::print;
+use crate::files::read_regular;
 
-/// Draws a key and writes its halves where nothing stands yet; prints the public one as the configuration takes it.
+/// Generates a key pair, writes it to two new files, and prints the public key in the format of the configuration.
 pub(super) fn keygen(secret_key: &Path, public_key: &Path, json: bool) -> Result<(), String> {
     let key = SecretKey::draw().map_err(|error| error.to_string())?;
     let public = key.public_key();
@@ -23,7 +24,7 @@ pub(super) fn keygen(secret_key: &Path, public_key: &Path, json: bool) -> Result
         let why = "there is a file already; keep it, or name another";
         format!("{}: {why}", path.display())
     };
-    // Before either is written: half a pair is of no use.
+    // Checked for both files before either is written, because half a key pair is useless.
     if let Some((path, ..)) = files
         .iter()
         .find(|(path, ..)| path.symlink_metadata().is_ok())
@@ -46,7 +47,7 @@ pub(super) fn keygen(secret_key: &Path, public_key: &Path, json: bool) -> Result
     })
 }
 
-/// Signs a module's file: in its place, or to another file.
+/// Signs a module's file, in place or into another file.
 pub(super) fn sign_file(
     path: &Path,
     module: &[u8],
@@ -57,7 +58,7 @@ pub(super) fn sign_file(
     let key = read_key(secret_key)?;
     let signed = sign(module, &key).map_err(|error| format!("{}: {error}", path.display()))?;
     let output = output.unwrap_or_else(|| path.to_owned());
-    // Readable for others, as a module in the plugin folder.
+    // Readable by other users, like all modules in the plugin folder.
     kassette_files::write(&output, 0o644, &signed)
         .map_err(|error| format!("{}: {error}", output.display()))?;
     let (output, public) = (output.display().to_string(), key.public_key().to_string());
@@ -70,7 +71,7 @@ pub(super) fn sign_file(
 fn read_key(path: &Path) -> Result<SecretKey, String> {
     let at = |why: &dyn std::fmt::Display| format!("{} {why}", path.display());
     kassette_files::judge(path, Holds::Secret).map_err(|exposed| at(&exposed))?;
-    let bytes = std::fs::read(path).map(Zeroizing::new);
+    let bytes = read_regular(path).map(Zeroizing::new);
     let bytes = bytes.map_err(|error| at(&format!("cannot be read: {error}")))?;
     SecretKey::from_bytes(&bytes).map_err(|error| at(&error))
 }

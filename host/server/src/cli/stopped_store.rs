@@ -1,4 +1,4 @@
-//! The store of a stopped server, as commands name it.
+//! The store of a stopped server, as command-line options select it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,27 +10,27 @@ use kassette_store::{MasterKey, postgres};
 use crate::config::{Config, url_of_environment};
 use crate::master_key;
 
-/// The master key that `dev` keeps in its data directory.
+/// File with the master key in the data directory of `dev`.
 const DEV_KEY: &str = "master.key";
-/// The configuration where none is named.
+/// Default folder of the configuration.
 const CONFIG: &str = "config";
-/// Memory for pages where no configuration says how much, bytes.
+/// Size of the page cache without a configuration, in bytes.
 const CACHE: u64 = 64 << 20;
-/// The store's folder in a data directory.
+/// Folder of the store in a data directory.
 const STORE: &str = "store";
 
-/// Where a stopped server's store is.
+/// Location of a stopped server's store.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct StoppedStore {
     /// Configuration folder of the stopped server [default: config].
     #[arg(long, value_name = "DIR", conflicts_with = "data_dir")]
     config: Option<PathBuf>,
-    /// Its data directory; the master key is then KASSETTE_MASTER_KEY or master.key in it.
+    /// Data directory of the stopped server; the master key is then KASSETTE_MASTER_KEY or master.key in it.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// A store, as it is opened.
+/// Parameters for opening a store.
 pub(super) enum StoreLocation {
     /// In a data directory.
     Folder(OpenOptions),
@@ -38,31 +38,32 @@ pub(super) enum StoreLocation {
     Database(postgres::OpenOptions),
 }
 
-/// A data directory with what is known about it.
+/// A data directory and its settings.
 pub(super) struct DataDir {
     /// The folder.
     pub(super) path: PathBuf,
-    /// Where its master key is, beside the environment.
+    /// File with the master key. The environment variable takes precedence.
     pub(super) key_file: Option<PathBuf>,
     cache_bytes: u64,
     database: Option<Secret>,
+    owner: Option<Secret>,
 }
 
 impl StoppedStore {
-    /// The store of a folder, as other commands name it.
-    pub(super) const fn of(config: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
+    /// Selects the store for commands with other options.
+    pub(super) const fn new(config: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
         Self { config, data_dir }
     }
 
-    /// Whether it was said at all.
+    /// Whether the user has given one of the options.
     pub(super) const fn is_named(&self) -> bool {
         self.config.is_some() || self.data_dir.is_some()
     }
 
-    /// The data directory, of a store that is in it.
+    /// The data directory, if the store is in it.
     ///
     /// # Errors
-    /// A sentence: what is wrong with the configuration, or that the store is a database.
+    /// An invalid configuration, or a store in a database.
     pub(super) fn find(&self) -> Result<DataDir, String> {
         let found = self.data_dir()?;
         if found.database.is_some() {
@@ -73,11 +74,11 @@ impl StoppedStore {
         Ok(found)
     }
 
-    /// The data directory. Of a configuration only `kassette.toml` is read: what is wrong with an
-    /// account must not stand in the way of a restore.
+    /// The data directory. Of a configuration, only `kassette.toml` is read, so that an invalid account does not
+    /// prevent a restore.
     ///
     /// # Errors
-    /// A sentence: what is wrong with the configuration.
+    /// An invalid configuration.
     fn data_dir(&self) -> Result<DataDir, String> {
         if let Some(path) = &self.data_dir {
             return Ok(DataDir {
@@ -85,6 +86,7 @@ impl StoppedStore {
                 key_file: Some(path.join(DEV_KEY)),
                 cache_bytes: CACHE,
                 database: None,
+                owner: None,
             });
         }
         let folder = self.config.as_deref().unwrap_or(Path::new(CONFIG));
@@ -99,13 +101,22 @@ impl StoppedStore {
             key_file: main.master_key_file.map(|file| folder.join(file)),
             cache_bytes: main.store.cache_mib << 20,
             database: main.store.url(),
+            owner: main.store.owner_url(),
         })
     }
 
-    /// Where the store is, wherever that is.
+    /// Path of the data directory, even if the store is a database.
     ///
     /// # Errors
-    /// A sentence: what is wrong with the configuration or the master key.
+    /// An invalid configuration.
+    pub(super) fn folder(&self) -> Result<PathBuf, String> {
+        self.data_dir().map(|found| found.path)
+    }
+
+    /// Location of the store, in a folder or a database.
+    ///
+    /// # Errors
+    /// An invalid configuration or master key.
     pub(super) fn place(&self) -> Result<StoreLocation, String> {
         let found = self.data_dir()?;
         let key = master_key::read(found.key_file.as_deref());
@@ -116,10 +127,27 @@ impl StoppedStore {
         })
     }
 
-    /// The store in the data directory and the database, both under the master key.
+    /// Location of the store for its owner. For a database with an owner's address, also the address for the
+    /// serving role.
     ///
     /// # Errors
-    /// A sentence: what is wrong with the configuration or the master key, or that no database is named.
+    /// As [`Self::place`].
+    pub(super) fn owned(&self) -> Result<(StoreLocation, Option<Secret>), String> {
+        let found = self.data_dir()?;
+        let place = self.place()?;
+        Ok(match (place, found.owner) {
+            (StoreLocation::Database(serving), Some(owner)) => {
+                let owned = database(&owner, serving.master);
+                (StoreLocation::Database(owned), found.database)
+            }
+            (place, _) => (place, None),
+        })
+    }
+
+    /// The store in the data directory and the database with its owner's address, both with the master key.
+    ///
+    /// # Errors
+    /// An invalid configuration or master key, or no configured database.
     pub(super) fn both(&self) -> Result<(OpenOptions, postgres::OpenOptions), String> {
         let found = self.data_dir()?;
         let url = found.database.clone().or_else(url_of_environment);
@@ -128,14 +156,14 @@ impl StoppedStore {
         )?;
         let key = master_key::read(found.key_file.as_deref());
         let master = parse(&key.map_err(|error| error.to_string())?)?;
-        let database = database(&url, master.clone());
+        let database = database(found.owner.as_ref().unwrap_or(&url), master.clone());
         Ok((found.options(master), database))
     }
 
-    /// What its store is opened with.
+    /// Parameters for opening the store in the data directory.
     ///
     /// # Errors
-    /// A sentence: what is wrong with the configuration or the master key.
+    /// An invalid configuration or master key, or a store in a database.
     pub(super) fn options(&self) -> Result<OpenOptions, String> {
         let found = self.find()?;
         let key = master_key::read(found.key_file.as_deref());
@@ -145,7 +173,7 @@ impl StoppedStore {
 }
 
 impl DataDir {
-    /// What its store is opened with under a master key.
+    /// Parameters for opening the store with a master key.
     pub(super) fn options(&self, master: MasterKey) -> OpenOptions {
         OpenOptions {
             path: self.path.join(STORE),
@@ -155,7 +183,7 @@ impl DataDir {
     }
 }
 
-/// What a database is opened with.
+/// Parameters for opening a database.
 fn database(url: &Secret, master: MasterKey) -> postgres::OpenOptions {
     postgres::OpenOptions {
         url: url.expose().to_owned(),
@@ -163,10 +191,11 @@ fn database(url: &Secret, master: MasterKey) -> postgres::OpenOptions {
         volatile: false,
         node: "command".into(),
         alone: false,
+        server_clock: false,
     }
 }
 
-/// A master key from its text.
+/// Parses a master key.
 pub(super) fn parse(text: &Secret) -> Result<MasterKey, String> {
     MasterKey::parse(text.expose()).map_err(|error| error.to_string())
 }

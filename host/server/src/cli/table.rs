@@ -1,34 +1,34 @@
-//! Tables that fit the width of a terminal, and say which columns they have no room for.
+//! Tables that fit the width of a terminal and name the omitted columns.
 
 use std::fmt;
 use std::io::IsTerminal as _;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-/// Columns of text where there is no terminal to ask.
+/// Width without a terminal, in characters.
 const WIDTH: u16 = 120;
-/// The blanks beside a cell, what stands between two cells, and the borders beside a row.
+/// Spaces around a cell's text, width between two cells, and borders at both ends of a row.
 const PADDING: u16 = 2;
 const BETWEEN: u16 = 1;
 const BORDERS: u16 = 2;
-/// Longest word that stays whole: a digest.
+/// Maximum length of a word that is not broken: a digest.
 const WORD: usize = 64;
 
-/// How wide a table may be.
+/// Maximum width of a table.
 pub(super) fn width() -> u16 {
     let terminal = || Table::new().width();
     let is_terminal = std::io::stdout().is_terminal();
     is_terminal.then(terminal).flatten().unwrap_or(WIDTH)
 }
 
-/// A table, and the titles of the columns that it leaves out.
+/// A table, and the titles of omitted columns.
 pub(super) struct Fitted {
     table: Table,
     left_out: Vec<String>,
 }
 
 impl Fitted {
-    /// Whether it leaves nothing out.
+    /// Whether no column is omitted.
     pub(super) const fn is_whole(&self) -> bool {
         self.left_out.is_empty()
     }
@@ -50,8 +50,8 @@ impl fmt::Display for Fitted {
     }
 }
 
-/// A table of rows under titles. Columns have their room in order; one is left out where its longest word
-/// finds none any more. Texts of several words are wrapped.
+/// Formats rows under titles. Columns get space in order; a column is omitted if its longest word does not fit.
+/// Longer texts are wrapped.
 pub(super) fn fit(titles: Vec<String>, rows: Vec<Vec<String>>, width: u16) -> Fitted {
     let least: Vec<u16> = (0..titles.len())
         .map(|column| {
@@ -90,14 +90,14 @@ pub(super) fn fit(titles: Vec<String>, rows: Vec<Vec<String>>, width: u16) -> Fi
     Fitted { table, left_out }
 }
 
-/// A table of names and values.
+/// Formats a table of names and values.
 pub(super) fn pairs(fields: &[[String; 2]], width: u16) -> String {
     let mut table = table(presets::UTF8_BORDERS_ONLY, width);
     fill(&mut table, fields);
     format!("{table}\n")
 }
 
-/// The same without borders.
+/// Formats a table of names and values without borders.
 pub(super) fn bare(fields: &[impl AsRef<[String]>], width: u16) -> String {
     let mut table = table(presets::NOTHING, width);
     fill(&mut table, fields);
@@ -109,7 +109,7 @@ pub(super) fn bare(fields: &[impl AsRef<[String]>], width: u16) -> String {
     lines.collect()
 }
 
-/// Rows of which only the last column is wrapped.
+/// Adds rows. Only the last column is wrapped.
 fn fill(table: &mut Table, rows: &[impl AsRef<[String]>]) {
     let mut columns = 0;
     for row in rows {
@@ -129,7 +129,7 @@ fn table(preset: &str, width: u16) -> Table {
     table
 }
 
-/// The longest word of some cells.
+/// Length of the longest word in some cells, at most [`WORD`].
 fn least<'a>(cells: impl Iterator<Item = &'a String>) -> u16 {
     let words = cells.flat_map(|cell| cell.split_whitespace());
     let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);

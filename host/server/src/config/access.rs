@@ -1,4 +1,4 @@
-//! Who else may write the configuration and the modules, or read the secrets.
+//! Checks of permissions: who else can write the configuration and the modules, or read the secrets.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use kassette_files::{Holds, judge};
 
 use super::{Config, ConfigError, FOLDERS, files};
 
-/// What is wrong with the permissions of a configuration. The files of accounts are judged as they are
-/// read: only then is it known whether they hold secrets.
+/// Problems with the permissions of a configuration, except for account files. Those are checked by
+/// `account::read`, which knows whether they hold secrets.
 pub(super) fn problems(config: &Config) -> Vec<ConfigError> {
     let folder = config.folder.as_path();
     let mut settings = vec![folder.to_owned(), folder.join("kassette.toml")];
@@ -17,7 +17,7 @@ pub(super) fn problems(config: &Config) -> Vec<ConfigError> {
             settings.extend(files(&folder.join(name)).unwrap_or_default());
         }
     }
-    // Who can write there decides which receivers and providers are believed.
+    // A user who can write these files decides which receivers and providers the gateway trusts.
     let authorities = config.main.authority_files().into_iter();
     settings.extend(authorities.filter_map(|(_, file)| file.map(|path| config.path(path))));
     let keys = [&config.main.tls_key, &config.main.admin_tls_key];
@@ -30,8 +30,8 @@ pub(super) fn problems(config: &Config) -> Vec<ConfigError> {
         .collect()
 }
 
-/// What is wrong with the permissions of the data directory and of the gateway's own folders in it: who may
-/// write there can put a link where a file is opened.
+/// Problems with the permissions of the data directory and of the gateway's folders in it. A user who can
+/// write there can replace a file that the gateway opens with a link.
 pub(crate) fn data_problems(folder: &Path) -> Vec<ConfigError> {
     ["", "store", "modules", "compiled"]
         .into_iter()
@@ -39,9 +39,9 @@ pub(crate) fn data_problems(folder: &Path) -> Vec<ConfigError> {
         .collect()
 }
 
-/// What is wrong with the permissions of the plugin folder and of what lies in it.
+/// Problems with the permissions of the plugin folder and of the `.wasm` files in it.
 pub(crate) fn plugin_problems(folder: &Path) -> Vec<ConfigError> {
-    // A folder that is not there, or cannot be read, is told of by those who read it.
+    // A folder that is missing or unreadable is reported by the code that loads the modules.
     let modules = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let modules = modules
         .map(|entry| entry.path())
@@ -52,7 +52,7 @@ pub(crate) fn plugin_problems(folder: &Path) -> Vec<ConfigError> {
         .collect()
 }
 
-/// Refuses a file or folder that others may do too much with.
+/// Returns an error if other users have too many permissions for a file or folder.
 pub(super) fn refused(path: &Path, holds: Holds) -> Result<(), ConfigError> {
     judge(path, holds).map_err(|exposed| ConfigError::new(path, exposed))
 }

@@ -1,4 +1,4 @@
-//! `providers/*.toml`: one account each.
+//! `providers/*.toml`: one account per file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,9 +7,11 @@ use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
+use kassette_domain::order::is_name;
 use kassette_domain::secret::Secret;
 use kassette_files::{Holds, judge};
 use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
+use kassette_runtime::REDACTED_LEAST;
 use serde::Deserialize;
 use url::Url;
 
@@ -58,16 +60,16 @@ struct SecretTable {
     /// The value itself.
     #[serde(default)]
     value: Option<Secret>,
-    /// Or the environment variable that holds it.
+    /// The environment variable that holds the value.
     #[serde(default)]
     env: Option<String>,
-    /// Or the file.
+    /// The file that holds the value, relative to the folder of the account file.
     #[serde(default)]
     file: Option<std::path::PathBuf>,
-    /// The value before a rotation; signatures under it still count.
+    /// Value before a rotation. Signatures made with it are still accepted.
     #[serde(default)]
     old_value: Option<Secret>,
-    /// Hosts that may see it; all of the account's where absent.
+    /// Hosts that may receive the secret. If empty, all hosts of the account may.
     #[serde(default)]
     hosts: Vec<String>,
 }
@@ -90,10 +92,10 @@ struct Limits {
     max: Option<String>,
 }
 
-/// Reads an account; the file's name is its id.
+/// Reads an account. The stem of the file name is the account's id.
 ///
 /// # Errors
-/// Everything that is wrong with a file that can be read.
+/// All problems of the file. If it is not valid TOML, that is the only one.
 pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account, Vec<ConfigError>> {
     let file: File = super::parse(path).map_err(|error| vec![error])?;
     let mut errors = Vec::new();
@@ -158,6 +160,13 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
     let mut secrets = Vec::new();
     for (name, table) in file.secrets {
         match secret(path, name, table, profile) {
+            Ok(secret) if serves && file.environment == Environment::Live && is_short(&secret) => {
+                refuse(format!(
+                    "secret {:?} has fewer than {REDACTED_LEAST} characters: it would not be removed \
+                     from what the provider answers; have the provider make a longer one",
+                    secret.name
+                ));
+            }
             Ok(secret) => secrets.push(secret),
             Err(why) => refuse(why),
         }
@@ -194,10 +203,11 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
     }
 }
 
-/// Settings are text to a module; numbers and switches are written as text for the operator's ease.
+/// Converts the settings to text, which is what modules receive. For convenience, an operator may also write
+/// numbers and booleans.
 ///
 /// # Errors
-/// Each that is none.
+/// One error per setting with an invalid name or type.
 pub(super) fn settings(
     path: &Path,
     table: BTreeMap<String, toml::Value>,
@@ -236,15 +246,14 @@ pub(super) fn settings(
     }
 }
 
-/// What is wrong with a short text for people.
+/// Returns the problem with a short text that people read. `None` if it is acceptable.
 fn text_problem(text: &str, field: &str, most: usize) -> Option<String> {
-    let fits = !text.trim().is_empty()
-        && text.chars().count() <= most
-        && !text.chars().any(char::is_control);
-    (!fits).then(|| format!("{field} must be 1-{most} printable characters"))
+    is_name(text, most)
+        .err()
+        .map(|why| format!("{field} {why}"))
 }
 
-/// `api.example.com`, `*.example.com`, each with a port where it is not the scheme's.
+/// Checks host names: `api.example.com` or `*.example.com`, each with an optional port.
 fn check_hosts(hosts: &[String], field: &str) -> Result<(), String> {
     for host in hosts {
         let name = host.strip_prefix("*.").unwrap_or(host);
@@ -259,6 +268,14 @@ fn check_hosts(hosts: &[String], field: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a secret is too short to be redacted from a provider's responses. User names (secrets whose name
+/// ends with `-user`) are exempt, because they are not confidential.
+fn is_short(secret: &AccountSecret) -> bool {
+    let is_user_name = secret.name.ends_with("-user");
+    let short = |value: &Secret| value.expose().chars().count() < REDACTED_LEAST;
+    !is_user_name && secret.values.iter().any(short)
 }
 
 fn secret(

@@ -1,4 +1,4 @@
-//! What `config/` says of the settings, held against them: their names, their defaults, whether they are live.
+//! Tests that compare `config/` with the code: names of settings, defaults, and whether a change needs a restart.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,41 @@ use super::{MainFile, Profile};
 
 const MAIN: &str = include_str!("../../../../config/kassette.toml");
 const PAGE: &str = include_str!("../../../../config/README.md");
-/// The head of the table of settings.
+/// Header row of the table of settings.
 const TABLE: &str = "| Setting | Live | Meaning |";
-/// What the sample says otherwise than its default: the samples' folders lie beside one another.
+/// Settings whose value in the sample differs from the default.
 const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
-/// Values of settings that are a text of a form, other than the default.
-const OTHERS: [(&str, &str); 14] = [
+/// Other valid values for settings whose value cannot be varied automatically.
+const OTHERS: [(&str, &str); 17] = [
     ("public_url", "\"https://other.example\""),
     ("listen", "\"127.0.0.1:1\""),
     ("admin_listen", "\"127.0.0.1:1\""),
     ("trusted_proxies", "[\"192.0.2.1\"]"),
     ("admin_hosts", "[\"other.example\"]"),
     ("alerts_url", "\"https://other.example/alerts\""),
+    ("outgoing.proxy", "\"http://other.example:3128\""),
+    ("outgoing.resolve", "\"proxy\""),
     ("store.url", "\"postgres://other.example/kassette\""),
+    (
+        "store.owner_url",
+        "\"postgres://owner@other.example/kassette\"",
+    ),
     ("store.node", "\"other\""),
     ("log.format", "\"pretty\""),
     ("log.filter", "\"warn\""),
     ("plugins.uploads", "\"shadow-first\""),
     ("payments.query_minutes", "[2]"),
-    ("webhooks.test_hosts", "[\"other.internal\"]"),
+    (
+        "webhooks.test_hosts",
+        "[{ host = \"other.internal\", merchants = [1] }]",
+    ),
     (
         "plugins.keys",
         "[{ slots = \"*\", public_key = \"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\" }]",
     ),
 ];
 
-/// The sample with every line that it shows, those too that are comments.
+/// Parses the sample, including the settings that it shows as comments.
 fn sample() -> Table {
     let lines = MAIN.lines().map(|line| match line.strip_prefix("# ") {
         Some(setting)
@@ -52,7 +61,7 @@ fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
-/// The settings below a table, by their whole names.
+/// Collects the settings below a table, by their full names.
 fn settings(table: &Table, above: &str, found: &mut BTreeMap<String, Value>) {
     for (name, value) in table {
         let name = format!("{above}{name}");
@@ -69,7 +78,7 @@ fn shown() -> BTreeMap<String, Value> {
     found
 }
 
-/// The fields that the main file takes, or one of its tables: a name that there is none of lists them.
+/// Fields of the main file (`above` empty) or of one of its tables, from the error that an unknown field causes.
 fn fields(above: &str) -> Vec<String> {
     let text = match above {
         "" => "none_of_them = 1".to_owned(),
@@ -83,7 +92,7 @@ fn fields(above: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The rows of the table: the settings of each, what it says of their being live, and its text.
+/// Rows of the table: names of the settings, the cell "Live", and the description.
 fn rows() -> Vec<(Vec<String>, String, String)> {
     let known = shown();
     let (_, table) = PAGE.split_once(TABLE).unwrap();
@@ -97,7 +106,7 @@ fn rows() -> Vec<(Vec<String>, String, String)> {
         let mut names = Vec::new();
         for name in cells[0].split('`').skip(1).step_by(2) {
             let name = match name.strip_prefix('.') {
-                // In the table of the setting before it.
+                // A leading dot means the table of the previous setting.
                 Some(name) => {
                     let before: &String = names.last().unwrap();
                     format!("{}.{name}", before.rsplit_once('.').unwrap().0)
@@ -207,11 +216,17 @@ fn defaults_in_the_table_are_those_that_hold() {
         for name in names
             .iter()
             .filter(|name| said_of.iter().any(|of| name.starts_with(of)))
-            // Without an address the store is the embedded one; a node without a name has its machine's. There are no
-            // keys, and what an upload does is a word.
+            // Their defaults are not literal values: no database address, the machine's name, no keys, and a
+            // keyword.
             .filter(|name| {
-                !["store.url", "store.node", "plugins.keys", "plugins.uploads"]
-                    .contains(&name.as_str())
+                ![
+                    "store.url",
+                    "store.owner_url",
+                    "store.node",
+                    "plugins.keys",
+                    "plugins.uploads",
+                ]
+                .contains(&name.as_str())
             })
         {
             let default = shown[name].to_string();
@@ -222,5 +237,5 @@ fn defaults_in_the_table_are_those_that_hold() {
             looked_at += 1;
         }
     }
-    assert_eq!(looked_at, 22);
+    assert_eq!(looked_at, 24);
 }

@@ -1,18 +1,21 @@
-//! `[limits]` of `kassette.toml`: how much at once, on the public listener.
+//! `[limits]` of `kassette.toml`: limits of concurrency on the public listener.
+
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::admission::InFlightLimits;
-use crate::listen::Caps;
+use crate::listen::{Caps, IDLE};
 
-/// How much at once, on the public listener.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
     connections: usize,
-    /// Connections from one address.
+    /// Maximum number of connections from one address.
     connections_per_address: usize,
-    /// Requests in hand.
+    /// Time that a connection may stay open without a request.
+    idle_seconds: u64,
+    /// Maximum numbers of requests in flight.
     pub(crate) in_hand: InFlightLimits,
 }
 
@@ -22,13 +25,14 @@ impl Default for Limits {
         Self {
             connections: caps.overall,
             connections_per_address: caps.per_address,
+            idle_seconds: IDLE.as_secs(),
             in_hand: InFlightLimits::default(),
         }
     }
 }
 
 impl Limits {
-    /// The caps of the public listener.
+    /// Limits of connections on the public listener.
     pub(crate) fn caps(&self) -> Caps {
         Caps {
             overall: self.connections,
@@ -37,11 +41,18 @@ impl Limits {
         }
     }
 
-    /// The first setting outside of its range, with the range.
+    /// Time that a connection of the public listener may stay open without a request.
+    pub(crate) const fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_seconds)
+    }
+
+    /// The first setting outside its range, with the range.
     pub(super) fn problem(&self) -> Option<String> {
-        /// No process has more descriptors.
+        /// Linux allows a process about a million descriptors by default.
         const MOST: usize = 1_000_000;
-        /// Together below the store's queue, so that no admitted request is refused there.
+        /// One hour. Clients that keep connections longer check whether they are still open.
+        const LONGEST_IDLE: u64 = 3600;
+        /// Less than the store's queue holds, so that the store hardly ever rejects an admitted request.
         const TOGETHER: usize = 4000;
         let InFlightLimits {
             reads,
@@ -58,6 +69,12 @@ impl Limits {
             return Some(format!(
                 "limits.in_hand: writes, starts, exchanges and callbacks together must be at most \
                  {TOGETHER}"
+            ));
+        }
+        if !(1..=LONGEST_IDLE).contains(&self.idle_seconds) {
+            return Some(format!(
+                "limits.idle_seconds = {} must be between 1 and {LONGEST_IDLE}",
+                self.idle_seconds
             ));
         }
         [
@@ -88,6 +105,11 @@ mod tests {
     fn what_is_not_said_has_its_default_and_the_defaults_fit() {
         assert_eq!(problem(""), None);
         assert_eq!(problem("[in_hand]\nwrites = 64"), None);
+        let usual = Limits::default().idle();
+        assert!(
+            usual > Duration::from_secs(60),
+            "balancers keep theirs for a minute"
+        );
         let limits: Limits = toml::from_str("connections = 7").unwrap();
         assert_eq!(
             (limits.caps().overall, limits.in_hand),
@@ -100,6 +122,8 @@ mod tests {
         for (text, name) in [
             ("connections = 0", "connections"),
             ("connections_per_address = 0", "connections_per_address"),
+            ("idle_seconds = 0", "idle_seconds"),
+            ("idle_seconds = 3601", "idle_seconds"),
             ("[in_hand]\nreads = 0", "in_hand.reads"),
             ("[in_hand]\nwrites = 5000", "writes"),
         ] {

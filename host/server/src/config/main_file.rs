@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::key::KeyOwner;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{ATTEMPTS, RetrySchedule};
 use kassette_gateway::settings;
-use kassette_http::{CertificateDer, HostPattern};
+use kassette_http::{CertificateDer, HostPattern, Proxy, Resolver};
 use kassette_runtime::SlotKey;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
@@ -23,72 +25,74 @@ use super::rates::{Rates, guard};
 use crate::proxies::Proxies;
 use crate::telemetry::LogFormat;
 
-/// A day, seconds.
+/// Seconds per day.
 const DAY: u64 = 24 * 3600;
-/// The address of the database, in the environment.
+/// Environment variable with the address of the database.
 const STORE_URL: &str = "KASSETTE_STORE_URL";
-/// The node's name, likewise.
+/// Environment variable with the address of the database for its owner.
+const STORE_OWNER_URL: &str = "KASSETTE_STORE_OWNER_URL";
+/// Environment variable with the node's name.
 const STORE_NODE: &str = "KASSETTE_NODE";
-/// Longest name of a node, bytes.
+/// Maximum length of a node's name, in bytes.
 const MOST_NODE_NAME: usize = 64;
-/// Longest that something with an end is kept: 100 years.
+/// Maximum finite retention, in days: 100 years.
 const MOST_DAYS: u64 = 36_500;
-/// Longest drain, seconds: balancers look every few seconds.
+/// Maximum drain, in seconds. Load balancers probe every few seconds.
 const MOST_DRAIN: u64 = 300;
 
-/// The main file. Everything but `public_url` has a default.
+/// The main file. All settings except `public_url` have a default.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct MainFile {
-    /// Origin of every URL that is given out.
+    /// Origin of all URLs that the gateway publishes.
     pub(crate) public_url: Option<String>,
-    /// Where the public API and the pages listen.
+    /// Address of the listener for the public API and the pages.
     pub(crate) listen: SocketAddr,
-    /// Where operators connect.
+    /// Address of the listener for operators.
     pub(crate) admin_listen: SocketAddr,
-    /// The store's folder.
+    /// Folder of the store.
     pub(crate) data_dir: PathBuf,
-    /// The modules' folder.
+    /// Folder of the modules.
     pub(crate) plugin_dir: PathBuf,
-    /// 32 bytes in base64, mode 0600; `KASSETTE_MASTER_KEY` goes before it.
+    /// File with the master key: 32 bytes in base64, mode 0600. `KASSETTE_MASTER_KEY` takes precedence.
     pub(crate) master_key_file: Option<PathBuf>,
-    /// Certificate chain of the public listener, PEM.
+    /// Certificate chain of the public listener (PEM).
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Its key.
+    /// Private key for `tls_cert`.
     pub(crate) tls_key: Option<PathBuf>,
-    /// Certificate chain of the admin listener.
+    /// Certificate chain of the admin listener (PEM).
     pub(crate) admin_tls_cert: Option<PathBuf>,
-    /// Its key.
+    /// Private key for `admin_tls_cert`.
     pub(crate) admin_tls_key: Option<PathBuf>,
-    /// Addresses and networks whose `X-Forwarded-For` counts.
+    /// Addresses and networks whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: Proxies,
-    /// Host names under which the admin API answers, beside its own address.
+    /// Host names that the admin API accepts in addition to its own address.
     pub(crate) admin_hosts: Vec<String>,
-    /// Who signs for providers' hosts, beside the public authorities.
+    /// Authorities that may sign the certificates of providers' hosts, in addition to the public ones (PEM).
     pub(crate) provider_ca_file: Option<PathBuf>,
     /// Whether the sandbox's payer page is served under `/sandbox/`.
     pub(crate) sandbox: bool,
-    /// Where operators are told of what needs them at once.
+    /// URL that receives urgent alerts for operators.
     pub(crate) alerts_url: Option<String>,
-    /// Seconds for which a server that was told to stop still serves, while it is not ready.
+    /// Seconds that a stopping server still serves requests while it reports that it is not ready.
     pub(crate) drain_seconds: u64,
-    /// Requests per key.
+    /// Rate limit per key.
     #[serde(deserialize_with = "rate_limit")]
     pub(crate) rate_limit: RateLimit,
-    /// How much at once.
     pub(crate) limits: Limits,
     pub(crate) payments: Payments,
-    /// Where exchange rates come from, beside the merchants' own.
     pub(crate) rates: Rates,
     pub(crate) webhooks: Webhooks,
+    pub(crate) outgoing: Outgoing,
     pub(crate) store: Store,
     pub(crate) plugins: Plugins,
-    /// What is not kept for ever.
+    /// Data that is deleted after some time.
     pub(crate) retention: Retention,
     pub(crate) log: Log,
 }
 
-/// A rate with no other field: a merchant's policy has the same, whose reader knows its own.
+/// Reads a rate and rejects unknown fields. `RateLimit` itself cannot: a merchant's policy contains the same
+/// fields, and its reader checks its own names.
 fn rate_limit<'de, D: Deserializer<'de>>(from: D) -> Result<RateLimit, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -100,34 +104,57 @@ fn rate_limit<'de, D: Deserializer<'de>>(from: D) -> Result<RateLimit, D::Error>
     Ok(RateLimit { per_second, burst })
 }
 
-/// How events are delivered.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Webhooks {
-    /// The pauses between the eight attempts; each is made up to ten percent shorter or longer.
+    /// Pauses between the eight attempts, in seconds. Each pause is varied by up to ten percent.
     retry_seconds: [u64; ATTEMPTS - 1],
     timeout_ms: u64,
     circuit_hold_seconds: u64,
-    /// Hosts of our own network that events of test payments may go to.
+    /// Hosts in the internal network that may receive events of test payments, with the owners of the endpoints.
     test_hosts: Vec<TestHost>,
     /// Authorities (PEM) that sign the certificates of those hosts.
     pub(crate) test_ca_file: Option<PathBuf>,
 }
 
-/// A host that is named as it is: no address, and not all below a name.
+/// A host, and the merchants and resellers whose endpoints may be there.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct TestHost(HostPattern);
+#[serde(try_from = "TestHostTable")]
+struct TestHost(settings::TestHost);
 
-impl TryFrom<String> for TestHost {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TestHostTable {
+    host: String,
+    #[serde(default)]
+    merchants: Vec<u64>,
+    #[serde(default)]
+    resellers: Vec<u64>,
+}
+
+impl TryFrom<TestHostTable> for TestHost {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    /// Accepts only a full host name: no address, no wildcard.
+    fn try_from(table: TestHostTable) -> Result<Self, String> {
+        let text = table.host;
         let host = text.parse::<HostPattern>().ok();
         let host = host.filter(|host| host.is_name() && !host.is_loopback());
-        host.map(Self).ok_or_else(|| {
+        let host = host.ok_or_else(|| {
             format!("webhooks.test_hosts: {text:?} must be one host's name, such as \"staging.internal\" or \"staging.internal:8443\"")
-        })
+        })?;
+        let merchants = table.merchants.into_iter().map(MerchantId);
+        let resellers = table.resellers.into_iter().map(ResellerId);
+        let owners: Vec<KeyOwner> = merchants
+            .map(KeyOwner::Merchant)
+            .chain(resellers.map(KeyOwner::Reseller))
+            .collect();
+        if owners.is_empty() {
+            return Err(format!(
+                "webhooks.test_hosts: name the `merchants` or `resellers` that may use {text:?}"
+            ));
+        }
+        Ok(Self(settings::TestHost { host, owners }))
     }
 }
 
@@ -144,10 +171,12 @@ impl Default for Webhooks {
 }
 
 impl Webhooks {
-    /// The gateway's settings; our own origins are known once the server listens.
+    /// Settings for the gateway. `own_origins` stays empty here: the server's origins are known only after it
+    /// listens.
     pub(super) fn settings(
         &self,
         retention: &Retention,
+        outgoing: &Outgoing,
         allow_loopback: bool,
         test_authorities: Vec<CertificateDer<'static>>,
     ) -> settings::Webhooks {
@@ -161,12 +190,13 @@ impl Webhooks {
             test_authorities,
             few_files: false,
             own_origins: Vec::new(),
+            proxy: outgoing.proxy_to_merchants(),
         }
     }
 
-    /// The first setting outside of its range, with the range.
+    /// The first setting outside its range, with the range.
     fn problem(&self) -> Option<String> {
-        /// A day: what is told later than that is told by a read of the payment.
+        /// One day. A merchant that misses an event for longer reads the payment instead.
         const MOST: u64 = 24 * 3600;
         let longest = self.retry_seconds.into_iter().max().unwrap_or_default();
         [
@@ -182,7 +212,74 @@ impl Webhooks {
     }
 }
 
-/// Lives and deadlines.
+/// Proxy for outgoing connections.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Outgoing {
+    /// Address of the proxy. `None` for direct connections.
+    pub(super) proxy: Option<String>,
+    pub(super) resolve: Resolve,
+    /// Whether the proxy may resolve host names that merchants have chosen. With `true`, the operator declares
+    /// that the proxy rejects private addresses.
+    pub(super) webhooks: bool,
+}
+
+/// Who resolves host names if there is a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Resolve {
+    Gateway,
+    Proxy,
+}
+
+impl Default for Outgoing {
+    fn default() -> Self {
+        Self {
+            proxy: None,
+            resolve: Resolve::Gateway,
+            webhooks: false,
+        }
+    }
+}
+
+impl Outgoing {
+    fn read(&self) -> Option<Result<Proxy, &'static str>> {
+        let resolver = match self.resolve {
+            Resolve::Gateway => Resolver::Gateway,
+            Resolve::Proxy => Resolver::Proxy,
+        };
+        let proxy = self.proxy.as_deref();
+        proxy.map(|proxy| Proxy::parse(proxy, resolver))
+    }
+
+    /// Proxy for connections to hosts that operators configured.
+    pub(crate) fn proxy(&self) -> Option<Proxy> {
+        self.read()?.ok()
+    }
+
+    /// Proxy for connections to hosts that merchants configured. Unless `webhooks` is set, the gateway resolves
+    /// these names.
+    pub(super) fn proxy_to_merchants(&self) -> Option<Proxy> {
+        let proxy = self.proxy()?;
+        Some(match self.webhooks {
+            true => proxy,
+            false => proxy.resolving(Resolver::Gateway),
+        })
+    }
+
+    fn problem(&self) -> Option<String> {
+        let (has_proxy, is_default) = (self.proxy.is_some(), *self == Self::default());
+        if !has_proxy && !is_default {
+            return Some("outgoing.resolve and outgoing.webhooks need outgoing.proxy".to_owned());
+        }
+        let why = self.read()?.err()?;
+        Some(format!(
+            "outgoing.proxy {why}; it must be as \"http://proxy.internal:3128\""
+        ))
+    }
+}
+
+/// Lifetimes, deadlines and the schedule of queries.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Payments {
@@ -202,23 +299,41 @@ pub(crate) struct Payments {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
-    /// The database that takes the place of the store in `data_dir`.
+    /// Address of the database that replaces the store in `data_dir`.
     url: Option<Secret>,
-    /// This node's name among those that serve the database.
+    /// Address of the same database for its owner, used by `migrate` and `copy`.
+    owner_url: Option<Secret>,
+    /// Name of this node.
     node: Option<String>,
-    /// Memory for the page cache, MiB.
+    /// Size of the page cache, in MiB.
     pub(crate) cache_mib: u64,
+    /// Number of nodes that should serve the database. 0 means any number.
+    expected_nodes: u32,
 }
 
 impl Store {
-    /// The address of the database; none where the store is in `data_dir`. The environment goes before the file,
-    /// since the address can hold a password.
+    /// Address of the database. `None` if the store is in `data_dir`. The environment variable takes precedence
+    /// over the file, because the address can hold a password.
     pub(crate) fn url(&self) -> Option<Secret> {
         url_of_environment().or_else(|| self.url.clone())
     }
 
-    /// This node's name: that of the machine where none is set. The environment goes before the file, which all
-    /// nodes may share.
+    /// Address of the database for its owner. `None` if the serving role is the owner. The environment variable
+    /// takes precedence over the file.
+    pub(crate) fn owner_url(&self) -> Option<Secret> {
+        of_environment(STORE_OWNER_URL).or_else(|| self.owner_url.clone())
+    }
+
+    /// Number of nodes that should serve the database. `None` for any number.
+    pub(crate) const fn expected_nodes(&self) -> Option<u32> {
+        match self.expected_nodes {
+            0 => None,
+            expected => Some(expected),
+        }
+    }
+
+    /// Name of this node, by default the machine's. The environment variable takes precedence over the file,
+    /// because all nodes may share the file.
     pub(crate) fn node(&self) -> String {
         let set = std::env::var(STORE_NODE).ok();
         let set = set
@@ -227,7 +342,7 @@ impl Store {
         set.unwrap_or_else(host_name)
     }
 
-    /// A name that is none.
+    /// Returns an error text if the node's name is invalid.
     fn problem(&self) -> Option<String> {
         let name = self.node();
         let allowed = |letter: char| {
@@ -240,7 +355,7 @@ impl Store {
     }
 }
 
-/// The machine's name, as far as a node may have it.
+/// The machine's name without the characters that a node's name may not have; "node" if that is empty.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.to_ascii_lowercase();
@@ -253,43 +368,46 @@ fn host_name() -> String {
     }
 }
 
-/// The address of the database, where the environment names one.
+/// Address of the database from the environment. `None` if the variable is unset or empty.
 pub(crate) fn url_of_environment() -> Option<Secret> {
-    let url = std::env::var(STORE_URL).ok()?;
-    (!url.is_empty()).then(|| Secret::new(url))
+    of_environment(STORE_URL)
 }
 
-/// What the runtime of the modules may use.
+fn of_environment(name: &str) -> Option<Secret> {
+    let value = std::env::var(name).ok()?;
+    (!value.is_empty()).then(|| Secret::new(value))
+}
+
+/// Settings of the runtime for modules.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Plugins {
-    /// Memory for remembered answers of methods, MiB; 0: none is remembered.
+    /// Memory for cached responses of method modules, in MiB. 0 disables the cache.
     pub(crate) remembered_mib: usize,
-    /// Whether a module is asked what `plugin check` asks before it serves for the first time.
+    /// Whether a module must pass the checks of `plugin check` before it serves for the first time.
     pub(crate) check_before_use: bool,
-    /// Whose signature modules need, by their slots.
+    /// Keys whose signatures modules need, by slot.
     pub(crate) keys: Vec<SlotKey>,
-    /// What an upload does that does not say so.
+    /// Effect of an upload that does not specify one.
     pub(crate) uploads: Uploads,
-    /// Whether calls of providers' modules are written into the routing log.
+    /// Whether calls to provider modules are recorded in the routing log.
     pub(super) record_conversations: bool,
     canary_min_payments: u64,
     canary_margin_percent: u16,
     canary_max_differing_percent: u8,
 }
 
-/// Whether an upload may serve at once.
+/// Whether an upload may serve immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Uploads {
-    /// It serves where the call does not say otherwise.
+    /// The upload serves immediately, unless the call specifies otherwise.
     Activate,
-    /// It is put on trial first, whatever the call says.
+    /// The upload always starts as a trial, regardless of the call.
     ShadowFirst,
 }
 
 impl Plugins {
-    /// What a canary is allowed.
     pub(super) const fn trial_limits(&self) -> kassette_domain::candidate::CanaryLimits {
         kassette_domain::candidate::CanaryLimits {
             min_sample: self.canary_min_payments,
@@ -301,7 +419,8 @@ impl Plugins {
         }
     }
 
-    /// Conversations hold what is known of payers, and are erased with the routing log alone.
+    /// Recorded conversations contain personal data and are deleted only with the routing log. Returns an error
+    /// text if the log is kept longer than personal data.
     fn outlives_personal_data(&self, retention: &Retention) -> Option<String> {
         let (personal, log) = (retention.personal_data_days, retention.routing_log_days);
         let outlives = personal > 0 && (log == 0 || log > personal);
@@ -344,10 +463,10 @@ impl Plugins {
     }
 }
 
-/// Most MiB of the routing log: a TiB.
+/// Maximum size of the routing log, in MiB: 1 TiB.
 const MOST_LOG_MIB: u64 = 1 << 20;
 
-/// How many days something is kept; 0 for ever. How large the routing log gets, and what else is in it.
+/// Retention periods in days (0: forever), and the size and the content of the routing log.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Retention {
@@ -359,7 +478,7 @@ pub(crate) struct Retention {
     pub(super) listing_sample_percent: u8,
 }
 
-/// So many days; none where it is for ever.
+/// `None`, that is forever, for 0 days.
 fn days(days: u64) -> Option<Duration> {
     (days > 0).then(|| Duration::from_secs(days * DAY))
 }
@@ -368,7 +487,7 @@ fn days(days: u64) -> Option<Duration> {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
-    /// What is logged, in the words of `RUST_LOG`, which goes before it.
+    /// Log filter in the syntax of `RUST_LOG`. That variable takes precedence.
     pub(crate) filter: String,
 }
 
@@ -396,6 +515,7 @@ impl Default for MainFile {
             payments: Payments::default(),
             rates: Rates::default(),
             webhooks: Webhooks::default(),
+            outgoing: Outgoing::default(),
             store: Store::default(),
             plugins: Plugins::default(),
             retention: Retention::default(),
@@ -426,15 +546,18 @@ impl Default for Store {
     fn default() -> Self {
         Self {
             url: None,
+            owner_url: None,
             node: None,
             cache_mib: 8,
+            expected_nodes: 0,
         }
     }
 }
 
 impl Default for Plugins {
     fn default() -> Self {
-        // Some thousand questions: those of a few seconds, which is how long one can be asked again.
+        // Room for some thousand responses. Questions contain the time in whole seconds, so they repeat within one
+        // second.
         Self {
             remembered_mib: 4,
             check_before_use: true,
@@ -456,14 +579,13 @@ impl Default for Retention {
             delivery_days: 90,
             routing_log_days: 30,
             routing_log_mib: 1024,
-            // A listing asks every method, and moves no money: with it the log holds fewer payments.
+            // Listings ask all methods but move no money. Recorded listings would leave less room for payments.
             listing_sample_percent: 0,
         }
     }
 }
 
 impl Retention {
-    /// What the store is to forget.
     pub(crate) fn rules(&self) -> kassette_store::Retention {
         kassette_store::Retention {
             decisions: days(self.decision_days),
@@ -473,9 +595,9 @@ impl Retention {
         }
     }
 
-    /// Settings outside of their ranges. Payments can be paid for 90 days at most, and their vendors
-    /// are asked about them for some days more. An event may be tried for a week, if `webhooks` says
-    /// so; what is still pending is kept whatever stands here.
+    /// Describes settings outside their ranges. A payment can be paid for at most 90 days and is queried for some
+    /// more days; events may be retried for up to a week. Pending payments and events are kept regardless of these
+    /// settings.
     fn problems(&self) -> impl Iterator<Item = String> {
         [
             ("decision_days", self.decision_days, 7),
@@ -509,8 +631,8 @@ impl Default for Log {
 }
 
 impl Log {
-    /// A filter that cannot be read, or one that names no level for everything: a misspelt level is the
-    /// name of a part of the program, and leaves a server without any line.
+    /// Returns an error text if the filter cannot be parsed or sets no level for everything. A misspelled level
+    /// parses as the name of a module, and the server would log nothing.
     fn problem(&self) -> Option<String> {
         let filter = &self.filter;
         let unread = EnvFilter::builder().parse(filter).is_err();
@@ -553,7 +675,7 @@ impl Payments {
         Duration::from_secs(self.health_probe_every_seconds)
     }
 
-    /// When vendors are asked where payments stand.
+    /// Schedule of status queries to providers.
     pub(crate) fn queries(&self) -> QuerySchedule {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         QuerySchedule {
@@ -564,7 +686,7 @@ impl Payments {
         }
     }
 
-    /// The first questions: few, in order, within a day.
+    /// Checks `query_minutes`: a few ascending times within one day.
     fn query_problem(&self) -> Option<String> {
         const DAY: u64 = 24 * 60;
         let minutes = &self.query_minutes;
@@ -580,7 +702,7 @@ impl Payments {
         })
     }
 
-    /// Settings outside of their ranges, with the range.
+    /// Describes settings outside their ranges.
     fn problems(&self) -> impl Iterator<Item = String> {
         [
             (
@@ -633,18 +755,18 @@ impl Payments {
 }
 
 impl MainFile {
-    /// The address that alerts go to; none where none is set, or it is refused.
+    /// URL for alerts. `None` if it is not set or the guard rejects it.
     pub(super) fn alerts_url(&self, profile: Profile) -> Option<Url> {
         guard(profile).judge(self.alerts_url.as_deref()?).ok()
     }
 
-    /// What is wrong with that address.
+    /// Returns the reason why the guard rejects the URL. `None` if the URL is accepted or not set.
     pub(super) fn alerts_problem(&self, profile: Profile) -> Option<String> {
         let why = guard(profile).judge(self.alerts_url.as_deref()?).err()?;
         Some(format!("alerts_url: {why}"))
     }
 
-    /// The settings that name a file of authorities, each with that file.
+    /// The settings that name a file of authorities, each with its file.
     pub(super) fn authority_files(&self) -> [(&'static str, Option<&Path>); 2] {
         let hooks = self.webhooks.test_ca_file.as_deref();
         let providers = self.provider_ca_file.as_deref();
@@ -654,12 +776,13 @@ impl MainFile {
         ]
     }
 
-    /// What is wrong beyond what the types can tell.
+    /// Problems that the types cannot express.
     pub(super) fn problems(&self, path: &Path) -> Vec<ConfigError> {
         let rate = self.rate_limit;
         let mut problems: Vec<String> = self.payments.problems().collect();
         problems.extend(self.payments.query_problem());
         problems.extend(self.webhooks.problem());
+        problems.extend(self.outgoing.problem());
         problems.extend(self.store.problem());
         problems.extend(self.limits.problem());
         problems.extend(self.retention.problems());
@@ -686,7 +809,7 @@ impl MainFile {
             .collect()
     }
 
-    /// The origin that `serve` needs: https, no path.
+    /// The origin that `serve` needs: https, without a path.
     pub(crate) fn public_origin(&self) -> Result<String, String> {
         let text = self.public_url.as_deref().ok_or("public_url is missing: set it to the https origin that customers see, such as \"https://pay.example.com\"")?;
         let bad = || {

@@ -1,8 +1,7 @@
 //! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`, `releases/*.toml`.
 //!
-//! Everything is checked when it is read; a problem names the file and what to write instead, and
-//! leaves the running configuration as it is. What an operator may write is described in
-//! `config/README.md`.
+//! All values are checked when the files are read. An error names the file and the correction, and the running
+//! configuration stays in effect. `config/README.md` documents the settings.
 
 mod access;
 mod account;
@@ -38,11 +37,11 @@ pub(crate) use rates::{guard, read_rates};
 pub(crate) use start::problems as start_problems;
 pub(crate) use watch::watch;
 
-/// The folders of a configuration.
+/// Folders of a configuration.
 const FOLDERS: [&str; 3] = ["methods", "providers", "releases"];
-/// Most files of one folder of the configuration: more is a mistake, such as a wrong folder.
+/// Maximum number of files per folder. More indicate a mistake, such as the wrong folder.
 const MAX_FILES: usize = 1000;
-/// Largest configuration file, bytes.
+/// Maximum size of a configuration file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A problem with a configuration file.
@@ -51,9 +50,9 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(crate) struct ConfigError {
     /// The file or folder.
     pub(crate) path: String,
-    /// In which line, where that is known.
+    /// Line number, starting at 1. `None` if unknown.
     pub(crate) line: Option<usize>,
-    /// What is wrong and what to do.
+    /// The problem and its correction.
     pub(crate) why: String,
 }
 
@@ -66,24 +65,24 @@ impl ConfigError {
         }
     }
 
-    /// What is wrong in the file of a method or an account.
+    /// Locates a problem with the settings of a method or an account.
     pub(crate) fn of_settings(folder: &Path, problem: &SettingsProblem) -> Self {
         let path = match &problem.of {
             SettingsFile::Method(id) => folder.join("methods").join(format!("{id}.toml")),
             SettingsFile::Account(id) => folder.join("providers").join(format!("{id}.toml")),
         };
-        // Before the colon stands what is wrong, behind it what is told of it.
+        // Only the clause before the colon names the setting. The rest is explanation.
         let clause = problem.why.split(": ").next().unwrap_or_default();
         Self::new(&path, &problem.why).placed_by(clause)
     }
 
-    /// The same with the line in which the first setting stands that the problem names.
+    /// Adds the line of the first setting that the problem mentions.
     fn placed(self) -> Self {
         let why = self.why.clone();
         self.placed_by(&why)
     }
 
-    /// The same for the first setting that a text names.
+    /// Adds the line of the first setting that `text` mentions.
     fn placed_by(mut self, text: &str) -> Self {
         if self.line.is_none()
             && let Ok(file) = std::fs::read_to_string(&self.path)
@@ -98,8 +97,7 @@ impl ConfigError {
     }
 }
 
-/// The line of a TOML file in which a setting stands (`name`, `table.name`), or a table of that name
-/// begins.
+/// Line number, starting at 1, of a setting (`name` or `table.name`) or of the header of a table of that name.
 pub(crate) fn line_of(text: &str, setting: &str) -> Option<usize> {
     let mut table = String::new();
     (1..).zip(text.lines()).find_map(|(number, line)| {
@@ -118,7 +116,7 @@ pub(crate) fn line_of(text: &str, setting: &str) -> Option<usize> {
     })
 }
 
-/// Why settings were refused, with the files and lines in which that stands.
+/// Formats the reasons why settings were rejected, with files and lines.
 pub(crate) fn refusal(folder: &Path, refused: &SettingsRefused) -> String {
     match refused {
         SettingsRefused::Problems(problems) => {
@@ -132,7 +130,7 @@ pub(crate) fn refusal(folder: &Path, refused: &SettingsRefused) -> String {
     }
 }
 
-/// Settings of `kassette.toml` in which the nodes of one store may differ.
+/// Settings of `kassette.toml` that may differ between the nodes of one store.
 const OF_A_NODE: [&str; 12] = [
     "listen",
     "admin_listen",
@@ -148,8 +146,8 @@ const OF_A_NODE: [&str; 12] = [
     "store",
 ];
 
-/// What a folder's files say, by their names, without comments and what each node has for itself: the same where
-/// nodes are configured alike. A file that cannot be read is as one that is not there.
+/// Content of a folder's files by relative path, without comments and without the settings of `OF_A_NODE`, so
+/// that nodes with the same configuration return equal maps. Unreadable files are skipped.
 pub(crate) fn shared_parts(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let below = FOLDERS
         .iter()
@@ -166,35 +164,35 @@ pub(crate) fn shared_parts(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     parts.collect()
 }
 
-/// Names and values of settings, as a module gets them.
+/// Names and values of settings, as a module receives them.
 type Values = Vec<(String, String)>;
 
-/// Everything that was configured.
+/// The whole configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// `kassette.toml`.
     pub(crate) main: MainFile,
-    /// The folder that it was read from; relative paths in it are relative to this folder.
+    /// Folder that the configuration was read from. Relative paths in `kassette.toml` start here.
     pub(crate) folder: PathBuf,
     /// `methods/*.toml`.
     pub(crate) methods: BTreeMap<MethodId, Values>,
     /// `providers/*.toml`.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
-    /// `releases/*.toml`; none where there is no such folder.
+    /// `releases/*.toml`. `None` if the folder does not exist.
     pub(crate) releases: Option<Vec<Release>>,
-    /// What `webhooks.test_ca_file` holds.
+    /// Certificates of `webhooks.test_ca_file`.
     pub(crate) test_authorities: Vec<CertificateDer<'static>>,
-    /// What `provider_ca_file` holds.
+    /// Certificates of `provider_ca_file`.
     pub(crate) provider_authorities: Vec<CertificateDer<'static>>,
 }
 
-/// Whose rules apply to what the files say.
+/// Rules that a configuration is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// Real money: no simulated account in live, no loopback, no plain http, no file that others may
-    /// write and no secret that others may read.
+    /// Real money: no simulated live account, no loopback, no plain http, no file that others can write, and no
+    /// secret that others can read.
     Serve,
-    /// One machine, no money.
+    /// One machine without real money.
     Dev,
 }
 
@@ -211,15 +209,15 @@ impl Config {
         }
     }
 
-    /// Reads `kassette.toml` alone, for callers that only need to know where things are.
+    /// Reads only `kassette.toml`, for callers that need nothing else.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the file.
     pub(crate) fn read_main(folder: &Path) -> Result<MainFile, ConfigError> {
         parse(&folder.join("kassette.toml"))
     }
 
-    /// Reads what can be read of a folder, and says everything that is wrong with the rest.
+    /// Reads a folder as far as possible and returns all problems with the rest.
     pub(crate) fn read_all(folder: &Path, profile: Profile) -> (Self, Vec<ConfigError>) {
         let mut errors = Vec::new();
         let path = folder.join("kassette.toml");
@@ -287,12 +285,12 @@ impl Config {
         (config, errors)
     }
 
-    /// A path of the main file, relative to its folder.
+    /// Resolves a path of the main file, which is relative to the folder.
     pub(crate) fn path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
     }
 
-    /// The plugin release that shops are told of. `dev` has one where the folder says nothing.
+    /// The latest plugin release for shops. `dev` has a default if there is no `releases` folder.
     fn release(&self, profile: Profile) -> Option<Release> {
         match (&self.releases, profile) {
             (None, Profile::Dev) => dev::release(),
@@ -300,7 +298,7 @@ impl Config {
         }
     }
 
-    /// The gateway's settings.
+    /// Settings for the gateway.
     pub(crate) fn settings(&self, public_url: &str, profile: Profile) -> Settings {
         let payments = &self.main.payments;
         Settings {
@@ -321,6 +319,7 @@ impl Config {
             queries: payments.queries(),
             webhooks: self.main.webhooks.settings(
                 &self.main.retention,
+                &self.main.outgoing,
                 profile == Profile::Dev,
                 self.test_authorities.clone(),
             ),
@@ -337,7 +336,7 @@ impl Config {
     }
 }
 
-/// The authorities in the file that a setting names, where it names one.
+/// Reads the authorities from the file of a setting. Empty if no file is set.
 fn authorities(
     folder: &Path,
     setting: &str,
@@ -353,7 +352,7 @@ fn authorities(
     })
 }
 
-/// Settings of a method; the file's name is the method.
+/// Reads the settings of a method. The stem of the file name is the method.
 fn read_method(path: &Path) -> Result<(MethodId, Values), Vec<ConfigError>> {
     let unnamed = || {
         let why = "is named after no payment method; name it like ideal.toml";
@@ -371,11 +370,11 @@ fn stem(path: &Path) -> String {
         .into_owned()
 }
 
-/// How the stem of a sample ends, which is there to be copied and is never read.
+/// End of the stem of a sample, which is to be copied and is never read.
 const SAMPLE: &str = ".example";
 
-/// The `*.toml` of a folder in order of their names, without samples (`*.example.toml`); none where
-/// there is no folder.
+/// Returns the `*.toml` files of a folder, sorted by name, without samples (`*.example.toml`) and hidden files.
+/// Empty if the folder does not exist.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     if !folder.exists() {
         return Ok(Vec::new());
@@ -402,7 +401,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     Ok(found)
 }
 
-/// Reads a TOML file into a type that knows every field it may have.
+/// Reads a TOML file.
 fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
     let length = std::fs::metadata(path)
         .map_err(|error| ConfigError::new(path, error))?
@@ -412,7 +411,7 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
     }
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(path, error))?;
     toml::from_str(&text).map_err(|error| {
-        // The whole error would print the line, which can hold a secret.
+        // The complete error would print the line, which can contain a secret.
         let before = |span: std::ops::Range<usize>| text.get(..span.start);
         let line = error.span().and_then(before);
         ConfigError {
@@ -422,7 +421,7 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
     })
 }
 
-/// What the TOML reader says, with the nearest name for one that is unknown.
+/// Message of the TOML reader. An unknown field is reported with the most similar known name.
 fn in_words(message: &str) -> String {
     // "unknown field `x`, expected one of `a`, `b`"
     let mut names = message.split('`').skip(1).step_by(2);
@@ -430,7 +429,7 @@ fn in_words(message: &str) -> String {
         .next()
         .filter(|_| message.starts_with("unknown field"));
     let nearest = unknown.and_then(|name| Some((name, setting::nearest(name, names)?)));
-    // Where no name is near, the reader lists them itself.
+    // Without a similar name, the reader's message lists all names.
     match nearest {
         Some((name, nearest)) => format!("{name} is unknown: is {nearest} meant?"),
         None => message.to_owned(),
@@ -439,6 +438,9 @@ fn in_words(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kassette_domain::id::{MerchantId, ResellerId};
+    use kassette_domain::key::KeyOwner;
+
     use super::*;
 
     #[test]
@@ -525,7 +527,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     #[test]
     fn hosts_that_test_events_may_go_to_are_read_with_their_authorities() {
         let text = "public_url = \"https://pay.example\"\n[webhooks]\n\
-                    test_hosts = [\"staging.internal\", \"Hooks:8443\"]\ntest_ca_file = \"ca.pem\"\n";
+                    test_hosts = [{ host = \"staging.internal\", merchants = [7] }, { host = \"Hooks:8443\", merchants = [7, 8], resellers = [2] }]\ntest_ca_file = \"ca.pem\"\n";
         let key = rcgen::KeyPair::generate().unwrap();
         let authority = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
         let authority = authority.self_signed(&key).unwrap();
@@ -539,11 +541,16 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         let hosts: Vec<String> = webhooks
             .test_hosts
             .iter()
-            .map(ToString::to_string)
+            .map(|host| host.host.to_string())
             .collect();
         assert_eq!(hosts, ["staging.internal", "hooks:8443"]);
+        let merchant = |id| KeyOwner::Merchant(MerchantId(id));
+        let reseller = KeyOwner::Reseller(ResellerId(2));
+        assert_eq!(webhooks.test_hosts[0].owners, [merchant(7)]);
+        let both = [merchant(7), merchant(8), reseller];
+        assert_eq!(webhooks.test_hosts[1].owners, both);
         assert_eq!(webhooks.test_authorities, [authority.der().clone()]);
-        // Who can write there decides which receivers are believed.
+        // A user who can write this file decides which receivers the gateway trusts.
         set_mode(&folder.path().join("ca.pem"), 0o666);
         let error = Config::read(folder.path(), Profile::Serve).unwrap_err();
         assert!(error.path.ends_with("ca.pem"), "{error}");
@@ -637,6 +644,33 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     }
 
     #[test]
+    fn a_secret_that_would_not_be_removed_from_answers_is_refused_in_live() {
+        let problem = |environment: &str, name: &str, value: &str| {
+            let account = ACCOUNT
+                .replace("\"test\"", &format!("{environment:?}"))
+                .replace("simulated = true", "")
+                .replace("merchants = \"all\"", "merchants = [1]")
+                .replace("s3cret", value);
+            let named = account.replace("[secrets.callback]", &format!("[secrets.{name}]"));
+            let dir = folder(&[
+                ("kassette.toml", "public_url = \"https://pay.example\"\n"),
+                ("providers/a.toml", &named),
+            ]);
+            let read = Config::read(dir.path(), Profile::Serve);
+            read.err().map(|error| error.to_string())
+        };
+        let (short, long) = ("123456789012345", "1234567890123456");
+        let why = problem("live", "api-key", short).unwrap();
+        assert!(
+            why.contains("16 characters") && !why.contains(short),
+            "{why}"
+        );
+        assert_eq!(problem("live", "api-key", long), None);
+        assert_eq!(problem("test", "api-key", short), None);
+        assert_eq!(problem("live", "api-user", short), None);
+    }
+
+    #[test]
     fn a_live_account_for_everybody_must_say_that_it_is_the_platform_s() {
         let live = ACCOUNT
             .replace("\"test\"", "\"live\"")
@@ -668,7 +702,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         }
     }
 
-    /// What is wrong with a folder, as the ends of paths with the commands that mend it.
+    /// Problems with a folder's permissions, as relative paths with the `chmod` mode that corrects each.
     fn exposed(folder: &Path, profile: Profile) -> Vec<String> {
         let told = |error: ConfigError| {
             let path = Path::new(&error.path).strip_prefix(folder).unwrap();

@@ -14,18 +14,18 @@ use url::Url;
 use super::releases::Moment;
 use super::{Config, ConfigError, Profile, access, parse};
 
-/// Where the European Central Bank publishes the rates of the day.
+/// URL of the European Central Bank's daily rates.
 const ECB: &str = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml";
-/// The invoice currencies that it has no rates for.
+/// Invoice currencies without a rate from the European Central Bank.
 const NOT_OF_THE_ECB: [Currency; 1] = [Currency::AED];
 
-/// Where exchange rates come from, beside the merchants' own.
+/// Sources of exchange rates, in addition to the merchants' own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Rates {
-    /// The operator's file.
+    /// Rates file of the operator.
     pub(crate) file: Option<PathBuf>,
-    /// Whether the European Central Bank's are fetched.
+    /// Whether the rates of the European Central Bank are fetched.
     ecb: bool,
     ecb_url: String,
 }
@@ -41,13 +41,12 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// Where the European Central Bank's rates are fetched from; none where they are not wanted, or the
-    /// address is refused.
+    /// URL of the European Central Bank's rates. `None` if they are disabled or the guard rejects the URL.
     pub(crate) fn ecb(&self, profile: Profile) -> Option<Url> {
         self.judged(profile).ok().filter(|_| self.ecb)
     }
 
-    /// What is wrong with the address.
+    /// Returns an error text if the guard rejects the URL.
     pub(super) fn problem(&self, profile: Profile) -> Option<String> {
         let why = self.judged(profile).err()?;
         Some(format!("rates.ecb_url: {why}"))
@@ -58,7 +57,7 @@ impl Rates {
     }
 }
 
-/// What addresses are judged by.
+/// Guard that checks configured URLs.
 pub(crate) fn guard(profile: Profile) -> Guard {
     Guard {
         allow_loopback: profile == Profile::Dev,
@@ -71,7 +70,8 @@ impl Config {
         self.main.rates.file.as_deref().map(|path| self.path(path))
     }
 
-    /// What is wrong with the file of exchange rates, and which currencies no source has a rate for.
+    /// Checks the rates file. Returns its problems, or a warning that names the currencies without a rate from any
+    /// source.
     pub(crate) fn check_rates(
         &self,
         profile: Profile,
@@ -105,7 +105,7 @@ impl Config {
     }
 }
 
-/// The file's form: rates in one of its two tables.
+/// Format of the file. Exactly one of the two tables holds the rates.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -114,10 +114,10 @@ struct File {
     units_per_euro: Option<BTreeMap<String, toml::Value>>,
 }
 
-/// Reads a file of exchange rates. Its date must not be ahead of `now`: ages count from it.
+/// Reads a rates file. Its date must not be after `now`, because the age of the rates counts from it.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems with the file.
 pub(crate) fn read_rates(
     path: &Path,
     profile: Profile,
@@ -178,7 +178,7 @@ fn table(file: File, now: Time) -> Result<RateTable, Vec<String>> {
     }
 }
 
-/// Of when the rates are: a date's beginning in UTC, or a time.
+/// Time of the rates: midnight UTC of a date, or a time with an offset.
 fn date(text: &str, now: Time) -> Result<Time, String> {
     let date = Time::parse_date(text).or_else(|| Time::parse_rfc3339(text));
     let date = date.ok_or_else(|| {
@@ -265,7 +265,7 @@ mod tests {
             ("2026-11-25T18:00:00Z", "2026-11-25T18:00:00.000Z"),
         ] {
             let table = read(&format!("date = {date}\n[usd_per_unit]\nEUR = \"1\"\n")).unwrap();
-            assert_eq!(table.of().date.rfc3339(), at);
+            assert_eq!(table.reference().date.rfc3339(), at);
         }
     }
 

@@ -1,4 +1,4 @@
-//! `releases/*.toml`: one published version of the shop plugin each.
+//! `releases/*.toml`: one published version of the shop plugin per file.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ struct File {
     changelog_url: String,
 }
 
-/// A time, quoted or as TOML's own.
+/// A time, either quoted or as a TOML value.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "must be a time such as 2026-11-20T09:00:00Z")]
 pub(super) enum Moment {
@@ -32,7 +32,7 @@ pub(super) enum Moment {
 }
 
 impl Moment {
-    /// As it is written.
+    /// The time as written.
     pub(super) fn text(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -58,8 +58,7 @@ impl File {
     }
 }
 
-/// The releases of a folder, and everything that is wrong with the others; none where there is no
-/// folder.
+/// Returns the releases of a folder and the problems with the other files. `None` if the folder does not exist.
 pub(super) fn read(folder: &Path) -> (Option<Vec<Release>>, Vec<ConfigError>) {
     if !folder.exists() {
         return (None, Vec::new());

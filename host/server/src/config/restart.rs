@@ -1,14 +1,14 @@
-//! Which settings of `kassette.toml` are read at the start alone.
+//! Settings of `kassette.toml` that need a restart.
 
 use super::{MainFile, Profile};
 use crate::admission::InFlightLimits;
 
 impl MainFile {
-    /// The names of the settings that are others in `new` and take effect with a restart.
+    /// Names of the settings that differ in `new` and take effect only after a restart.
     pub(crate) fn restart_needed(&self, new: &Self, profile: Profile) -> Vec<&'static str> {
-        // Every field stands here, so that who adds a setting says whether it is live.
+        // Lists all fields, so that a new setting does not compile without a decision.
         let Self {
-            // Taken over at each reading.
+            // Applied on each reload.
             alerts_url: _,
             drain_seconds: _,
             rate_limit: _,
@@ -16,7 +16,7 @@ impl MainFile {
             rates: _,
             webhooks: _,
             retention: _,
-            // In place of these `dev` has options of its own.
+            // `dev` has command-line options for these.
             public_url: _,
             listen,
             admin_listen,
@@ -25,7 +25,7 @@ impl MainFile {
             master_key_file,
             sandbox,
             log,
-            // Other files are taken over, but a listener that has TLS keeps it, and one without gets none.
+            // Changed paths are applied on a reload, but TLS of a listener cannot be switched on or off.
             tls_cert,
             tls_key,
             admin_tls_cert,
@@ -33,6 +33,7 @@ impl MainFile {
             trusted_proxies,
             admin_hosts,
             provider_ca_file,
+            outgoing,
             limits,
             store,
             plugins,
@@ -75,11 +76,21 @@ impl MainFile {
                 "provider_ca_file",
                 *provider_ca_file != new.provider_ca_file,
             ),
+            ("outgoing.proxy", outgoing.proxy != new.outgoing.proxy),
+            ("outgoing.resolve", outgoing.resolve != new.outgoing.resolve),
+            (
+                "outgoing.webhooks",
+                outgoing.webhooks != new.outgoing.webhooks,
+            ),
             ("sandbox", serve && *sandbox != new.sandbox),
             ("limits.connections", caps.overall != new_caps.overall),
             (
                 "limits.connections_per_address",
                 caps.per_address != new_caps.per_address,
+            ),
+            (
+                "limits.idle_seconds",
+                self.limits.idle() != new.limits.idle(),
             ),
             ("limits.in_hand.reads", reads != in_hand.reads),
             ("limits.in_hand.writes", writes != in_hand.writes),

@@ -1,5 +1,5 @@
-//! What a start needs beyond the text of the configuration: folders, keys, certificates, addresses. `config
-//! check` and `serve` ask the same.
+//! Requirements of a start beyond the text of the configuration: folders, keys, certificates, addresses. Both
+//! `config check` and `serve` check them.
 
 use kassette_domain::secret::Secret;
 use kassette_store::sled::MasterKey;
@@ -8,7 +8,7 @@ use super::{Config, ConfigError, access, line_of};
 use crate::files;
 use crate::listen::tls_acceptor;
 
-/// Everything that `serve` needs beyond the text of the files and has not.
+/// Returns the requirements of `serve` that are not met.
 pub(crate) fn problems(config: &Config) -> Vec<ConfigError> {
     let path = config.folder.join("kassette.toml");
     let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -24,7 +24,7 @@ pub(crate) fn problems(config: &Config) -> Vec<ConfigError> {
     problems
 }
 
-/// What is wrong by the main file's settings, each with the setting's name.
+/// Problems that concern the main file's settings, each with the setting's name.
 fn of_main(config: &Config) -> Vec<(&'static str, String)> {
     let main = &config.main;
     let mut problems = Vec::new();
@@ -33,8 +33,8 @@ fn of_main(config: &Config) -> Vec<(&'static str, String)> {
     }
     let plugin_dir = config.path(&main.plugin_dir);
     let data_dir = config.path(&main.data_dir);
-    // Below the data directory `serve` makes it. Elsewhere one that is not there is a mistake: with an empty
-    // one in its place other modules would serve than those that were meant.
+    // `serve` creates the folder only inside the data directory. Elsewhere a missing folder is a mistake: an empty
+    // one would silently replace the intended modules.
     let is_made = plugin_dir.starts_with(&data_dir) && !plugin_dir.exists();
     if !plugin_dir.is_dir() && !is_made {
         let why = format!(

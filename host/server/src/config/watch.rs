@@ -1,4 +1,4 @@
-//! Reads the configuration again when a file of it changes.
+//! Reads the configuration again when one of its files changes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How long a folder must be quiet: an editor writes a file in several steps.
+/// Time without changes after which a burst has ended. An editor writes a file in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Calls `changed` once, for what changed between the first reading of the files and the begin of the
-/// watch, and after each burst of changes below `folder`, until `stop`.
+/// Calls `changed` once at the start, for changes between the first reading and the start of the watch, and again
+/// after each burst of changes below `folder`, until `stop`.
 ///
 /// # Errors
-/// Those of the watch itself; without one the files are read at start only.
+/// Errors of the watch itself. Without a watch, the files are only read at the start.
 pub(crate) async fn watch<F, A>(
     folder: &Path,
     stop: CancellationToken,
@@ -24,7 +24,7 @@ where
     F: FnMut() -> A,
     A: Future<Output = ()>,
 {
-    // One place is enough: any number of changes makes one reading.
+    // A capacity of one is enough: any number of changes causes one reading.
     let (tell, mut told) = mpsc::channel(1);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let touched = !event.is_ok_and(|event| event.kind.is_access());

@@ -1,4 +1,4 @@
-//! The keys of `dev`: drawn once per data directory, kept in `dev-credentials.json`.
+//! Keys and tokens of `dev`: generated once per data directory and stored in `dev-credentials.json`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulators::SharedSecrets;
 
-/// The file's name in the data directory.
+/// Name of the file in the data directory.
 const FILE: &str = "dev-credentials.json";
 
-/// Everything that a second `dev` finds again.
+/// Secrets that later runs of `dev` use again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Credentials {
-    /// An operator of role admin.
+    /// Token of an operator with the role admin.
     pub(super) operator_token: Secret,
     /// The demo merchant's key for test payments.
     pub(super) test_key: Secret,
-    /// Its key for live payments.
+    /// The demo merchant's key for live payments.
     pub(super) live_key: Secret,
-    /// The demo reseller's keys; drawn by [`Credentials::load`] where they are missing.
+    /// The demo reseller's keys. [`Credentials::load`] generates them if they are missing.
     #[serde(default)]
     pub(super) reseller: Option<DemoReseller>,
-    /// The demo merchant's webhook endpoint; drawn by [`Credentials::load`] where it is missing.
+    /// The demo merchant's webhook endpoint. [`Credentials::load`] generates it if it is missing.
     #[serde(default)]
     pub(super) webhook: Option<DemoEndpoint>,
-    /// What the simulated accounts and their simulators share, by account.
+    /// Secrets shared by simulated accounts and their simulators, by account.
     pub(super) simulators: BTreeMap<String, SharedSecrets>,
 }
 
@@ -45,27 +45,27 @@ pub(super) struct DemoReseller {
 /// The demo merchant's webhook endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DemoEndpoint {
-    /// 32 hex characters.
+    /// 32 hexadecimal characters.
     pub(super) endpoint_id: String,
-    /// `whsec_…`
+    /// Signing secret, `whsec_…`.
     pub(super) secret: Secret,
-    /// Where its receiver listened last.
+    /// Last port of its receiver.
     pub(super) port: Option<u16>,
 }
 
-/// Why there are no credentials.
+/// Reason why the credentials cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CredentialsError {
     /// The file cannot be read or written.
     #[error("{path}: {why}; remove the data directory to begin anew")]
     File { path: String, why: String },
-    /// The operating system gives no randomness.
+    /// The operating system provides no random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
 
 impl Credentials {
-    /// Reads the file, drawing and writing what is missing from it.
+    /// Reads the file, and generates and stores missing credentials.
     pub(crate) fn load(data_dir: &Path, accounts: &[&str]) -> Result<Self, CredentialsError> {
         let path = data_dir.join(FILE);
         let mut credentials: Self = match std::fs::read(&path) {
@@ -96,8 +96,7 @@ impl Credentials {
         kassette_files::write(&path, 0o600, &text).map_err(|error| file(&path, error))
     }
 
-    /// What an account and its simulator share; drawn by [`Credentials::load`] for those it was
-    /// asked about.
+    /// Secrets of a simulated account. `None` unless it was passed to [`Credentials::load`].
     pub(super) fn simulator(&self, account: &str) -> Option<SharedSecrets> {
         self.simulators.get(account).cloned()
     }
@@ -134,7 +133,7 @@ impl DemoEndpoint {
         })
     }
 
-    /// Its id; none where a person wrote something else into the file.
+    /// Id of the endpoint. `None` if the file was edited and contains an invalid one.
     pub(super) fn id(&self) -> Option<EndpointId> {
         EndpointId::parse(&self.endpoint_id).ok()
     }

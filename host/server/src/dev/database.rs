@@ -1,4 +1,4 @@
-//! The store of `dev`: the data directory's own, or a private PostgreSQL in it.
+//! The store of `dev`: sled in the data directory, a private PostgreSQL server in it, or a given database.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -17,23 +17,25 @@ use super::ready_file::ReadyFile;
 use crate::ready::ReadyStore;
 use crate::serve::{DatabasePlace, ServeError};
 
-/// The database's name.
+/// Name of the database.
 const NAME: &str = "kassette";
-/// Connections of a node, with some to spare while one takes the place of another.
+/// Role that serves the database and owns nothing.
+const SERVING: &str = "kassette_serving";
+/// Connections per node, including some for a restart that overlaps.
 const PER_NODE: u32 = 40;
-/// Connections beside those.
+/// Other connections.
 const RESERVED: u32 = 60;
-/// Between two looks whether the server still runs.
+/// Interval of checks whether the server still runs.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Where `dev` keeps what it keeps.
+/// Kind of the store of `dev`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoreKind {
-    /// In the data directory.
+    /// sled in the data directory.
     Sled,
-    /// In a PostgreSQL of its own below it, from what is installed.
+    /// A private PostgreSQL server in the data directory, from the installed programs.
     Postgres,
-    /// In a database that runs already, by its address.
+    /// A running database, by its address.
     At(Secret),
 }
 
@@ -50,17 +52,20 @@ impl FromStr for StoreKind {
     }
 }
 
-/// The PostgreSQL of `dev`.
+/// The PostgreSQL database of `dev`.
 #[derive(Clone)]
 pub(super) struct DevDatabase {
-    /// Where `dev` runs it: what it is started with again.
+    /// The private server and its options for a restart. `None` for a given database.
     own: Option<(PrivateOptions, Arc<Mutex<PrivateServer>>)>,
+    /// Address for the owner.
     url: String,
+    /// Address for the serving role, if that is a different role.
+    serving: Option<String>,
     master: Secret,
 }
 
 impl DevDatabase {
-    /// Starts the server of a data directory, with the store's tables in it.
+    /// Starts the private server of a data directory and creates the store's tables.
     pub(super) async fn start(
         data_dir: &Path,
         master: &Secret,
@@ -73,19 +78,28 @@ impl DevDatabase {
             settings: vec![format!("max_connections={connections}")],
         };
         let server = start(options.clone()).await?;
-        let made = server.make_database(NAME).await;
-        made.map_err(|why| {
+        let refused = |why| {
             DevError::Database(PrivateError::Failed {
                 program: "postgres",
                 said: why,
             })
-        })?;
+        };
+        server.make_database(NAME).await.map_err(refused)?;
+        server.make_role(SERVING).await.map_err(refused)?;
         let url = server.url(NAME);
+        let serving = server.url_of(SERVING, NAME);
         let own = Some((options, Arc::new(Mutex::new(server))));
-        Self::migrated(own, url, master).await
+        let migrated = Self::migrated(own, url, master).await?;
+        postgres::grant(&of_store(&migrated.url, master)?, &serving)
+            .await
+            .map_err(ServeError::from)?;
+        Ok(Self {
+            serving: Some(serving),
+            ..migrated
+        })
     }
 
-    /// One that runs already, with the store's tables in it.
+    /// Uses a running database and creates the store's tables.
     pub(super) async fn at(url: &Secret, master: &Secret) -> Result<Self, DevError> {
         Self::migrated(None, url.expose().to_owned(), master).await
     }
@@ -98,11 +112,15 @@ impl DevDatabase {
         postgres::migrate(&of_store(&url, master)?)
             .await
             .map_err(ServeError::from)?;
-        let master = master.clone();
-        Ok(Self { own, url, master })
+        Ok(Self {
+            own,
+            url,
+            serving: None,
+            master: master.clone(),
+        })
     }
 
-    /// Opens the store beside the nodes that serve it.
+    /// Opens the store in addition to the nodes that serve it.
     pub(super) async fn visit(&self) -> Result<Arc<PostgresStore>, DevError> {
         let options = of_store(&self.url, &self.master)?;
         Ok(PostgresStore::visit(&options)
@@ -110,28 +128,35 @@ impl DevDatabase {
             .map_err(ServeError::from)?)
     }
 
-    /// What it is opened with.
+    /// Parameters for opening the store.
     pub(super) fn place(&self) -> DatabasePlace {
         DatabasePlace {
-            url: self.url(),
+            url: self.serving(),
             node: "n1".to_owned(),
             is_own: self.own.is_some(),
+            server_clock: false,
         }
+    }
+
+    /// Address for nodes.
+    pub(super) fn serving(&self) -> Secret {
+        Secret::new(self.serving.clone().unwrap_or_else(|| self.url.clone()))
     }
 
     pub(super) fn url(&self) -> Secret {
         Secret::new(self.url.clone())
     }
 
-    /// What the ready file says of it.
+    /// Entry of the store in the ready file.
     pub(super) fn ready(&self) -> ReadyStore {
         ReadyStore {
             pid: self.own.as_ref().map(|(_, server)| server.lock().pid()),
-            ..ReadyStore::of(Some(&self.url()))
+            ..ReadyStore::from_url(Some(&self.url()))
         }
     }
 
-    /// Starts the server again whenever it ends, and says so in the ready file, where it is `dev`'s to run.
+    /// Restarts the private server whenever it ends, and updates the ready file. Returns immediately for a given
+    /// database.
     pub(super) async fn keep(self, ready: Arc<ReadyFile>, stop: CancellationToken) {
         let Some((options, server)) = &self.own else {
             return;
@@ -165,6 +190,7 @@ fn of_store(url: &str, master: &Secret) -> Result<OpenOptions, ServeError> {
         volatile: false,
         node: "dev".into(),
         alone: false,
+        server_clock: false,
     })
 }
 

@@ -1,4 +1,4 @@
-//! What `dev` has once however many nodes there are: the clock, the simulated vendors, the demo's keys, and the
+//! Parts of `dev` that exist once for all nodes: the clock, the simulated providers, the demo credentials, and the
 //! demo shop's receiver.
 
 use std::net::SocketAddr;
@@ -16,14 +16,14 @@ use super::seed::{self, SeedError};
 use crate::ready::{ReadyMerchant, ReadyReseller};
 use crate::simulators::{PlannedAccount, SimulatorSettings, Simulators};
 
-/// The clock, the keys, and where they are kept.
+/// The clock, the credentials, and their folder.
 pub(super) struct Demo {
     pub(super) clock: Arc<AdjustableClock>,
     credentials: Credentials,
     data_dir: PathBuf,
 }
 
-/// What scripts are told of what was seeded.
+/// Demo data for the ready file.
 pub(super) struct Seeded {
     pub(super) operator_token: String,
     pub(super) merchant: ReadyMerchant,
@@ -31,7 +31,7 @@ pub(super) struct Seeded {
 }
 
 impl Demo {
-    /// Starts the vendors' simulators beside the keys of a data directory.
+    /// Loads the credentials of a data directory and starts the simulators.
     pub(super) async fn start(
         modules: &[&'static str],
         data_dir: &Path,
@@ -62,7 +62,7 @@ impl Demo {
         Ok((demo, simulators))
     }
 
-    /// Makes in the store what is missing, and receives the demo shop's events from now on.
+    /// Creates missing demo data in the store, and starts the demo shop's receiver.
     pub(super) async fn seed(mut self, store: &dyn Store) -> Result<Seeded, DevError> {
         let now = self.clock.now();
         let credentials = &mut self.credentials;

@@ -1,4 +1,4 @@
-//! Why `dev` does not start.
+//! Reasons why `dev` cannot start.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,6 @@ use crate::config::ConfigError;
 use crate::master_key::MasterKeyError;
 use crate::serve::ServeError;
 
-/// Why `dev` does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DevError {
     #[error(transparent)]

@@ -1,5 +1,5 @@
-//! Builds the guest modules from source and puts them where the runtime finds them, at start and
-//! whenever a source is saved.
+//! Builds the guest modules from source and copies them to the plugin folder, at the start and whenever a source
+//! file is saved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How long the sources must be quiet before a build: editors and formatters write twice.
+/// Time without changes before a build. Editors and formatters write two times.
 const QUIET: Duration = Duration::from_millis(80);
-/// Which bytes of each slot were put there by a build, so that a module dropped in by hand is
-/// replaced only when its source changes.
+/// File with the digest of the last build of each slot. A module that was copied there by hand is replaced only
+/// when its source changes.
 const STAMP: &str = "dev-built.json";
 
-/// Why guests are not there.
+/// Reason why the guests are not available.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GuestError {
-    /// They do not compile, or there is no compiler for them.
+    /// They do not compile, or the compiler is missing.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A component cannot be put into the plugin folder.
+    /// A component cannot be written to the plugin folder.
     #[error("{path}: {source}")]
     File {
         path: String,
@@ -32,19 +32,18 @@ pub(crate) enum GuestError {
     },
 }
 
-/// The guests of a workspace on their way into a plugin folder.
+/// The guests of a workspace, and the plugin folder that they are copied to.
 pub(super) struct Guests {
     root: PathBuf,
     builder: Builder,
     plugin_dir: PathBuf,
     stamp: PathBuf,
-    /// Provider slots that the arguments do not name.
+    /// Provider slots that are not simulated.
     unwanted: Vec<String>,
 }
 
 impl Guests {
-    /// Of the workspace at `root`: all but the provider modules of vendors that could be simulated
-    /// and are not.
+    /// Uses the guests of the workspace at `root`, except provider modules that could be simulated but are not.
     pub(super) fn new(root: &Path, plugin_dir: &Path, data_dir: &Path, simulated: &[&str]) -> Self {
         let unwanted = kassette_sim::modules().iter();
         let unwanted = unwanted.filter(|module| !simulated.contains(module));
@@ -59,7 +58,7 @@ impl Guests {
         }
     }
 
-    /// Builds all guests, or only those whose slot has no file, showing progress.
+    /// Builds all guests, or only those without a file in their slot, and shows progress.
     pub(super) fn build(&self, only_missing: bool) -> Result<(), GuestError> {
         let mut guests = self.discover()?;
         if only_missing {
@@ -107,7 +106,7 @@ impl Guests {
         self.plugin_dir.join(format!("{slot}.wasm"))
     }
 
-    /// Copies what is new into the plugin folder, aside and renamed.
+    /// Copies changed components to the plugin folder, via temporary files.
     fn install(&self, built: &[Built]) -> Result<(), GuestError> {
         let mut stamps: BTreeMap<String, String> = std::fs::read(&self.stamp)
             .ok()
@@ -120,7 +119,7 @@ impl Guests {
                 source,
             };
             let bytes = std::fs::read(&built.path).map_err(failed)?;
-            let digest = Digest::of(&bytes).to_string();
+            let digest = Digest::hash(&bytes).to_string();
             if stamps.get(&built.slot) == Some(&digest) && file.exists() {
                 continue;
             }
@@ -134,10 +133,9 @@ impl Guests {
         })
     }
 
-    /// Rebuilds what is saved, until `stop`. The runtime watches the plugin folder by itself.
+    /// Rebuilds guests after changes until `stop`. The runtime watches the plugin folder.
     pub(super) async fn watch(self, stop: CancellationToken) -> Result<(), notify::Error> {
-        // Paths are dropped when the channel is full: then everything is rebuilt, which cargo makes
-        // cheap.
+        // If the channel is full, paths are dropped. A guest without any other path is then not rebuilt.
         let (tell, mut told) = mpsc::channel::<PathBuf>(256);
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -174,7 +172,8 @@ impl Guests {
         }
     }
 
-    /// Builds the guests that saved files belong to; all where a shared file was saved.
+    /// Builds the guests that own the saved files, or all guests if a shared file was saved. Returns the slots
+    /// that changed.
     fn rebuild(&self, saved: &[PathBuf]) -> Result<Vec<String>, GuestError> {
         let guests = self.discover()?;
         let owner = |path: &PathBuf| guests.iter().find(|guest| path.starts_with(&guest.folder));
@@ -204,15 +203,29 @@ fn is_source(path: &Path) -> bool {
     !hidden && matches!(ending, Some("rs" | "toml" | "wit"))
 }
 
-/// The folder of the workspace: where this program was built from, else above the working folder.
+/// The workspace's folder: above the working folder, or else the one that this program was built from.
 pub(super) fn workspace_root() -> Option<PathBuf> {
-    let is_root = |folder: &Path| folder.join("plugins/sdk/Cargo.toml").exists();
     let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    if is_root(built_from) {
-        return Some(built_from.to_owned());
+    root_above(&std::env::current_dir().ok()?).or_else(|| root_above(built_from))
+}
+
+/// The workspace's folder at or above a folder.
+fn root_above(folder: &Path) -> Option<PathBuf> {
+    let is_root = |folder: &&Path| folder.join("plugins/sdk/Cargo.toml").exists();
+    folder.ancestors().find(is_root).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_workspace_is_found_from_the_folders_in_it() {
+        let copy = tempfile::tempdir().unwrap();
+        let sdk = copy.path().join("plugins/sdk");
+        std::fs::create_dir_all(&sdk).unwrap();
+        assert_eq!(root_above(&sdk), None);
+        std::fs::write(sdk.join("Cargo.toml"), "").unwrap();
+        assert_eq!(root_above(&sdk).as_deref(), Some(copy.path()));
     }
-    let here = std::env::current_dir().ok()?;
-    here.ancestors()
-        .find(|folder| is_root(folder))
-        .map(Path::to_owned)
 }

@@ -1,6 +1,6 @@
-//! `kassette dev`: everything on one machine, from source, with simulated vendors.
+//! `kassette dev`: everything on one machine, from source, with simulated providers.
 //!
-//! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
+//! [`PROFILE`] describes the differences from `serve`.
 
 mod cluster;
 mod credentials;
@@ -34,7 +34,11 @@ use self::demo::Demo;
 use self::error::DevError;
 use self::ready_file::ReadyFile;
 
-/// What `dev` sets otherwise than `serve`, for people.
+/// Log filter: without the lines about loaded modules, audit entries and the server's own start, so that the first
+/// steps stay the last thing on the screen, followed by lines about payments and events. `RUST_LOG` takes precedence.
+pub(crate) const LOG_FILTER: &str = "info,kassette_runtime::runtime=warn,kassette_store::rows::audit=warn,kassette_server::serve=warn";
+
+/// Differences from `serve`, for the person at the terminal.
 const PROFILE: &str = "\
   profile dev: rates for all 21 currencies; the demo merchant approved for live;
   rate limits of 10,000/s; methods that a policy does not name enabled in live too;
@@ -46,33 +50,33 @@ const PROFILE: &str = "\
 /// The options of `kassette dev`.
 #[derive(Args, Debug)]
 pub(crate) struct DevArgs {
-    /// Where the public API and the pages listen; port 0 draws a free one.
+    /// Address of the public API and the pages; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where operators connect.
+    /// Address for operators.
     #[arg(long, default_value = "127.0.0.1:8081")]
     admin_listen: SocketAddr,
-    /// The store, the keys and the simulators' books.
+    /// Folder of the store, the keys and the simulators' data.
     #[arg(long, default_value = "data")]
     data_dir: PathBuf,
-    /// The configuration folder; the repository's own where it is not said.
+    /// Folder of the configuration; by default the repository's.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Written once requests are served.
+    /// File that is written when requests are served.
     #[arg(long)]
     ready_file: Option<PathBuf>,
-    /// Where payments are kept: `sled`, a `postgres` that is started for it, or a database that runs, as
+    /// Store of payments: `sled`, a private `postgres` server, or a running database as
     /// `postgres://user@host/name`.
     #[arg(long, default_value = "sled")]
     store: StoreKind,
-    /// So many gateway processes behind a balancer; more than one on PostgreSQL alone.
+    /// Number of gateway processes behind a load balancer; more than one needs PostgreSQL.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     nodes: u8,
-    /// Build only missing modules and watch no sources.
+    /// Build only missing modules and do not watch sources.
     #[arg(long)]
     no_watch: bool,
-    /// Simulate only these modules' vendors, and build only their modules, separated by commas;
-    /// all where it is not said.
+    /// Simulate only the providers of these modules, separated by commas, and build only their modules; by default
+    /// all.
     #[arg(long, value_delimiter = ',', value_parser = simulated_module)]
     simulate: Vec<&'static str>,
     /// Allow listen addresses that are not loopback: demo keys and simulators become reachable.
@@ -81,7 +85,7 @@ pub(crate) struct DevArgs {
 }
 
 impl DevArgs {
-    /// The modules whose vendors are simulated.
+    /// Modules whose providers are simulated.
     fn simulated(&self) -> &[&'static str] {
         if self.simulate.is_empty() {
             kassette_sim::modules()
@@ -91,13 +95,13 @@ impl DevArgs {
     }
 }
 
-/// Where everything is kept, and where modules are.
+/// Folders of data and modules.
 struct Folders {
     data: PathBuf,
     plugins: PathBuf,
 }
 
-/// Runs until it is told to stop.
+/// Runs until a signal to stop.
 pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError> {
     for address in [args.listen, args.admin_listen] {
         if !address.ip().is_loopback() && !args.expose {
@@ -164,7 +168,7 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
         database.map(|database| tokio::spawn(database.keep(Arc::new(ready), ending.clone())));
     watch(guests, signals.stop.stop_requested.clone());
     let ended = running.until(signals).await;
-    // The store has given its connections back by now.
+    // At this point, the store has closed its connections.
     ending.cancel();
     if let Some(kept) = kept {
         let _ = kept.await;
@@ -172,7 +176,7 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     Ok(ended?)
 }
 
-/// Assembles the server and seeds its store.
+/// Assembles the server and adds the demo data to its store.
 async fn assemble(
     args: &DevArgs,
     (config, store): (Config, OpenStore),
@@ -213,12 +217,12 @@ async fn assemble(
         merchants: vec![seeded.merchant],
         resellers: seeded.reseller.into_iter().collect(),
         nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
-        store: ReadyStore::of(None),
+        store: ReadyStore::from_url(None),
     };
     Ok((running, ready))
 }
 
-/// Tells a newcomer what to do next.
+/// Prints the first steps.
 fn announce(ready: &Ready) {
     let key = ready
         .merchants
@@ -253,7 +257,7 @@ and open its checkout_url. Giving money back needs a key that may: `kassette key
     ));
 }
 
-/// Speaks to the person at the terminal.
+/// Prints a text for the person at the terminal.
 #[expect(
     clippy::print_stdout,
     reason = "this is what the person at the terminal reads"

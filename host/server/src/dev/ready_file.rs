@@ -1,4 +1,4 @@
-//! The ready file as long as `dev` runs: it follows what is started again.
+//! The ready file of a running `dev`, updated when processes are restarted.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 use crate::ready::Ready;
 use crate::serve::ServeError;
 
-/// What is ready, and the file that says so.
+/// The content of the file, and its path.
 pub(super) struct ReadyFile {
     path: Option<PathBuf>,
     ready: Mutex<Ready>,
 }
 
 impl ReadyFile {
-    /// Writes the file, where one is wanted.
+    /// Writes the file if a path is given.
     pub(super) fn write(path: Option<&Path>, ready: Ready) -> Result<Self, ServeError> {
         if let Some(path) = path {
             let written = ready.write(path);
@@ -26,7 +26,7 @@ impl ReadyFile {
         })
     }
 
-    /// Writes it anew with a change.
+    /// Changes the content and writes the file again.
     pub(super) fn change(&self, change: impl FnOnce(&mut Ready)) {
         let mut ready = self.ready.lock();
         change(&mut ready);

@@ -1,4 +1,4 @@
-//! The demo shop's receiver of events: verifies each as a merchant must, and prints a line.
+//! The demo shop's receiver of events. It verifies each event as a merchant must, and prints a line.
 
 use std::collections::{HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,21 +18,21 @@ use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use tokio::net::TcpListener;
 
-/// Where events are posted to.
+/// Path that events are sent to.
 const PATH: &str = "/webhooks";
-/// How old or how far ahead a delivery's timestamp may be, seconds (spec, "Events" 3).
+/// Maximum difference of a delivery's timestamp from the current time, in seconds (spec, "Events" 3).
 const TOLERANCE: u64 = 300;
-/// How many events are remembered, so that one that comes again is known. A shop keeps all of them.
+/// Number of stored event ids, for the detection of repeated events. A real shop stores all of them.
 const REMEMBERED: usize = 10_000;
 
-/// A listener that gets the demo merchant's events.
+/// A listener for the demo merchant's events.
 pub(super) struct Receiver {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Receiver {
-    /// Listens where it did last time, else anywhere: what waits for it follows.
+    /// Listens on the given port, so that pending deliveries arrive, or else on a free port.
     pub(super) async fn bind(port: Option<u16>) -> std::io::Result<Self> {
         let at = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match at(port.unwrap_or_default()).await {
@@ -47,12 +47,12 @@ impl Receiver {
         self.address.port()
     }
 
-    /// The endpoint's address.
+    /// URL of the endpoint.
     pub(super) fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Receives until the process ends: what is under way when the gateway stops is still answered.
+    /// Receives events until the process ends. Deliveries in flight get a response even while the gateway stops.
     pub(super) fn begin(self, secret: Secret, clock: Arc<dyn Clock>) {
         let shop = Arc::new(Shop {
             secret,
@@ -74,7 +74,7 @@ struct Shop {
     taken: Mutex<ReceivedEvents>,
 }
 
-/// The last events that were taken.
+/// Ids of the last accepted events.
 #[derive(Default)]
 struct ReceivedEvents {
     seen: HashSet<EventId>,
@@ -82,7 +82,7 @@ struct ReceivedEvents {
 }
 
 impl ReceivedEvents {
-    /// Whether an event is new.
+    /// Adds an event. Returns false if it is already stored.
     fn take(&mut self, event: EventId) -> bool {
         if !self.seen.insert(event) {
             return false;
@@ -120,7 +120,7 @@ async fn receive(
 }
 
 impl Shop {
-    /// The event of a delivery that we sent.
+    /// Verifies a delivery and returns its event.
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(EventId, Value), &'static str> {
         let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let id = header("x-service-event-id").and_then(|id| EventId::parse(id).ok());
@@ -145,7 +145,7 @@ impl Shop {
     }
 }
 
-/// What a person wants to see of an event.
+/// Summary of an event in one line.
 fn line(event: &Value) -> String {
     let data = &event["data"];
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();

@@ -1,8 +1,9 @@
-//! The demo merchant, the demo reseller and the operator of `dev`, made where they are not there yet.
+//! Creates the demo merchant, the demo reseller and the operator of `dev` if they do not exist.
 
 use std::collections::BTreeMap;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::delegation::DelegationDecision;
 use kassette_domain::id::{EndpointId, KeyId, MerchantId, OperatorId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::merchant::{Merchant, SetRate};
@@ -13,7 +14,7 @@ use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
 use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
 
 use super::credentials::{Credentials, DemoEndpoint, DemoReseller};
@@ -22,10 +23,10 @@ use crate::config::DEV_RATE_LIMIT;
 /// The demo merchant's verified domain.
 pub(super) const DOMAIN: &str = "shop.example";
 const NAME: &str = "Demo shop";
-/// The demo reseller's name.
+/// Name of the demo reseller.
 const RESELLER: &str = "Demo reseller";
 
-/// US dollars per unit: round figures of the right size, for development.
+/// US dollars per unit. Realistic round figures for development.
 const RATES: [(Currency, &str); 21] = [
     (Currency::USD, "1"),
     (Currency::EUR, "1.08"),
@@ -50,7 +51,7 @@ const RATES: [(Currency, &str); 21] = [
     (Currency::HUF, "0.0027"),
 ];
 
-/// Makes merchant, keys and operator, each where it is missing; answers the merchant.
+/// Creates the merchant, its keys and the operator, if they do not exist. Returns the merchant.
 pub(super) async fn seed(
     store: &dyn Store,
     credentials: &Credentials,
@@ -80,11 +81,11 @@ pub(super) async fn seed(
         )
         .await?;
     }
-    let hash = TokenHash::of(credentials.operator_token.expose());
+    let hash = TokenHash::hash(credentials.operator_token.expose());
     if store.operator(hash).await?.is_none() {
         let id = OperatorId::from_bytes(random()?);
         let object = format!("operator/{id}");
-        // Where the credentials were lost, the operator with the lost token still has the first name.
+        // If the credentials were lost, the operator with the lost token still has the first name.
         for name in ["dev".to_owned(), format!("dev-{id}")] {
             let operator = Operator {
                 id,
@@ -103,14 +104,14 @@ pub(super) async fn seed(
     Ok(merchant)
 }
 
-/// Why nothing was seeded.
+/// Reason why the demo data could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SeedError {
     #[error(transparent)]
     Store(#[from] Fault),
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
-    /// The file was changed by hand.
+    /// The file was edited by hand.
     #[error(
         "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
     )]
@@ -123,7 +124,7 @@ fn random() -> Result<[u8; 16], getrandom::Error> {
     Ok(bytes)
 }
 
-/// The oldest merchant: the demo merchant is made before any other.
+/// The oldest merchant. The demo merchant is created before all others.
 async fn first_merchant(store: &dyn Store) -> Result<Option<Merchant>, Fault> {
     if let Some(merchant) = store.merchant(MerchantId(1)).await? {
         return Ok(Some(merchant));
@@ -171,8 +172,8 @@ fn demo(now: Time) -> Merchant {
     }
 }
 
-/// Makes the demo reseller, rolled out and authorized for the demo merchant, each where it is missing.
-/// What an operator has taken back since stays so.
+/// Creates the demo reseller with live rollout, keys and authorization for the demo merchant, if they do not
+/// exist. Rights that an operator has revoked stay revoked.
 pub(super) async fn reseller(
     store: &dyn Store,
     merchant: MerchantId,
@@ -193,7 +194,13 @@ pub(super) async fn reseller(
     if store.delegation(reseller.id, merchant).await?.is_none() {
         let line = audited("delegation.authorize", "");
         store
-            .set_delegation(reseller.id, merchant, true, line, now)
+            .set_delegation(
+                reseller.id,
+                merchant,
+                DelegationDecision::AUTHORIZE,
+                line,
+                now,
+            )
             .await?;
     }
     for (environment, key) in [
@@ -219,7 +226,7 @@ async fn issue(
     key: &Secret,
     now: Time,
 ) -> Result<(), SeedError> {
-    let hash = TokenHash::of(key.expose());
+    let hash = TokenHash::hash(key.expose());
     if store.key(hash).await?.is_some() {
         return Ok(());
     }
@@ -236,7 +243,7 @@ async fn issue(
     Ok(())
 }
 
-/// Makes the demo merchant's webhook endpoint, or lets it follow its receiver; its id.
+/// Creates the demo merchant's webhook endpoint, or changes its URL to the receiver's. Returns its id.
 pub(super) async fn endpoint(
     store: &dyn Store,
     merchant: MerchantId,
@@ -265,6 +272,8 @@ pub(super) async fn endpoint(
                 event_types: EventFilter::All,
                 enabled: true,
                 created_at: now,
+                created_by: EndpointCreator::System,
+                off: Vec::new(),
             };
             let secrets = EndpointSecrets::new(demo.secret.clone());
             let line = audited("endpoint.create", &object);

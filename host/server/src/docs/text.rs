@@ -1,8 +1,8 @@
-//! Texts of the document as HTML: of Markdown the document uses paragraphs, tables and code alone.
+//! Converts the document's texts to HTML. Of Markdown, the document only uses paragraphs, tables and code.
 
 use std::fmt::Write as _;
 
-/// Text in which no character is markup.
+/// Escapes all characters with a meaning in HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
@@ -18,7 +18,7 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// A line in which what stands between backticks is code.
+/// Converts a line. Text between backticks becomes code.
 pub(super) fn line(text: &str) -> String {
     let mut html = String::new();
     for (at, part) in text.split('`').enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn line(text: &str) -> String {
     html
 }
 
-/// Paragraphs and tables; one paragraph alone is a line.
+/// Converts paragraphs and tables. A single paragraph becomes a line.
 pub(super) fn blocks(text: &str) -> String {
     if !text.contains("\n\n") {
         return line(text);

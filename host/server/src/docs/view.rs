@@ -1,4 +1,4 @@
-//! What the page says: read from the document, so that it says nothing else.
+//! Content of the page, read from the API document.
 
 use askama::Template;
 use serde_json::{Map, Value};
@@ -6,30 +6,30 @@ use serde_json::{Map, Value};
 use super::text::{blocks, escaped, line};
 use crate::pages::{DOCS_STYLE, ICON, STYLE};
 
-/// What an operation can be called by.
+/// HTTP methods of operations.
 const VERBS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// The shape of every refusal, which is not named at each.
+/// Schema of all errors. The page does not repeat it for each error response.
 const ERROR: &str = "#/components/schemas/Error";
 
-/// The page. Fields of the type `String` that end in `html` are HTML.
+/// The page. `String` fields whose name ends in `html` contain HTML.
 #[derive(Template)]
 #[template(path = "docs.html")]
 pub(super) struct Docs {
     title: String,
     about_html: String,
-    /// Names of keys and what is said of them.
+    /// Names and descriptions of keys.
     keys: Vec<(String, String)>,
     groups: Vec<Group>,
-    /// Answers that every operation has.
+    /// Responses that all operations have.
     common: Vec<Answer>,
-    /// Objects.
+    /// Schemas of objects.
     shapes: Vec<Shape>,
-    /// Texts and numbers.
+    /// Schemas of strings and numbers.
     words: Vec<Shape>,
 }
 
-/// Operations about the same.
+/// Operations on the same subject.
 struct Group {
     name: String,
     about_html: String,
@@ -42,7 +42,7 @@ struct Operation {
     path: String,
     summary_html: String,
     about_html: String,
-    /// The key that it needs.
+    /// Key that the operation requires.
     key: Option<String>,
     parameters: Vec<Field>,
     body_html: Option<String>,
@@ -53,7 +53,7 @@ struct Operation {
 struct Field {
     name: String,
     required: bool,
-    /// What it holds.
+    /// Type of the value.
     kind_html: String,
     about_html: String,
 }
@@ -69,15 +69,15 @@ struct Answer {
 struct Shape {
     name: String,
     about_html: String,
-    /// What it holds beside its own fields, or in their place.
+    /// Type of the schema. `None` if the fields describe it completely.
     kind_html: Option<String>,
     fields: Vec<Field>,
     example: Option<String>,
 }
 
 impl Docs {
-    /// The page about a document.
-    pub(super) fn of(document: &Value) -> Self {
+    /// Creates the page for a document.
+    pub(super) fn read(document: &Value) -> Self {
         let mut operations = Vec::new();
         for (of, hooks) in [("paths", false), ("webhooks", true)] {
             for (path, item) in entries(&document[of]) {
@@ -87,7 +87,8 @@ impl Docs {
                             true => ("webhook", "your endpoint"),
                             false => (verb, path.as_str()),
                         };
-                        operations.push((text(&told["tags"][0]), Operation::of(verb, path, told)));
+                        operations
+                            .push((text(&told["tags"][0]), Operation::read(verb, path, told)));
                     }
                 }
             }
@@ -110,7 +111,7 @@ impl Docs {
         let components = &document["components"];
         let keys = entries(&components["securitySchemes"]);
         let schemas = entries(&components["schemas"]);
-        let schemas = schemas.map(|(name, schema)| Shape::of(name, schema));
+        let schemas = schemas.map(|(name, schema)| Shape::read(name, schema));
         let (shapes, words) = schemas.partition(|shape| !shape.fields.is_empty());
         Self {
             title: text(&document["info"]["title"]),
@@ -134,7 +135,7 @@ impl Docs {
     }
 }
 
-/// The answers that every operation with a key has.
+/// Responses that all operations with a key have.
 fn common(operations: &[(String, Operation)]) -> Vec<Answer> {
     let mut with_key = operations
         .iter()
@@ -148,7 +149,7 @@ fn common(operations: &[(String, Operation)]) -> Vec<Answer> {
 }
 
 impl Operation {
-    fn of(verb: &str, path: &str, told: &Value) -> Self {
+    fn read(verb: &str, path: &str, told: &Value) -> Self {
         let key = told["security"][0].as_object();
         Self {
             id: text(&told["operationId"]),
@@ -188,7 +189,7 @@ impl Field {
         }
     }
 
-    /// The fields of an object, those that must be there first.
+    /// Fields of an object, required fields first.
     fn all(schema: &Value) -> Vec<Self> {
         let required = list(&schema["required"]);
         let fields = entries(&schema["properties"]).map(|(name, field)| Self {
@@ -204,7 +205,7 @@ impl Field {
 }
 
 impl Shape {
-    fn of(name: &str, schema: &Value) -> Self {
+    fn read(name: &str, schema: &Value) -> Self {
         let mut fields = Field::all(schema);
         let mut others = Vec::new();
         for part in list(&schema["allOf"]) {
@@ -230,7 +231,7 @@ impl Shape {
     }
 }
 
-/// What is said of a field: beside its kind, or beside the kinds that it may have.
+/// Description of a field: its own, or that of one of its possible types.
 fn description(field: &Value) -> Option<&str> {
     let kinds = ["oneOf", "anyOf", "allOf"].iter();
     let kinds = kinds.flat_map(|of| list(&field[*of]));
@@ -239,13 +240,13 @@ fn description(field: &Value) -> Option<&str> {
         .find_map(|part| part["description"].as_str())
 }
 
-/// The JSON that a body or an answer holds.
+/// JSON type of a body or a response. `None` if there is no JSON, or for errors.
 fn content(told: &Value) -> Option<String> {
     let schema = &told["content"]["application/json"]["schema"];
     (schema.is_object() && schema["$ref"] != ERROR).then(|| kind(schema))
 }
 
-/// What a schema holds, in few words.
+/// Short description of a schema's type.
 fn kind(schema: &Value) -> String {
     if let Some(target) = schema["$ref"].as_str() {
         let name = escaped(target.rsplit('/').next().unwrap_or_default());

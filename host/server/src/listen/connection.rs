@@ -1,4 +1,4 @@
-//! One connection: its peer, and how long it may take.
+//! One connection: its peer and its timeouts.
 
 mod body;
 mod streams;
@@ -40,65 +40,68 @@ use crate::proxies::Proxies;
 use crate::web::budget::{ConnectionBudget, OWN, Reservation};
 use crate::web::marks::{OverBudget, PauseReading};
 
-/// How long a request's head may take from its first byte, the first one from the connection, and the
-/// handshake of TLS before it.
+/// Timeout of a request's head from its first byte, of the first head from the start of the connection, and of the
+/// TLS handshake before it.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long a request's body may take.
+/// Timeout of a request's body.
 const BODY: Duration = Duration::from_secs(10);
-/// How long a connection may stay without a request.
-const IDLE: Duration = Duration::from_secs(60);
-/// Concurrent streams of one HTTP/2 connection.
+/// Time that a connection may stay open without a request. Longer than the 60 s that most load balancers use, so
+/// that none sends a request over a connection that is being closed.
+pub(crate) const IDLE: Duration = Duration::from_secs(75);
+/// Time without a frame after which an HTTP/2 peer is pinged, and time that the peer has to respond.
+const QUIET: Duration = Duration::from_secs(30);
+/// Maximum number of concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
-/// Requests under way on an HTTP/2 connection beyond which one whose sender holds too many bytes is not
-/// answered but refused as a stream.
+/// Number of concurrent requests on an HTTP/2 connection above which a request over budget is rejected with
+/// `REFUSED_STREAM` instead of a response.
 pub(crate) const OVER_BUDGET_STREAMS: usize = 4;
-/// Most bytes of a request's head, which no budget counts until it is whole.
+/// Maximum size of a request's head, in bytes. No budget counts a head before it is complete.
 pub(crate) const HEAD_BYTES: usize = OWN;
-/// What a request takes beside its head and body, its stream and its task included.
+/// Bytes that a request uses besides its head and body, including its stream and task.
 pub(crate) const REQUEST_BYTES: usize = 4 << 10;
-/// Bytes of bodies that one HTTP/2 stream, and one connection, may send before they are read.
+/// Bytes of bodies that an HTTP/2 stream or connection may send before the server has read them.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
-/// Answers up to this are given whatever their sender holds, and on HTTP/1 fit the socket's buffer.
+/// Maximum size of responses, in bytes, that are sent regardless of the sender's budget. On HTTP/1, they fit into
+/// the socket's buffer.
 const SMALL_ANSWER: u64 = 16 << 10;
 
-/// Frames of an HTTP/2 connection that carry no body: so many at once, and so many a second. A peer's
-/// pings, settings and window updates are a fraction; a flood of them is read slowly.
+/// HTTP/2 frames without body data that are allowed at once, and per second. Normal pings, settings and window
+/// updates need a fraction; a flood is read slowly.
 pub(crate) const SPARE: i64 = 256;
 pub(crate) const SPARE_PER_SECOND: i64 = 32;
-/// Those of a request: its head, and what may belong to it.
+/// Frames that a request may use: its head and what belongs to it.
 const REQUEST_FRAMES: i64 = 3;
-/// What a refused request uses up of them: four a second are read in the long run.
+/// Frames that a rejected request costs. In the long run, four rejected requests per second are read.
 const REFUSAL: i64 = SPARE_PER_SECOND / 4 + REQUEST_FRAMES;
-/// How often it is looked whether more may be read.
+/// Interval for checks whether more frames may be read.
 pub(crate) const PACE: Duration = Duration::from_millis(25);
 
-/// How long a peer may take nothing of what we write.
+/// Time within which a peer must read some of the data that the server writes.
 const WRITE: Duration = Duration::from_secs(30);
-/// How long what a peer still sends is read and thrown away once it has been answered and told that
-/// the connection ends. Closing at once would reset it, and the peer might never see the answer.
+/// Time for which the server reads and discards further data from the peer after the response and the end of the
+/// connection. Closing immediately would reset the connection, and the peer might not receive the response.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Bytes of it that are read where HTTP/2 was spoken: what a peer has on the way that is about to close.
-/// A peer that sends more waits on its own side.
+/// Bytes that are discarded this way on HTTP/2: about as much as is in transit. A peer that sends more waits.
 const HTTP2_WASTE: usize = 64 << 10;
 
-/// How long a connection is not read whose request was refused for want of room. A client that follows
-/// `Retry-After` does not notice; one that sends on regardless waits on its own side, at no cost to the
-/// clients that are served, where each refusal costs as much as a small answer.
+/// Time for which a connection is not read after a request was rejected for lack of capacity. A client that obeys
+/// `Retry-After` does not notice. Other clients are not slowed down by rejections, each of which costs as much as a
+/// small response.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The other end of a connection, and what it holds.
+/// The other end of a connection, with its byte budget.
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
     pub(super) proxies: Proxies,
     pub(super) connection: ConnectionBudget,
-    /// The listener has been told to stop.
+    /// Cancelled when the listener stops.
     pub(super) stop: CancellationToken,
 }
 
 impl Peer {
-    /// What a request holds: nothing yet.
+    /// A reservation for a request that does not hold any bytes yet.
     fn reservation(&self, request: &Request<Incoming>) -> Reservation {
         let client = self.proxies.client(self.address.ip(), request.headers());
         self.connection.reservation(client, true)
@@ -109,7 +112,7 @@ fn whole(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Bytes of a request without its body.
+/// Size of a request without its body, in bytes, including [`REQUEST_BYTES`].
 fn head_bytes(request: &Request<Incoming>) -> usize {
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| name.as_str().len() + value.len());
@@ -118,7 +121,7 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
     fields.sum::<usize>() + target + REQUEST_BYTES
 }
 
-/// What a peer may be too slow with: sending a head, sending a request, taking an answer.
+/// The action that a peer is too slow with: sending a head, sending a request, or reading a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Head,
@@ -126,25 +129,26 @@ pub(super) enum Wait {
     Answer,
 }
 
-/// How long a connection may take for what. Constants, but for tests.
+/// Timeouts of a connection. Constant, except in tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// A request's head from its first byte, the first one from the connection, a handshake of TLS.
+    /// For a request's head from its first byte, the first head from the start of the connection, and a TLS
+    /// handshake.
     pub(crate) head: Duration,
-    /// A request's body.
+    /// For a request's body.
     pub(crate) body: Duration,
-    /// Without a request.
+    /// For a connection without a request.
     pub(crate) idle: Duration,
-    /// Without a byte taken of an answer.
+    /// For a peer that reads nothing of a response.
     pub(crate) write: Duration,
-    /// With the rest of a body that no handler reads.
+    /// For discarding the rest of a body that no handler reads.
     pub(crate) linger: Duration,
-    /// Until it is read again after an answer with [`PauseReading`].
+    /// Pause before the connection is read again after a response with [`PauseReading`].
     pub(crate) pause: Duration,
 }
 
 impl Timeouts {
-    /// Those of every listener.
+    /// Timeouts of all listeners.
     pub(crate) const USUAL: Self = Self {
         head: HEAD,
         body: BODY,
@@ -155,7 +159,7 @@ impl Timeouts {
     };
 }
 
-/// Serves one connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn run<S>(stream: S, peer: Peer, router: Router, watcher: Watcher, times: Timeouts)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -177,12 +181,12 @@ where
         phase.unread.store(false, Ordering::Relaxed);
         let bodiless = request.body().is_end_stream();
         let reservation = Arc::new(peer.reservation(&request));
-        // On HTTP/1 there is one head at a time, and no more than the connection has of its own.
+        // HTTP/1 has one head at a time, which fits into the connection's own bytes.
         let over_budget = (!bodiless || open_stream.is_some()) && {
             let head = head_bytes(&request);
             reservation.reserve(head).is_err()
         };
-        // Where there is no body nothing has to be timed.
+        // Without a body, no timeout is needed.
         let body = |body: Incoming| match bodiless {
             true => Body::empty(),
             false => {
@@ -190,7 +194,7 @@ where
                 Body::new(TimedBody::new(body, times.body, phase, reservation))
             }
         };
-        // Answers that it does not take would be kept for it, however small.
+        // The peer does not read its responses, which would have to be kept in memory, even small ones.
         if over_budget && phase.streams.open() > OVER_BUDGET_STREAMS {
             phase.grant(-REFUSAL);
             return Either::Left(ready(Err(Reason::REFUSED_STREAM.into())));
@@ -238,9 +242,9 @@ where
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
-        // Of its own it would set a timer for each request; [`Timed`] has one for all of them.
+        // hyper would set a timer per request. [`Timed`] has one for all requests.
         .header_read_timeout(None)
-        // Answers are small: copying a body behind its head is cheaper than telling of two pieces.
+        // Responses are small: copying a body behind its head is cheaper than a vectored write.
         .writev(false)
         .max_buf_size(HEAD_BYTES)
         .http2()
@@ -249,42 +253,43 @@ where
         .max_header_list_size(HEAD_BYTES as u32)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .keep_alive_interval(Some(IDLE / 2))
-        .keep_alive_timeout(IDLE / 2);
-    // An error here is the peer's going away or misbehaving; no peer is left to tell.
+        .keep_alive_interval(Some(QUIET))
+        .keep_alive_timeout(QUIET);
+    // An error means that the peer closed the connection or violated the protocol. It cannot be reported to the
+    // peer.
     let _ = watcher.watch(builder.serve_connection(io, service)).await;
 }
 
-/// What a connection is doing, as far as its time-outs care, and since when.
+/// State of a connection for its timeouts, and the time since when.
 pub(super) struct Phase {
     now: AtomicU8,
-    /// Milliseconds from `opened` to its begin; kept for phases that end by themselves.
+    /// Milliseconds from `opened` to the start of the phase. Set only for phases that have a timeout.
     since: AtomicU64,
     opened: Instant,
-    /// The last request was answered without its whole body having been read.
+    /// Whether the body of the last request was not read to its end.
     unread: AtomicBool,
-    /// The requests under way where HTTP/2 is spoken.
+    /// Requests in flight on HTTP/2.
     streams: OpenStreams,
-    /// Frames without a body that may still be read, where HTTP/2 is spoken.
+    /// Frames without body data that may still be read on HTTP/2.
     spare: AtomicI64,
-    /// What a large answer on HTTP/1 holds until it is sent.
+    /// Reservation of a large response on HTTP/1 until it is sent.
     unsent: Mutex<Option<Arc<Reservation>>>,
-    /// The listener has been told to stop.
+    /// Cancelled when the listener stops.
     stop: CancellationToken,
 }
 
 impl Phase {
-    /// Nothing has arrived yet: the first head's time runs.
+    /// No data yet. The timeout of the first head runs.
     const FIRST: u8 = 0;
-    /// A request is being answered.
+    /// A request is being processed.
     const ANSWERING: u8 = 1;
-    /// Answered; the next byte begins the next head.
+    /// The response is complete. The next byte starts the next head.
     const IDLE: u8 = 2;
     /// Bytes of a head have arrived.
     const HEAD: u8 = 3;
-    /// A first request of HTTP/2 has arrived: many share the connection, and [`OpenStreams`] times them.
+    /// A first HTTP/2 request has arrived. From now on, [`OpenStreams`] provides the timeouts.
     const HTTP2: u8 = 4;
-    /// Refused; what comes next has to wait.
+    /// A request was rejected. Reading pauses.
     const REFUSED: u8 = 5;
 
     fn first(stop: CancellationToken) -> Self {
@@ -300,7 +305,7 @@ impl Phase {
         }
     }
 
-    /// So many more frames may be read, up to what a new connection may send.
+    /// Allows more frames to be read, up to the allowance of a new connection. Negative numbers take frames away.
     pub(super) fn grant(&self, frames: i64) {
         let granted = |now: i64| Some(now.saturating_add(frames).min(SPARE));
         let _always = (self.spare).fetch_update(Ordering::Relaxed, Ordering::Relaxed, granted);
@@ -322,29 +327,29 @@ impl Phase {
         self.now.store(phase, Ordering::Relaxed);
     }
 
-    /// When the phase began.
+    /// Start of the phase.
     fn since(&self) -> Instant {
         self.opened + Duration::from_millis(self.since.load(Ordering::Relaxed))
     }
 }
 
-/// A stream that fails once its peer is too slow: a byte a second must not hold a connection.
+/// A stream that fails when its peer is too slow. A peer must not hold a connection with a byte per second.
 struct Timed<S> {
     stream: S,
     phase: Arc<Phase>,
     times: Timeouts,
     reading: Alarm,
-    /// Since when nothing of what we write is taken.
+    /// Start of the current period in which the peer reads nothing. `None` if it reads.
     stuck: Option<Instant>,
     writing: Option<Alarm>,
-    /// Since when our side is closed.
+    /// Time at which the server's side was closed.
     closed: Option<Instant>,
     lingering: Option<Alarm>,
-    /// Bytes that were thrown away since.
+    /// Bytes discarded since then.
     wasted: usize,
     pausing: Option<Alarm>,
     frames: Frames,
-    /// When frames that carry no body were last granted.
+    /// Time at which frames without body data were last granted.
     granted: Instant,
     pacing: Option<Alarm>,
 }
@@ -368,7 +373,7 @@ impl<S> Timed<S> {
         }
     }
 
-    /// Ready once more frames may be read that carry no body.
+    /// Ready when more frames without body data may be read.
     fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let used_up = || self.phase.spare.load(Ordering::Relaxed) < 0;
         let proxy = self.times.pause.is_zero();
@@ -390,7 +395,7 @@ impl<S> Timed<S> {
         alarm.poll(cx, due)
     }
 
-    /// Ready once the pause is over, where there is one.
+    /// Ready when the pause is over, or if there is none.
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.phase.get() != Phase::REFUSED {
             return Poll::Ready(());
@@ -402,7 +407,7 @@ impl<S> Timed<S> {
         Poll::Ready(())
     }
 
-    /// Fails where the peer sends nothing although it is its turn, for too long.
+    /// Ready with an error when the peer has been too slow for longer than the timeout of the current phase.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let (due, wait) = match self.phase.get() {
             Phase::HTTP2 => {
@@ -412,19 +417,19 @@ impl<S> Timed<S> {
                     ..self.times
                 };
                 let late = self.phase.streams.late_at(&times);
-                // Where it is our turn the alarm looks again.
+                // It is the server's turn. The alarm checks again later.
                 late.unwrap_or_else(|| (Instant::now() + write, Wait::Answer))
             }
             Phase::FIRST | Phase::HEAD => (self.phase.since() + self.times.head, Wait::Head),
             Phase::IDLE => (self.phase.since() + self.times.idle, Wait::Request),
-            // It is our turn. The stream is not read again once the answer is given, so the alarm that will go
-            // off in the idle time is set already.
+            // It is the server's turn. The stream is not read again after the response, so the alarm for the idle
+            // timeout is set now.
             _ => (Instant::now() + self.times.idle, Wait::Request),
         };
         self.reading.poll(cx, due).map(|()| late(wait))
     }
 
-    /// How long a peer may take nothing. A stop waits less for one who has taken nothing for a while.
+    /// Time that a peer may read nothing. Shorter during a stop.
     fn write_time(&self) -> Duration {
         match self.phase.stop.is_cancelled() {
             true => self.times.write.min(self.times.linger),
@@ -432,7 +437,7 @@ impl<S> Timed<S> {
         }
     }
 
-    /// What a write has come to; fails where the peer has taken nothing for too long.
+    /// Handles the result of a write. Fails if the peer has read nothing for too long.
     fn written<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -450,7 +455,7 @@ impl<S> Timed<S> {
 }
 
 impl<S: AsyncRead + Unpin> Timed<S> {
-    /// Reads and throws away so many bytes, until the peer has ended too, for a while.
+    /// Reads and discards up to `most` bytes until the peer closes its side, but not after `due`.
     fn poll_waste(&mut self, cx: &mut Context<'_>, due: Instant, most: usize) -> Poll<()> {
         let mut waste = [0; 16 << 10];
         while Instant::now() < due && self.wasted < most {
@@ -468,7 +473,7 @@ impl<S: AsyncRead + Unpin> Timed<S> {
     }
 }
 
-/// The error of a peer that took too long to send a head or a request, or to take an answer.
+/// Counts a timeout and returns its error.
 pub(super) fn late(wait: Wait) -> io::Error {
     let waited_for = match wait {
         Wait::Head => "head",
@@ -480,8 +485,8 @@ pub(super) fn late(wait: Wait) -> io::Error {
     io::ErrorKind::TimedOut.into()
 }
 
-/// A timer whose time is mostly put off before it comes. It is only set anew once it has gone off, or
-/// for an earlier time: setting one takes a lock that all connections share.
+/// A timer that is usually postponed before it expires. It is reset only after it has expired, or for an earlier
+/// time, because setting a timer takes a lock that all connections share.
 struct Alarm(Pin<Box<Sleep>>);
 
 impl Alarm {
@@ -489,7 +494,7 @@ impl Alarm {
         Self(Box::pin(sleep_until(due)))
     }
 
-    /// Ready once `due` has come.
+    /// Ready at `due`.
     fn poll(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
         if self.0.deadline() > due {
             self.0.as_mut().reset(due);
@@ -547,7 +552,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         let outcome = Pin::new(&mut self.stream).poll_flush(cx);
         let flushed = self.written(cx, outcome);
         if flushed.is_ready() {
-            // What was buffered before is with the system now.
+            // All buffered data has been passed to the operating system.
             self.phase.unsent.lock().take();
         }
         flushed
@@ -563,7 +568,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         }
         let phase = &self.phase;
         let most = match phase.get() {
-            // One that broke the protocol sends on; if it were closed at once, it would be opened at once again.
+            // A peer that violated the protocol may keep sending. If the connection were closed immediately, the
+            // peer would open another one immediately.
             Phase::HTTP2 if !phase.stop.is_cancelled() => HTTP2_WASTE,
             Phase::HTTP2 => return Poll::Ready(Ok(())),
             _ if phase.unread.load(Ordering::Relaxed) => usize::MAX,

@@ -1,18 +1,17 @@
-//! The limit of open files: each connection is one, and the usual soft limit of 1,024 is meant for
-//! programs of another kind.
+//! Limit of open files. Each connection needs a descriptor, and the usual soft limit of 1,024 is too low.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Caps;
 
-/// Descriptors for everything but incoming connections: deliveries (512), calls of modules (256),
-/// connections that are kept for the next of either (at most a sixteenth of the limit), the store, files.
+/// Descriptors for everything except incoming connections: deliveries (512), calls of modules (256), idle
+/// connections kept for reuse by either (at most a sixteenth of the limit), the store, and files.
 pub(crate) const OTHERS: u64 = 3072;
 
-/// The caps of both listeners that this process's limit of open files allows. The soft limit is raised
-/// as far as the hard limit lets it. Where that is too low, the public listener gets three eighths of it
-/// and operators a sixteenth, so that the rest is the store's, the modules' and the deliveries', however
-/// many connect: of 1,024 it is 576, for 256 calls and, where files are that few, 128 deliveries.
+/// Reduces the connection caps of both listeners to what the process's limit of open files allows, after raising
+/// the soft limit as far as the hard limit allows. If the limit is too low, the public listener gets three eighths
+/// of it and the admin listener a sixteenth, so that the rest stays free for the store, modules and deliveries. Of
+/// 1,024, that is 576: enough for 256 calls and, in this case, 128 deliveries.
 pub(crate) fn within_limit(public: Caps, admin: Caps) -> (Caps, Caps) {
     let wanted = [public.overall, admin.overall].into_iter();
     let wanted = wanted.fold(OTHERS, |sum, each| {
@@ -37,7 +36,7 @@ pub(crate) fn within_limit(public: Caps, admin: Caps) -> (Caps, Caps) {
     (public, admin)
 }
 
-/// Raises the soft limit; the limit where it stays below what is wanted.
+/// Raises the soft limit. Returns the resulting limit if it is lower than `wanted`.
 fn raise(wanted: u64) -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {

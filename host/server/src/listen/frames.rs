@@ -1,30 +1,31 @@
-//! The frames of HTTP/2 that arrive on a connection, but for those that carry a body.
+//! Counts the HTTP/2 frames that arrive on a connection, except for large enough pieces of bodies.
 //!
-//! Pings, settings, window updates, priorities, resets, continuations and tiny pieces of a body cost this
-//! process more than their sender. So each uses up some of what the connection may send; heads do too, and
-//! each request gives back what it needs. More of them are read slowly.
+//! Pings, settings, window updates, priorities, resets, continuations and tiny pieces of a body cost this process
+//! more than their sender. Each of them uses part of the connection's allowance. Heads do too, but each request
+//! extends the allowance by the frames that it needs. Frames beyond the allowance are read slowly.
 //!
-//! Decided 2026-11-27: hyper and h2 bound resets, heads and continuations, and end the connection there. They have no
-//! setting for how many pings, settings, window updates and priorities a connection may send, and none for a pace.
+//! Decided 2026-11-27: hyper and h2 limit resets, heads and continuations, and close the connection at the limit.
+//! They do not have a setting for the number or rate of pings, settings, window updates and priorities.
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEAD: usize = 9;
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
-/// Bytes of a piece of a body that is worth its frame.
+/// Minimum size, in bytes, of a DATA frame that is not counted. A DATA frame that ends its stream is never
+/// counted.
 const PIECE: usize = 256;
 
-/// Reads along with a connection.
+/// Parser that follows the bytes read from a connection.
 pub(super) struct Frames(State);
 
 enum State {
-    /// So much of the preface has come.
+    /// Number of bytes of the preface read.
     Preface(usize),
-    /// So much of a frame's head has come.
+    /// Bytes of a frame header, and how many of them have been read.
     Head([u8; HEAD], usize),
-    /// So much of a frame's payload is to come.
+    /// Remaining bytes of a frame's payload.
     Payload(usize),
-    /// Another protocol is spoken.
+    /// The connection does not use HTTP/2.
     Other,
 }
 
@@ -33,7 +34,7 @@ impl Frames {
         Self(State::Preface(0))
     }
 
-    /// How many of the frames that begin in these bytes carry no body.
+    /// Counts the frames whose header ends in these bytes, except large enough pieces of bodies.
     pub(super) fn count(&mut self, mut bytes: &[u8]) -> i64 {
         let mut frames = 0;
         while !bytes.is_empty() {

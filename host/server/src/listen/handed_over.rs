@@ -1,5 +1,5 @@
-//! Sockets that the service manager binds and hands over (`LISTEN_FDS`, sd_listen_fds(3)). It keeps them
-//! through a restart of ours, and connections that are made meanwhile wait in them.
+//! Sockets that the service manager binds and passes to this process (`LISTEN_FDS`, sd_listen_fds(3)). The service
+//! manager keeps them open during a restart, so that new connections wait in them.
 
 use std::io;
 use std::net::TcpListener;
@@ -7,11 +7,11 @@ use std::net::TcpListener;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-/// The names that systemd's `FileDescriptorName=` gives them.
+/// Values of systemd's `FileDescriptorName=` that identify the sockets.
 const PUBLIC: &str = "public";
 const ADMIN: &str = "admin";
 
-/// Sockets that are used in place of binding.
+/// Sockets that replace binding.
 #[derive(Debug, Default)]
 pub(crate) struct HandedOver {
     /// For `listen`.
@@ -20,28 +20,28 @@ pub(crate) struct HandedOver {
     pub(crate) admin: Option<TcpListener>,
 }
 
-/// Why the sockets cannot be used.
+/// Reason why the passed sockets cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandOverError {
-    /// The variables make no sense, or a descriptor is not open.
+    /// The variables are inconsistent, or a descriptor is not open.
     #[error("LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES hand over no usable sockets: {0}")]
     Variables(io::Error),
-    /// A socket by a name that is not ours beside one of ours.
+    /// A socket has an unknown name, while another one has a known name.
     #[error(
         "a socket named `{0}` was handed over: name it `public` or `admin` (FileDescriptorName=)"
     )]
     Unknown(String),
-    /// Two for one listener.
+    /// Two sockets are for the same listener.
     #[error(
         "two sockets were handed over for the {0} listener: leave one ListenStream= in its socket unit"
     )]
     Twice(&'static str),
-    /// Without our names their order counts, and there are two listeners.
+    /// More than two sockets, and none has a known name. Without names, the order decides.
     #[error(
         "{0} sockets were handed over without names: name two of them `public` and `admin` (FileDescriptorName=)"
     )]
     TooMany(usize),
-    /// No TCP socket.
+    /// Not a listening TCP socket.
     #[error(
         "the socket that was handed over for the {listener} listener is not usable: {source}; hand over a listening TCP socket (ListenStream=)"
     )]
@@ -51,11 +51,11 @@ pub(crate) enum HandOverError {
     },
 }
 
-/// Takes the sockets that were handed over to this process; none without the variables. Call it once and
-/// before any thread is started, because it removes the variables.
+/// Takes the sockets that the service manager passed to this process. Empty if the variables are not set. Call it
+/// once and before any thread starts, because it removes the variables.
 ///
 /// # Errors
-/// [`HandOverError`] where there are sockets that do not fit.
+/// [`HandOverError`] if the sockets cannot be used.
 pub(crate) fn handed_over() -> Result<HandedOver, HandOverError> {
     let named = sd_notify::listen_fds_with_names().map_err(HandOverError::Variables)?;
     let names: Vec<String> = named.map(|(_, name)| name).collect();
@@ -81,7 +81,7 @@ pub(crate) fn handed_over() -> Result<HandedOver, HandOverError> {
     Ok(taken)
 }
 
-/// Which listener each socket is for: by its name, or where none has a name of ours by its place.
+/// Assigns sockets to listeners: by name, or by order if none has a known name.
 fn listeners(names: &[String]) -> Result<Vec<&'static str>, HandOverError> {
     let ours = |name: &String| [PUBLIC, ADMIN].into_iter().find(|ours| ours == name);
     let is_named = names.iter().any(|name| ours(name).is_some());
@@ -106,19 +106,19 @@ fn listeners(names: &[String]) -> Result<Vec<&'static str>, HandOverError> {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Result<Vec<&'static str>, String> {
+    fn checked(names: &[&str]) -> Result<Vec<&'static str>, String> {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         listeners(&names).map_err(|error| error.to_string())
     }
 
     #[test]
     fn sockets_go_by_their_names_and_without_names_by_their_order() {
-        assert_eq!(of(&["admin", "public"]), Ok(vec![ADMIN, PUBLIC]));
-        assert_eq!(of(&["admin"]), Ok(vec![ADMIN]));
-        assert_eq!(of(&["unknown"]), Ok(vec![PUBLIC]));
-        // As systemd names them where nothing is said.
+        assert_eq!(checked(&["admin", "public"]), Ok(vec![ADMIN, PUBLIC]));
+        assert_eq!(checked(&["admin"]), Ok(vec![ADMIN]));
+        assert_eq!(checked(&["unknown"]), Ok(vec![PUBLIC]));
+        // Default names of systemd.
         let unnamed = ["kassette.socket", "kassette-admin.socket"];
-        assert_eq!(of(&unnamed), Ok(vec![PUBLIC, ADMIN]));
+        assert_eq!(checked(&unnamed), Ok(vec![PUBLIC, ADMIN]));
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             (vec!["public", "metrics"], "metrics"),
             (vec!["a", "b", "c"], "3 sockets"),
         ] {
-            let refused = of(&names).unwrap_err();
+            let refused = checked(&names).unwrap_err();
             assert!(refused.contains(said), "{refused}");
         }
     }

@@ -1,8 +1,7 @@
-//! Heads that two readers could understand in two ways, which the HTTP library lets through.
+//! Rejects ambiguous heads, which different parsers could read differently, but which hyper accepts.
 //!
-//! What it refuses itself (a head that does not parse: 400, one that is too long: 431) it answers without
-//! a body and without a request id, and it has no hook for either; that answer comes from
-//! `hyper::proto::h1::role`, before any request exists.
+//! hyper itself rejects heads that cannot be parsed (400) or are too long (431), without a body or a request id.
+//! These responses cannot be changed, because `hyper::proto::h1::role` sends them before a request exists.
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -13,27 +12,28 @@ use crate::web::ApiError;
 use crate::web::marks::PauseReading;
 use crate::web::request_id::RequestId;
 
-/// The answer to a head that is not plain; none for any other.
+/// Response to an ambiguous head. `None` if the head is valid.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
     let message = wrong(request.version(), request.headers())?;
     let mut response = marked(ApiError::Malformed(message.into()), request.headers());
-    // Where the request ends is what is in doubt.
+    // The end of this request is uncertain, so the connection cannot be used again.
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     Some(response)
 }
 
-/// What is given in place of an answer that its sender's budget of bytes has no room for.
+/// Response that replaces `answer` if it does not fit into the sender's byte budget.
 pub(super) fn over_budget(answer: &Response<Body>) -> Response<Body> {
     let mut response = marked(ApiError::Busy, answer.headers());
     response.extensions_mut().insert(PauseReading);
     response
 }
 
-/// An error with what every response has; its id is that of the headers, where they have one.
+/// An error with the headers that all responses have. Its request id is that of `headers`, if they have a usable
+/// one.
 fn marked(error: ApiError, headers: &HeaderMap) -> Response<Body> {
     let mut response = error.into_response();
-    let id = RequestId::of(headers);
+    let id = RequestId::from_headers(headers);
     let headers = response.headers_mut();
     id.mark(headers);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -41,7 +41,7 @@ fn marked(error: ApiError, headers: &HeaderMap) -> Response<Body> {
     response
 }
 
-/// RFC 9112, 3.2 and 6.1. HTTP/2 frames its bodies and names its host by itself.
+/// Checks RFC 9112, 3.2 and 6.1. HTTP/2 has its own framing and its own field for the host.
 fn wrong(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     let lines = |name| headers.get_all(name).iter().count();
     match version {

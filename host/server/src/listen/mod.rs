@@ -1,4 +1,4 @@
-//! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
+//! Listeners: sockets, TLS, timeouts, connection caps, and a shutdown that completes requests in flight.
 
 mod connection;
 mod descriptors;
@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::connection::IDLE;
 use self::connection::{Peer, Timeouts, Wait};
 pub(crate) use self::descriptors::within_limit;
 pub(crate) use self::handed_over::{HandedOver, handed_over};
@@ -27,7 +28,7 @@ pub(crate) use self::tls::{Tls, certificates, tls_acceptor};
 use crate::proxies::{Proxies, subscriber};
 use crate::web::budget::ByteBudget;
 
-/// What config/README.md tells of it, for the test that holds it.
+/// Limits that `config/README.md` documents, for the test that compares them.
 #[cfg(test)]
 pub(crate) mod documented_limits {
     pub(crate) use super::connection::{
@@ -37,17 +38,18 @@ pub(crate) mod documented_limits {
     pub(crate) use super::descriptors::OTHERS;
 }
 
-/// Most connections of a listener at once.
+/// Maximum numbers of concurrent connections and bytes of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caps {
-    /// In all. Each holds a descriptor and some kilobytes.
+    /// Connections in total. Each uses a descriptor and some kilobytes.
     pub(crate) overall: usize,
-    /// From one address, and no more than are free for all others: a plug-in host or a proxy fits, a
-    /// flood does not. Trusted proxies are not counted, because they speak for many.
+    /// Connections from one address, which also never gets more than are free. Enough for a plugin host or a
+    /// proxy, but not for a flood. Trusted proxies are not counted, because they carry many clients.
     pub(crate) per_address: usize,
-    /// Bytes of requests and answers in hand from one address, beside a little for each connection.
+    /// Bytes of requests and responses in flight per address, in addition to a small allowance per connection.
     pub(crate) bytes_per_address: usize,
-    /// The same from all addresses; half of them where no credential was shown.
+    /// Bytes of requests and responses in flight in total. Requests without a verified credential may use half of
+    /// them.
     pub(crate) bytes: usize,
 }
 
@@ -63,18 +65,18 @@ impl Default for Caps {
 }
 
 impl Caps {
-    /// Those of the admin listener: some operators, their scripts, and what watches.
+    /// Caps of the admin listener: some operators, their scripts, and monitoring.
     pub(crate) const fn operators() -> Self {
         Self {
             overall: 512,
             per_address: 256,
-            // Two of the largest modules: uploads are taken one after the other.
+            // Two of the largest modules. Uploads are processed one after the other.
             bytes_per_address: 2 * MAX_MODULE_BYTES,
             bytes: 4 * MAX_MODULE_BYTES,
         }
     }
 
-    /// The same, but no more than so many.
+    /// Lowers both connection caps to at most `most`.
     fn at_most(self, most: usize) -> Self {
         Self {
             overall: self.overall.min(most),
@@ -84,18 +86,18 @@ impl Caps {
     }
 }
 
-/// How long requests in hand may take once the server is told to stop.
+/// Time that requests in flight may take after the server received the signal to stop.
 const DRAIN: Duration = Duration::from_secs(25);
-/// Connections that may wait to be accepted: a burst of them is no reason to drop any. The kernel takes
-/// less where `net.core.somaxconn` is lower.
+/// Maximum number of connections that wait to be accepted. Sized for bursts. The kernel uses a lower
+/// `net.core.somaxconn` instead.
 const BACKLOG: u32 = 4096;
-/// Pause after `accept` failed for want of descriptors, so that the loop does not spin.
+/// Pause after `accept` fails for lack of descriptors, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a listener cannot be made.
+/// Reason why a listener cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListenError {
-    /// The address is taken or not ours.
+    /// The address is in use, or not an address of this machine.
     #[error("cannot listen on {address}: {source}; choose another address or stop what holds it")]
     Bind {
         address: SocketAddr,
@@ -104,12 +106,12 @@ pub(crate) enum ListenError {
     /// The service manager's socket cannot be used.
     #[error("cannot listen on the socket that was handed over: {0}")]
     HandedOver(io::Error),
-    /// Certificate or key cannot be used.
+    /// The certificate or key cannot be used.
     #[error("cannot use {path} for TLS: {why}")]
     Tls { path: String, why: String },
 }
 
-/// A bound socket, with TLS where it is configured.
+/// A bound socket, with TLS if it is configured.
 pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -120,7 +122,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds; port 0 draws a free one.
+    /// Binds to an address. Port 0 selects a free port.
     pub(crate) async fn bind(address: SocketAddr, tls: Option<Tls>) -> Result<Self, ListenError> {
         let bind = |source| ListenError::Bind { address, source };
         let socket = if address.is_ipv4() {
@@ -129,13 +131,13 @@ impl Listener {
             TcpSocket::new_v6()
         }
         .map_err(bind)?;
-        // A restart finds connections of the run before that are not forgotten yet.
+        // Connections of the previous process may still be in TIME_WAIT after a restart.
         socket.set_reuseaddr(true).map_err(bind)?;
         socket.bind(address).map_err(bind)?;
         Self::on(socket.listen(BACKLOG).map_err(bind)?, tls).map_err(bind)
     }
 
-    /// Takes a socket that was [handed over](handed_over).
+    /// Uses a socket that was [passed](handed_over) by the service manager.
     pub(crate) fn over(
         socket: std::net::TcpListener,
         tls: Option<Tls>,
@@ -156,25 +158,30 @@ impl Listener {
         })
     }
 
-    /// Takes no more connections at once than these.
+    /// Sets the connection caps.
     pub(crate) const fn capped(mut self, caps: Caps) -> Self {
         self.caps = caps;
         self
     }
 
-    /// Does not count the connections of these addresses against the cap per address, nor makes them
-    /// wait for what was refused.
+    /// Sets the idle timeout.
+    pub(crate) const fn idle_for(mut self, idle: Duration) -> Self {
+        self.times.idle = idle;
+        self
+    }
+
+    /// Exempts connections from these addresses from the cap per address and from pauses after rejections.
     pub(crate) fn without_counting(mut self, proxies: &Proxies) -> Self {
         self.uncounted = proxies.clone();
         self
     }
 
-    /// The address that it really listens on.
+    /// Address that the listener is bound to, with the actual port.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop`, then finishes what is in hand, 25 s at most.
+    /// Serves until `stop`, then completes requests in flight for at most 25 s.
     pub(crate) async fn serve(self, router: Router, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
         let slots = ConnectionSlots::new(self.caps);
@@ -241,7 +248,7 @@ impl Listener {
     }
 }
 
-/// The connections that there may be, and how many each address has.
+/// The occupied slots for connections, in total and by address.
 #[derive(Clone)]
 struct ConnectionSlots {
     caps: Caps,
@@ -254,7 +261,7 @@ struct SlotsTaken {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A connection's slot; given back on drop.
+/// A connection's slot, which is released on drop.
 struct ConnectionSlot {
     slots: ConnectionSlots,
     address: Option<IpAddr>,
@@ -268,8 +275,9 @@ impl ConnectionSlots {
         }
     }
 
-    /// A slot for a connection of an address; without one it is not counted by address. An address may
-    /// have as many as are free, so however many addresses flood the listener, one more finds slots.
+    /// Returns a slot for a connection. `None` if there is none. With `address: None`, it is not counted by
+    /// address. An address may occupy at most as many slots as are free, so flooding addresses always leave some
+    /// for another address.
     fn enter(&self, address: Option<IpAddr>) -> Option<ConnectionSlot> {
         let mut taken = self.taken.lock();
         let free = self.caps.overall.saturating_sub(taken.overall);
@@ -322,7 +330,7 @@ mod tests {
     use tokio_rustls::rustls::pki_types::ServerName;
     use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-    /// Time-outs that no test meets, but for the one it is about.
+    /// Timeouts that no test reaches, except for the tested one.
     const PATIENT: Timeouts = Timeouts {
         head: Duration::from_secs(600),
         body: Duration::from_secs(600),
@@ -332,7 +340,8 @@ mod tests {
         pause: Duration::from_secs(600),
     };
     const SOON: Duration = Duration::from_millis(50);
-    /// Bytes of an answer that no buffer of the system takes whole. An address may hold two.
+    /// Size of a response that the system's buffers cannot hold completely, in bytes. Two fit into an address's
+    /// budget.
     const LARGE: usize = 12 << 20;
 
     async fn server(
@@ -368,13 +377,13 @@ mod tests {
         (address, stop, task)
     }
 
-    /// Answers after many times [`SOON`].
+    /// Responds after a multiple of [`SOON`].
     async fn late() -> &'static str {
         tokio::time::sleep(SOON * 8).await;
         "late"
     }
 
-    /// Pieces of an answer that is made while it is sent.
+    /// Number of pieces of a streamed response.
     const PIECES: u32 = 24;
 
     async fn long() -> axum::body::Body {
@@ -387,7 +396,7 @@ mod tests {
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-    /// A frame of HTTP/2.
+    /// An HTTP/2 frame.
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
         let length = u8::try_from(payload.len()).unwrap();
         [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
@@ -401,7 +410,7 @@ mod tests {
         frame(4, 0, 0, &[])
     }
 
-    /// `GET` of a path, whole in one frame.
+    /// A complete `GET` request in one frame.
     fn get_frame(stream: u8, path: &str) -> Vec<u8> {
         let length = u8::try_from(path.len()).unwrap();
         let fields = [&[0x82, 0x86, 0x41, 1, b'x', 0x44, length], path.as_bytes()].concat();
@@ -414,7 +423,7 @@ mod tests {
         stream
     }
 
-    /// Pings until the connection is closed.
+    /// Sends pings until the connection is closed.
     async fn ping_to_the_end(mut stream: impl AsyncWrite + Unpin) {
         let pings = async {
             while stream.write_all(&ping()).await.is_ok() && stream.flush().await.is_ok() {
@@ -425,7 +434,7 @@ mod tests {
         ended.expect("the connection is closed");
     }
 
-    /// Reads until the data of an answer have come.
+    /// Reads until the response's data has arrived.
     async fn read_until(stream: &mut TcpStream, end: &[u8]) {
         let mut read = Vec::new();
         while !read.windows(end.len()).any(|part| part == end) {
@@ -452,7 +461,7 @@ mod tests {
         );
     }
 
-    /// A listener's certificate, and a client that believes it.
+    /// A listener's certificate, and a client that trusts it.
     fn identity() -> (Tls, TlsConnector) {
         let made = rcgen::generate_simple_self_signed(["pay.example".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -553,7 +562,7 @@ mod tests {
         let (address, _stop, _task) = server(Timeouts { idle, ..PATIENT }).await;
         let mut stream = http2(address, &[PREFACE, &settings()]).await;
         let began = std::time::Instant::now();
-        // Each request begins the time anew.
+        // Each request restarts the timeout.
         for number in (1..).step_by(2) {
             stream.write_all(&get_frame(number, "/")).await.unwrap();
             read_until(&mut stream, b"hello").await;
@@ -576,7 +585,7 @@ mod tests {
         let _guard = metrics::set_default_local_recorder(&recorder);
         let write = SOON;
         let (address, _stop, _task) = server(Timeouts { write, ..PATIENT }).await;
-        // A window that takes a part has us give the whole answer to the connection.
+        // With a window for a part of it, the whole response is passed to the connection.
         for (path, window) in [("/", 0), ("/large", 0), ("/large", 1)] {
             let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, window]);
             let begin = [PREFACE, &window, &get_frame(1, path)];
@@ -596,7 +605,7 @@ mod tests {
         let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
         let begin = [PREFACE, &window, &get_frame(1, "/large")];
         let (mut read, mut send) = http2(address, &begin).await.into_split();
-        // Each byte that arrives makes room for the next one.
+        // Each received byte makes room for the next one.
         let one_more = frame(8, 0, 1, &[0, 0, 0, 1]);
         let trickles = async {
             let (mut byte, mut taken) = ([0; 256], 0);
@@ -629,7 +638,7 @@ mod tests {
         ended.expect("it ends").unwrap();
     }
 
-    /// The status line that a new connection of an address gets for a large answer, of which it takes no more.
+    /// Sends a request for a large response and returns its status line, without reading more.
     async fn large(address: SocketAddr, from: u8) -> (String, TcpStream) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, from], 0).into()).unwrap();
@@ -646,7 +655,7 @@ mod tests {
         let (address, _stop, _task) = server(PATIENT).await;
         let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
         let begin = [PREFACE, &window, &get_frame(1, "/large")];
-        // Until the server has seen that peers of before are gone.
+        // Repeats until the server has noticed that previous peers have disconnected.
         let taken = async |from| while large(address, from).await.0 != "HTTP/1.1 200" {};
         for (version, (from, other)) in [(1, (5, 6)), (2, (1, 2))] {
             let unread = match version {
@@ -672,14 +681,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_frames_is_read_slowly_before_and_after_a_request() {
-        /// More than are read at once, by a second and a half.
+        /// Exceeds the allowance by one and a half seconds.
         const PINGS: usize = 304;
         let (address, _stop, _task) = server(PATIENT).await;
         for begin in [vec![], get_frame(1, "/")] {
             let began = std::time::Instant::now();
             let begin = [PREFACE, &settings(), &begin, &ping().repeat(PINGS)].concat();
             let mut stream = http2(address, &[&begin]).await;
-            // An answer to a ping is as long as one.
+            // A response to a ping has the length of a ping.
             let mut answers = vec![0; ping().len() * PINGS];
             stream.read_exact(&mut answers).await.unwrap();
             stream.write_all(&get_frame(3, "/full")).await.unwrap();
@@ -722,7 +731,7 @@ mod tests {
         ask_for("/full", &mut stream, "full").await;
         ask(&mut stream, "hello").await;
         assert!(began.elapsed() >= pause);
-        // No other connection waits.
+        // Other connections do not wait.
         let (address, _stop, _task) = server(PATIENT).await;
         let mut refused = TcpStream::connect(address).await.unwrap();
         ask_for("/full", &mut refused, "full").await;
@@ -750,10 +759,10 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
         assert!(!rest_of(stream).await.contains("200"));
-        // One that sends nothing at all is cut off as well.
+        // A connection without any data is also closed.
         let silent = TcpStream::connect(address).await.unwrap();
         assert_eq!(rest_of(silent).await, "");
-        // The time begins with the head's first byte, and bytes that trickle in do not prolong it.
+        // The timeout starts with the head's first byte, and further bytes do not prolong it.
         let mut second = TcpStream::connect(address).await.unwrap();
         ask(&mut second, "hello").await;
         let trickle = async {
@@ -766,20 +775,20 @@ mod tests {
             .unwrap();
     }
 
-    /// Everything until the other side closes.
+    /// Reads until the peer closes the connection.
     async fn rest_of(mut stream: impl AsyncRead + Unpin) -> String {
         let mut rest = Vec::new();
-        // It may be reset rather than closed.
+        // The connection may be reset instead of closed.
         let _ = stream.read_to_end(&mut rest).await;
         String::from_utf8_lossy(&rest).into_owned()
     }
 
-    /// Asks for `/` and reads the answer.
+    /// Sends a request for `/` and reads the response.
     async fn ask(stream: &mut TcpStream, answer: &str) {
         ask_for("/", stream, answer).await;
     }
 
-    /// Asks and reads the answer.
+    /// Sends a request and reads the response.
     async fn ask_for(path: &str, stream: &mut TcpStream, answer: &str) {
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -788,7 +797,7 @@ mod tests {
         assert!(String::from_utf8_lossy(&read[..length]).ends_with(answer));
     }
 
-    /// A body that no handler reads, written to its end before the answer is looked for.
+    /// The handler does not read the body, and the client sends all of it before it reads the response.
     #[tokio::test]
     async fn an_answer_is_seen_by_who_sends_more_than_is_read() {
         const LENGTH: usize = 64 << 20;
@@ -825,7 +834,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let asked = b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n";
         stream.write_all(asked).await.unwrap();
-        // The connection is idle from its end on, and closed then.
+        // The idle timeout starts at the end of the response and then closes the connection.
         let read = rest_of(stream).await;
         let last = format!("piece {}", PIECES - 1);
         assert!(read.contains(&last), "{read}");
@@ -838,7 +847,7 @@ mod tests {
         let (address, _stop, _task) = server(Timeouts { idle, ..PATIENT }).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let began = std::time::Instant::now();
-        // Each use begins the time anew: together they take longer than it.
+        // Each request restarts the timeout, so that the connection lives longer than the timeout.
         while began.elapsed() < idle * 2 {
             ask(&mut stream, "hello").await;
             tokio::time::sleep(idle / 10).await;
@@ -870,7 +879,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
         stream.write_all(request).await.unwrap();
-        // The server only ends once it has no connection any more; this one is busy writing.
+        // The server ends after its last connection. This connection is still writing.
         stop.cancel();
         tokio::time::timeout(DRAIN / 2, task)
             .await
@@ -894,7 +903,7 @@ mod tests {
         let floods: Vec<_> = (1..=4).map(fill).collect();
         let held: Vec<_> = floods.iter().map(Vec::len).collect();
         assert_eq!(held, [5, 5, 3, 2]);
-        // Who is not counted finds what is left.
+        // Uncounted connections use the remaining slots.
         let proxied: Vec<_> = std::iter::from_fn(|| slots.enter(None)).collect();
         assert_eq!(proxied.len(), 1);
         assert!(fill(5).is_empty());

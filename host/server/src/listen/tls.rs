@@ -1,4 +1,4 @@
-//! Certificate and key of a listener, and how they are exchanged while it serves.
+//! Certificate and key of a listener, and their replacement while it serves.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{Error, ServerConfig};
 
 use super::ListenError;
 
-/// What a listener greets new connections with. Clones share it.
+/// TLS configuration for new connections. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Tls(Arc<ArcSwap<TlsAcceptor>>);
 
@@ -20,21 +20,21 @@ impl Tls {
         Self(Arc::new(ArcSwap::from_pointee(acceptor)))
     }
 
-    /// Greets connections from now on with another certificate; those that are there keep theirs.
+    /// Replaces the certificate for new connections. Existing connections keep theirs.
     pub(crate) fn exchange(&self, acceptor: TlsAcceptor) {
         self.0.store(Arc::new(acceptor));
     }
 
-    /// That of now.
+    /// The current configuration.
     pub(crate) fn acceptor(&self) -> Arc<TlsAcceptor> {
         self.0.load_full()
     }
 }
 
-/// Reads certificates of a file (PEM), one at least.
+/// Reads the certificates of a PEM file.
 ///
 /// # Errors
-/// A sentence: why there are none.
+/// A sentence with the reason if there is not at least one certificate.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -45,10 +45,10 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(read)
 }
 
-/// Reads certificate chain and key (PEM) into an acceptor that offers HTTP/2 and HTTP/1.1.
+/// Reads a certificate chain and a key (PEM) into an acceptor that offers HTTP/2 and HTTP/1.1.
 ///
 /// # Errors
-/// [`ListenError::Tls`] where a file cannot be read, or the key is not the certificate's.
+/// [`ListenError::Tls`] if a file cannot be read or the key does not belong to the certificate.
 pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ListenError> {
     let refuse = |path: &Path, why: String| ListenError::Tls {
         path: path.display().to_string(),

@@ -1,12 +1,12 @@
-//! Amounts as payers write them: grouping and decimal mark, the sign and its place.
+//! Amounts in the payer's notation: grouping, decimal mark, and the currency sign with its position.
 //!
 //! | What | Source |
 //! |---|---|
 //! | digits, grouping, decimal mark | CLDR, by `icu_decimal` |
 //! | signs and their place | CLDR, `currencies` and `currencyFormats` of each language, <https://github.com/unicode-org/cldr/tree/main/common/main> |
 //!
-//! icu4x's formatter of currencies is not used: it rounds forints to whole ones, and a page says exactly
-//! what is paid.
+//! icu4x's currency formatter is not used because it rounds forints to whole ones, whereas pages show the exact
+//! amount.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use icu_locale_core::LanguageIdentifier;
 use icu_locale_core::subtags::{Region, region};
 use kassette_domain::money::{Currency, Minor, Money};
 
-/// The Portuguese of the catalogue.
+/// The region of the catalogue's Portuguese.
 const PORTUGAL: Region = region!("PT");
 
 const NO_BREAK: char = '\u{a0}';
@@ -26,7 +26,7 @@ const NO_BREAK: char = '\u{a0}';
 pub(crate) struct Amount {
     /// `$49.90`, `49,90 €`, `CHF 49.90`
     pub(crate) text: String,
-    /// The code that ends it, where the currency has no sign or one that others have too: `USD`.
+    /// The code after the amount, if the currency has no sign or shares it with others: `USD`.
     pub(crate) code: Option<&'static str>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Where the sign stands.
+/// Position of the currency sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SignPosition {
     Before,
@@ -49,7 +49,7 @@ enum SignPosition {
 }
 
 impl SignPosition {
-    fn of(language: &str, region: Option<Region>) -> Self {
+    fn in_language(language: &str, region: Option<Region>) -> Self {
         let region = region.as_ref().map(Region::as_str);
         match (language, region) {
             ("en", _) | ("es", Some("MX")) => Self::Before,
@@ -61,12 +61,12 @@ impl SignPosition {
     }
 }
 
-/// An amount as it is written in a language (a catalogue's tag), in a region where one is known.
+/// Formats an amount for a language (a catalogue's tag) and, if known, a region.
 pub(crate) fn written(money: Money, language: &str, region: Option<Region>) -> Amount {
     let region = region.or((language == "pt").then_some(PORTUGAL));
     let code = money.currency.code();
     let number = number(money.amount, language, region);
-    let place = SignPosition::of(language, region);
+    let place = SignPosition::in_language(language, region);
     let (text, code) = match (place, sign(money.currency, language)) {
         (SignPosition::Before, Sign::Own(sign)) => (format!("{sign}{number}"), None),
         (SignPosition::Before, Sign::Dollar) => (format!("${number}"), Some(code)),
@@ -86,11 +86,11 @@ pub(crate) fn written(money: Money, language: &str, region: Option<Region>) -> A
 }
 
 enum Sign {
-    /// One that means this currency alone.
+    /// A sign that only this currency has.
     Own(&'static str),
-    /// One of the dollars and pesos: it leads where signs do, and the code says which.
+    /// The sign of a dollar or peso: it precedes the amount, and the code identifies the currency.
     Dollar,
-    /// The code stands for it. The three crowns, which share `kr`, have none.
+    /// No sign; the code is shown. The three crowns, which share `kr`, have none.
     None,
 }
 
@@ -113,7 +113,7 @@ fn sign(currency: Currency, language: &str) -> Sign {
     }
 }
 
-/// Two decimals, whatever the currency.
+/// Always two decimals, regardless of the currency.
 fn number(amount: Minor, language: &str, region: Option<Region>) -> String {
     let mut decimal = Decimal::from(amount.0);
     decimal.multiply_pow10(-2);
@@ -121,7 +121,7 @@ fn number(amount: Minor, language: &str, region: Option<Region>) -> String {
         let locale = LanguageIdentifier::from((language, None, region));
         DecimalFormatter::try_new((&locale).into(), Default::default()).ok()
     });
-    // The tags are ours and their data compiled in; were one missing, the wire form says it too.
+    // The tags are constants and their data is compiled in; if one were missing, the wire form would be used.
     formatter.map_or_else(
         || amount.to_string(),
         |formatter| formatter.format_to_string(&decimal),
@@ -132,7 +132,7 @@ fn number(amount: Minor, language: &str, region: Option<Region>) -> String {
 mod tests {
     use super::*;
 
-    /// With ordinary spaces, so that a test can be read.
+    /// With ordinary spaces, for readable tests.
     fn say(amount: u64, code: &str, language: &str, region: Option<&str>) -> String {
         let money = Money {
             amount: Minor(amount),

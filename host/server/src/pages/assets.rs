@@ -1,4 +1,4 @@
-//! The stylesheet and the icon, served under a name made of their content.
+//! The stylesheets, the script and the icon, served under names derived from their contents.
 
 use std::sync::LazyLock;
 
@@ -10,15 +10,15 @@ use http::{HeaderValue, StatusCode};
 use kassette_domain::brand::Colour;
 use sha2::{Digest, Sha256};
 
-/// A file that never changes under its name.
+/// A file whose content never changes.
 pub(crate) struct Asset {
-    /// Its path on our origin.
+    /// The file's path.
     pub(crate) path: String,
     media_type: &'static str,
     pub(crate) body: &'static str,
 }
 
-/// The one stylesheet.
+/// The stylesheet of all pages.
 pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         include_str!("../../static/pages.css"),
@@ -27,7 +27,16 @@ pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
-/// What the page about the API has beside it.
+/// The script of all pages, which also work without it.
+pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        include_str!("../../static/pages.js"),
+        "js",
+        "text/javascript; charset=utf-8",
+    )
+});
+
+/// The additional stylesheet of the API documentation page.
 pub(crate) static DOCS_STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         include_str!("../../static/docs.css"),
@@ -36,7 +45,7 @@ pub(crate) static DOCS_STYLE: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
-/// The icon beside the page's title in the browser.
+/// The icon that the browser shows next to the page's title.
 pub(crate) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         include_str!("../../static/icon.svg"),
@@ -45,12 +54,13 @@ pub(crate) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
-/// The path of a stylesheet that lays a merchant's colour under name and amount.
+/// Path of the stylesheet for a merchant's color, which is the background of name and amount.
 pub(crate) fn colours_path(colour: Colour) -> String {
     format!("/assets/{}.css", colour.to_string().replace('#', "colour-"))
 }
 
-/// That stylesheet: what the one of all pages says of light and of dark, said once more.
+/// Content of that stylesheet, with the rules for light and dark. `None` if the file name contains no valid
+/// color.
 fn colours(file: &str) -> Option<String> {
     let digits = file.strip_prefix("colour-")?.strip_suffix(".css")?;
     let colour: Colour = format!("#{digits}").parse().ok()?;
@@ -62,7 +72,7 @@ fn colours(file: &str) -> Option<String> {
 
 impl Asset {
     fn new(body: &'static str, extension: &str, media_type: &'static str) -> Self {
-        // Half a SHA-256 names a file of ours beyond doubt.
+        // Half of a SHA-256 identifies a file reliably.
         let digest = Sha256::digest(body);
         let name = hex::encode(digest.get(..16).unwrap_or_default());
         Self {
@@ -76,24 +86,40 @@ impl Asset {
 /// `GET /assets/{file}`
 pub(crate) async fn serve(Path(file): Path<String>) -> Response {
     let wanted = |asset: &&Asset| asset.path.strip_prefix("/assets/") == Some(&file);
-    let (media_type, body) = match [&*STYLE, &*DOCS_STYLE, &*ICON].into_iter().find(wanted) {
+    let (media_type, body) = match [&*STYLE, &*SCRIPT, &*DOCS_STYLE, &*ICON]
+        .into_iter()
+        .find(wanted)
+    {
         Some(asset) => (asset.media_type, Body::from(asset.body)),
         None => match colours(&file) {
             Some(sheet) => (STYLE.media_type, Body::from(sheet)),
             None => return StatusCode::NOT_FOUND.into_response(),
         },
     };
-    unchanging(media_type, body)
+    unchanging(media_type, Keeper::Anyone, body)
 }
 
-/// A file that never changes under its address.
-pub(crate) fn unchanging(media_type: &'static str, body: Body) -> Response {
+/// Caches that may store a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Keeper {
+    /// All caches, including shared ones.
+    Anyone,
+    /// Only the browser, because a merchant can withdraw the file.
+    Browser,
+}
+
+/// Response with a file that never changes under its path.
+pub(crate) fn unchanging(media_type: &'static str, keeper: Keeper, body: Body) -> Response {
+    let control = match keeper {
+        Keeper::Anyone => "public, max-age=31536000, immutable",
+        Keeper::Browser => "private, max-age=86400, immutable",
+    };
     let header = |name: HeaderName, value| (name, HeaderValue::from_static(value));
     let headers = [
         header(CONTENT_TYPE, media_type),
-        header(CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        header(CACHE_CONTROL, control),
         header(X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // An icon opened by itself is a document: it may do nothing.
+        // An icon opened directly is a document, which must not load or run anything.
         header(
             http::header::CONTENT_SECURITY_POLICY,
             "default-src 'none'; frame-ancestors 'none'",

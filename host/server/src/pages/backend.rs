@@ -1,11 +1,11 @@
-//! What the pages need of the gateway, and nothing else, so that they can be tried without one.
+//! The operations of the gateway that the pages need, as a trait, so that tests need no gateway.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use kassette_domain::brand::Logo;
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::MethodDescription;
@@ -17,7 +17,7 @@ use kassette_gateway::reseller::InvitationView;
 use kassette_gateway::start::{Start, StartError, StartedPayment};
 use kassette_store::{Answered, Fault};
 
-/// What a use case returns.
+/// Future of a use case's result.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The payer's side of the gateway, and the invited merchant's; see [`Gateway`] for what each does.
@@ -26,7 +26,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn checkout<'a>(&'a self, token: &'a str)
     -> BoxFuture<'a, Result<Option<CheckoutView>, Fault>>;
     /// [`Gateway::logo`]
-    fn logo<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Logo>, Fault>>;
+    fn logo(&self, merchant: MerchantId) -> BoxFuture<'_, Result<Option<Logo>, Fault>>;
     /// [`Gateway::start`]
     fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>>;
     /// [`Gateway::answer`]
@@ -59,11 +59,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Answered, Fault>>;
     /// [`Gateway::decline_invitation`]
     fn decline_invitation<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Answered, Fault>>;
-    /// The name of a provider account for payers.
+    /// A provider account's name for payers. `None` if there is no such account.
     fn provider_name(&self, account: &AccountId) -> Option<String>;
     /// [`Gateway::method`]
     fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>>;
-    /// The origin of our own pages.
+    /// The origin of the pages.
     fn public_url(&self) -> String;
     /// Whether payers may be sent to plain http on loopback (dev).
     fn plain_loopback(&self) -> bool;
@@ -78,8 +78,8 @@ impl Backend for Gateway {
         Box::pin(Self::checkout(self, token))
     }
 
-    fn logo<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Logo>, Fault>> {
-        Box::pin(Self::logo(self, token))
+    fn logo(&self, merchant: MerchantId) -> BoxFuture<'_, Result<Option<Logo>, Fault>> {
+        Box::pin(Self::logo(self, merchant))
     }
 
     fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>> {

@@ -1,45 +1,48 @@
-//! What a payer is to see of a payment: one pure reading of its aggregate.
+//! Content of a payer's page about a payment, as a pure function of the aggregate.
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::provider::PayerAction;
 use kassette_domain::time::Time;
 use kassette_gateway::checkout::CheckoutView;
+use sha2::{Digest, Sha256};
 
-/// Where a payment stands, for its payer.
+use super::money::{OnRecord, Sentence};
+
+/// State of a payment from the payer's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckoutState<'a> {
-    /// A method can be chosen.
+    /// The payer can choose a method.
     Choose,
-    /// The merchant starts it.
+    /// The merchant starts the payment.
     Direct,
-    /// Nothing can be chosen now.
+    /// No method is available.
     Unavailable,
-    /// An attempt waits for the payer, who does this next.
+    /// An attempt waits for the payer, who performs this action next.
     Open(&'a Attempt, &'a PayerAction),
-    /// An attempt waits, but what the payer was to do cannot be done any more.
+    /// An attempt waits, but the time for the payer's action has passed.
     Lapsed(&'a Attempt),
-    /// The vendor is being asked to close an attempt, so that another way can be chosen.
+    /// The provider is closing an attempt, after which another method can be chosen.
     Closing(&'a Attempt),
-    /// The outcome of a start is not known.
+    /// The outcome of a start is unknown.
     Checking(&'a Attempt),
-    /// Paid or authorised.
+    /// Paid or authorized.
     Processing,
-    /// Paid, waiting for proof.
+    /// Paid, but not confirmed by the provider.
     Verification,
-    /// An operator looks at it.
+    /// Under review by an operator.
     Review,
     /// Paid.
     Completed,
-    /// Over without money.
+    /// Ended without money.
     Failed,
     Cancelled,
     Expired,
 }
 
 impl<'a> CheckoutState<'a> {
-    /// Where a payment stands.
-    pub(crate) fn of(view: &'a CheckoutView, now: Time) -> Self {
+    /// State of a payment at a time.
+    pub(crate) fn from_view(view: &'a CheckoutView, now: Time) -> Self {
         let payment = &view.aggregate.payment;
         match payment.status {
             Status::Created if now >= payment.expires_at => Self::Expired,
@@ -61,23 +64,22 @@ impl<'a> CheckoutState<'a> {
     }
 
     fn attempt(attempt: &'a Attempt, now: Time) -> Self {
-        let over = now >= attempt.expires_at || attempt.until.is_some_and(|until| now >= until);
-        match (attempt.state, &attempt.action) {
+        match (attempt.state(), attempt.action()) {
             (AttemptState::VerificationPending, _) => Self::Verification,
             (AttemptState::Review, _) => Self::Review,
             (AttemptState::Open | AttemptState::Unknown, _)
-                if attempt.closing && attempt.is_busy(now) =>
+                if attempt.stage.is_closing() && attempt.is_busy(now) =>
             {
                 Self::Closing(attempt)
             }
-            (AttemptState::Open, Some(_)) if over => Self::Lapsed(attempt),
+            (AttemptState::Open, Some(_)) if now >= attempt.usable_until() => Self::Lapsed(attempt),
             (AttemptState::Open, Some(action)) => Self::Open(attempt, action),
             (AttemptState::Open | AttemptState::Unknown, _) => Self::Checking(attempt),
             _ => Self::Processing,
         }
     }
 
-    /// Whether nothing will change any more, but for late money.
+    /// Whether the state is final, except for late money.
     pub(crate) const fn is_final(self) -> bool {
         matches!(
             self,
@@ -85,8 +87,8 @@ impl<'a> CheckoutState<'a> {
         )
     }
 
-    /// How soon a report can be expected of a payment that waits for another than the payer, in
-    /// seconds. The longer it has waited, the rarer the look: a page forgotten in a tab costs little.
+    /// Interval in seconds until the page reloads, while the payment waits for something other than the payer.
+    /// The interval grows with the waiting time, so that a forgotten tab causes few requests.
     pub(crate) fn refresh_seconds(self, waiting: std::time::Duration) -> Option<u32> {
         let quick = match waiting.as_secs() {
             0..120 => 5,
@@ -106,6 +108,25 @@ impl<'a> CheckoutState<'a> {
     }
 }
 
+/// Identifies the content of a payer's page: changes whenever the page would show something else. 16 hex
+/// digits.
+pub(crate) fn version(view: &CheckoutView, now: Time) -> String {
+    let state = CheckoutState::from_view(view, now);
+    let step = match state {
+        CheckoutState::Open(_, action) => Some(action),
+        _ => None,
+    };
+    let attempts = view.aggregate.attempts.iter();
+    let attempts: Vec<_> = attempts
+        .map(|attempt| (attempt.id, attempt.state(), OnRecord::of_attempt(attempt)))
+        .collect();
+    let status = view.aggregate.payment.status;
+    let about = Sentence::about(&view.aggregate);
+    let kind = std::mem::discriminant(&state);
+    let digest = Sha256::digest(format!("{:?}", (status, kind, step, about, attempts)));
+    hex::encode(digest.get(..8).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +136,7 @@ mod tests {
     fn a_pending_payment_shows_its_open_attempt() {
         let pending = view(Status::Pending, vec![attempt(fixtures::redirect())]);
         assert!(matches!(
-            CheckoutState::of(&pending, fixtures::NOW),
+            CheckoutState::from_view(&pending, fixtures::NOW),
             CheckoutState::Open(_, PayerAction::Redirect(_))
         ));
     }
@@ -123,30 +144,30 @@ mod tests {
     #[test]
     fn what_the_payer_was_to_do_lapses_with_the_attempt() {
         let mut waiting = attempt(fixtures::redirect());
-        waiting.until = Some(fixtures::NOW);
+        fixtures::set_until(&mut waiting, fixtures::NOW);
         let lapsed = view(Status::Pending, vec![waiting]);
         assert!(matches!(
-            CheckoutState::of(&lapsed, fixtures::NOW),
+            CheckoutState::from_view(&lapsed, fixtures::NOW),
             CheckoutState::Lapsed(_)
         ));
     }
 
     #[test]
     fn an_attempt_is_not_continued_while_the_vendor_closes_it() {
-        let mut closing = attempt(fixtures::redirect());
-        closing.closing = true;
-        closing.busy_until = Some(fixtures::NOW);
-        let closed = view(Status::Pending, vec![closing.clone()]);
+        let open = attempt(fixtures::redirect());
+        let closing = fixtures::closing(open.clone(), fixtures::NOW);
+        let closed = view(Status::Pending, vec![closing]);
         assert!(matches!(
-            CheckoutState::of(&closed, fixtures::NOW),
+            CheckoutState::from_view(&closed, fixtures::NOW),
             CheckoutState::Open(..)
         ));
-        closing.busy_until = Some(Time::from_secs(fixtures::NOW.as_secs() + 1));
+        let later = Time::from_secs(fixtures::NOW.as_secs() + 1);
         for state in [AttemptState::Open, AttemptState::Unknown] {
-            closing.state = state;
-            let pending = view(Status::Pending, vec![closing.clone()]);
+            let mut open = open.clone();
+            fixtures::put(&mut open, state);
+            let pending = view(Status::Pending, vec![fixtures::closing(open, later)]);
             assert!(matches!(
-                CheckoutState::of(&pending, fixtures::NOW),
+                CheckoutState::from_view(&pending, fixtures::NOW),
                 CheckoutState::Closing(_)
             ));
         }
@@ -155,13 +176,12 @@ mod tests {
     #[test]
     fn a_start_without_an_outcome_is_never_continued() {
         let mut unknown = attempt(fixtures::redirect());
-        unknown.state = AttemptState::Unknown;
-        let mut starting = attempt(fixtures::redirect());
-        starting.action = None;
+        fixtures::put(&mut unknown, AttemptState::Unknown);
+        let starting = fixtures::starting();
         for attempt in [unknown, starting] {
             let pending = view(Status::Pending, vec![attempt]);
             assert!(matches!(
-                CheckoutState::of(&pending, fixtures::NOW),
+                CheckoutState::from_view(&pending, fixtures::NOW),
                 CheckoutState::Checking(_)
             ));
         }
@@ -172,7 +192,7 @@ mod tests {
         let mut late = view(Status::Created, vec![]);
         late.aggregate.payment.expires_at = fixtures::NOW;
         assert_eq!(
-            CheckoutState::of(&late, fixtures::NOW),
+            CheckoutState::from_view(&late, fixtures::NOW),
             CheckoutState::Expired
         );
     }
@@ -182,13 +202,13 @@ mod tests {
         let mut forbidden = view(Status::Created, vec![]);
         forbidden.can_choose = false;
         assert_eq!(
-            CheckoutState::of(&forbidden, fixtures::NOW),
+            CheckoutState::from_view(&forbidden, fixtures::NOW),
             CheckoutState::Unavailable
         );
         let mut empty = view(Status::Created, vec![]);
         empty.offers.clear();
         assert_eq!(
-            CheckoutState::of(&empty, fixtures::NOW),
+            CheckoutState::from_view(&empty, fixtures::NOW),
             CheckoutState::Unavailable
         );
     }

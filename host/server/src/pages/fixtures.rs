@@ -1,22 +1,25 @@
-//! Payments to show, for tests.
+//! Payments for tests of the pages.
 
 use std::sync::Arc;
 
-use kassette_domain::attempt::{Attempt, Choice, VendorFacts};
+use kassette_domain::attempt::{
+    Attempt, AttemptState, Choice, End, Live, PayerStep, ProviderFacts, Stage,
+};
 use kassette_domain::delegation::DelegationStatus;
+use kassette_domain::funds::ReportedFunds;
 use kassette_domain::id::{
     AccountId, AttemptId, Digest, InvitationId, MerchantId, PaymentId, ResellerId, Slot,
 };
 use kassette_domain::invitation::{BusinessName, Invitation, InvitationRequest, NewInvitation};
 use kassette_domain::key::Environment;
-use kassette_domain::lifecycle::{PaymentAggregate, QuerySchedule, Step};
+use kassette_domain::lifecycle::{ClaimPurpose, PaymentAggregate, QuerySchedule, Step};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Status};
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Payer, PayerAction, VendorSettlement, VendorStatus};
+use kassette_domain::provider::{Payer, PayerAction, ProviderSettlement, ProviderStatus};
 use kassette_domain::reseller::Reseller;
 use kassette_domain::routing::{MethodDescription, PathData, Shape, Translation};
 use kassette_domain::secret::Secret;
@@ -48,6 +51,7 @@ pub(crate) fn payment() -> Payment {
         method: None,
         email: Some(Email::parse(EMAIL).unwrap()),
         return_url: Some(ReturnUrl::parse(BACK, false).unwrap()),
+        extras: kassette_domain::extras::Extras::default(),
     };
     let new = NewPayment {
         id: PaymentId::from_bytes([0xab; 16]),
@@ -58,6 +62,7 @@ pub(crate) fn payment() -> Payment {
         token: Secret::new(TOKEN),
         expires_at: Time::from_secs(NOW.as_secs() + 86_400),
         risk_review: false,
+        fee_refundable: false,
         decision: None,
     };
     Payment::new(new, None, NOW)
@@ -74,8 +79,78 @@ pub(crate) fn redirect() -> PayerAction {
     PayerAction::Redirect("https://pay.vendor.example/s/1?a=b&c=d".into())
 }
 
-/// An attempt at iDEAL through `sandbox-test`, waiting for the payer to do `action`.
+/// An iDEAL attempt with `sandbox-test` that waits for the payer to do `action`.
 pub(crate) fn attempt(action: PayerAction) -> Attempt {
+    let mut attempt = starting();
+    let until = None;
+    attempt.stage = live(
+        Live::Open { uncertain: false },
+        Some(PayerStep { action, until }),
+    );
+    attempt
+}
+
+const fn live(state: Live, step: Option<PayerStep>) -> Stage {
+    let closing = false;
+    Stage::Live {
+        state,
+        step,
+        closing,
+    }
+}
+
+/// Sets an attempt's state, entered just now.
+pub(crate) fn put(attempt: &mut Attempt, state: AttemptState) {
+    let (at, closing, step) = (NOW, false, attempt.stage.step().cloned());
+    let ended = |how| Stage::Ended { how, at, closing };
+    attempt.stage = match state {
+        AttemptState::Open => live(Live::Open { uncertain: false }, step),
+        AttemptState::Unknown => live(Live::Unknown, step),
+        AttemptState::Capturing => live(Live::Capturing, step),
+        AttemptState::Processing => live(Live::Processing, step),
+        AttemptState::VerificationPending => live(Live::VerificationPending, step),
+        AttemptState::Review => live(Live::Review, step),
+        AttemptState::Captured => Stage::Captured {
+            at,
+            step,
+            doubt: None,
+        },
+        AttemptState::Surplus => Stage::Surplus { at },
+        AttemptState::Declined => ended(End::Declined),
+        AttemptState::Cancelled => ended(End::Cancelled),
+        AttemptState::Unavailable => ended(End::Unavailable),
+        AttemptState::Closed => ended(End::Closed),
+        AttemptState::Expired => ended(End::Expired),
+        AttemptState::Failed => ended(End::Failed),
+    };
+}
+
+/// Sets the time until which the payer can perform the next action.
+pub(crate) fn set_until(attempt: &mut Attempt, until: Time) {
+    if let Stage::Live {
+        step: Some(step), ..
+    } = &mut attempt.stage
+    {
+        step.until = Some(until);
+    }
+}
+
+/// An attempt that the provider is closing, claimed until `until`.
+pub(crate) fn closing(attempt: Attempt, until: Time) -> Attempt {
+    let step = Step::Claim {
+        attempt: attempt.id,
+        purpose: ClaimPurpose::Cancel,
+        until,
+    };
+    let mut aggregate = view(Status::Pending, vec![attempt]).aggregate;
+    aggregate
+        .step(step, NOW, &QuerySchedule::default())
+        .unwrap();
+    aggregate.attempts.remove(0)
+}
+
+/// An attempt whose start has no answer yet.
+pub(crate) fn starting() -> Attempt {
     let choice = Choice {
         attempt: AttemptId::from_bytes([0xcd; 16]),
         return_token: Secret::new(RETURN_TOKEN),
@@ -92,25 +167,55 @@ pub(crate) fn attempt(action: PayerAction) -> Attempt {
     aggregate
         .step(Step::Open(Box::new(choice)), NOW, &QuerySchedule::default())
         .unwrap();
-    let mut attempt = aggregate.attempts.remove(0);
-    attempt.action = Some(action);
-    attempt
+    aggregate.attempts.remove(0)
 }
 
-/// A vendor's word: its status, and so many euro cents received.
-pub(crate) fn facts(status: VendorStatus, received: Minor) -> VendorFacts {
-    VendorFacts {
+/// A provider's report: status, and the amount received in euro cents.
+pub(crate) fn facts(status: ProviderStatus, received: Minor) -> ProviderFacts {
+    ProviderFacts {
         status,
-        settlement: VendorSettlement::Pending,
+        settlement: ProviderSettlement::Pending,
         received,
         currency: "EUR".into(),
-        returned: Minor(0),
         detail: String::new(),
         at: NOW,
     }
 }
 
-/// A module with a German translation and a drawing of its own.
+/// A report of an amount of captured money, or of none.
+pub(crate) const fn captured(received: Option<Minor>) -> ReportedFunds<'static> {
+    ReportedFunds {
+        received,
+        due: None,
+        captures: &[],
+        references: &[],
+        captured_at: None,
+        returned: None,
+        fresh: true,
+        refunds: &[],
+        disputes: &[],
+        fee: None,
+    }
+}
+
+/// Merges the provider's received amount and then another report into an attempt.
+pub(crate) fn merged(mut attempt: Attempt, told: ReportedFunds<'_>) -> Attempt {
+    let received = attempt.vendor.as_ref().map(|facts| facts.received);
+    attempt.funds.merge(captured(received), attempt.id, NOW);
+    attempt.funds.merge(told, attempt.id, NOW);
+    attempt
+}
+
+/// An attempt of which an amount was returned.
+pub(crate) fn gone(attempt: Attempt, returned: Minor) -> Attempt {
+    let told = ReportedFunds {
+        returned: Some(returned),
+        ..captured(None)
+    };
+    merged(attempt, told)
+}
+
+/// A module with a German translation and its own icon.
 fn described(id: MethodId, label: &str) -> MethodDescription {
     MethodDescription {
         id,
@@ -168,10 +273,11 @@ pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
         ],
         can_choose: true,
         back_to_merchant: Some(BACK.into()),
+        description: None,
     }
 }
 
-/// `Agency <b>` invites `Shop "Seven"`, and where that stands.
+/// An invitation from `Agency <b>` to `Shop "Seven"` with a status.
 pub(crate) fn invited(status: DelegationStatus) -> InvitationView {
     let new = NewInvitation {
         id: InvitationId::from_bytes([0xef; 16]),

@@ -1,4 +1,4 @@
-//! Forms coming in: whose they are, how long they may be, what is in them.
+//! Reading forms: their origin, size limits and fields.
 
 use axum::body::{Body, to_bytes};
 use http::header::{CONTENT_TYPE, HeaderName, ORIGIN};
@@ -8,42 +8,42 @@ use url::Url;
 
 use crate::web::budget::Overloaded;
 
-/// Longest form, in bytes: a handful of answers.
+/// Maximum size of a form in bytes; forms contain a handful of answers.
 const MOST_BYTES: usize = 16 * 1024;
-/// Most fields of a form: each method's `seen`, or a module's questions.
+/// Maximum number of fields: each method's `seen`, or a module's questions.
 const MOST_FIELDS: usize = 64;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a form is not looked at.
+/// Reason why a form is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadForm {
-    /// It does not come from our own page.
+    /// The form does not come from one of our pages.
     #[error("the form was sent from elsewhere")]
     Foreign,
     #[error("the form is longer than {MOST_BYTES} bytes")]
     TooLarge,
-    /// It is no form, or has too many fields.
+    /// The body is not a form, or has too many fields.
     #[error("the body is not a form of at most {MOST_FIELDS} fields")]
     Unreadable,
-    /// Too much is being sent at once.
+    /// Too many uploads are in progress.
     #[error("too much is being sent at once")]
     Busy,
 }
 
-/// A form's fields. The values may be personal.
+/// A form's fields. The values may be personal data.
 pub(crate) struct Form(Vec<(String, Secret)>);
 
 impl Form {
-    /// The first value of a field.
+    /// The first value of a field. `None` if the field is missing.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let field = self.0.iter().find(|(field, _)| field == name);
         field.map(|(_, value)| value.expose())
     }
 }
 
-/// Whether a request that changes something comes from one of our own pages: the browser says so
-/// (`Sec-Fetch-Site: same-origin`), or, where it does not know that header, names our origin.
+/// Whether a request that changes something comes from one of our pages: the browser sends `Sec-Fetch-Site:
+/// same-origin`, or, if it does not support that header, our origin.
 pub(crate) fn is_own(headers: &HeaderMap, public_url: &str) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE) {
         return site == "same-origin" && headers.get_all(SEC_FETCH_SITE).iter().count() == 1;
@@ -59,10 +59,10 @@ pub(crate) fn is_own(headers: &HeaderMap, public_url: &str) -> bool {
     own.is_tuple() && origin.as_bytes() == own.ascii_serialization().as_bytes()
 }
 
-/// Reads a form of our own pages.
+/// Reads a form of one of our pages.
 ///
 /// # Errors
-/// See [`BadForm`]; a foreign form's body is not read at all.
+/// See [`BadForm`]; the body of a foreign form is not read.
 pub(crate) async fn read(request: Request<Body>, public_url: &str) -> Result<Form, BadForm> {
     if !is_own(request.headers(), public_url) {
         return Err(BadForm::Foreign);

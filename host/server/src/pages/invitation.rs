@@ -1,7 +1,7 @@
-//! A reseller's invitation, read and answered by the merchant.
+//! The page on which a merchant reads and answers a reseller's invitation.
 //!
-//! The reseller holds the address too, so the page shows nothing that it does not know, and the
-//! address alone accepts nothing.
+//! The reseller knows the URL too. The page therefore shows nothing new to the reseller, and the URL is not
+//! sufficient to accept.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -18,13 +18,13 @@ use super::problems::Problem;
 use super::templates::{Invitation, InvitationOver, Tone};
 use super::visit::{PageOptions, Visit};
 
-/// What is wrong with an answer.
+/// Error in an answer.
 enum Wrong {
     /// No button was pressed.
     Undecided,
     /// No code was entered.
     NoCode,
-    /// The code does not accept.
+    /// The code is invalid.
     Code,
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
 }
 
 impl Visit {
-    /// The invitation behind the token.
+    /// Loads the invitation of the token.
     async fn invitation(&self) -> Result<InvitationView, Problem> {
         let token = self.token.as_deref().ok_or(Problem::NoInvitation)?;
         let view = self.backend.invitation(token).await?;
@@ -80,7 +80,7 @@ impl Visit {
     }
 }
 
-/// The page once more, with what is wrong.
+/// The page again, with the error.
 async fn again(visit: &Visit, wrong: Wrong) -> Response {
     let view = match visit.invitation().await {
         Ok(view) => view,
@@ -90,7 +90,7 @@ async fn again(visit: &Visit, wrong: Wrong) -> Response {
         return current(visit, &view, StatusCode::CONFLICT);
     }
     let (notice, error) = match wrong {
-        Wrong::Undecided => (Some(visit.t.invitation_notice_decide()), None),
+        Wrong::Undecided => (Some(visit.t.invitation_notice_decide().into()), None),
         Wrong::NoCode => (None, Some(visit.t.invitation_error_missing())),
         Wrong::Code => (None, Some(visit.t.invitation_error_wrong())),
     };
@@ -102,7 +102,7 @@ async fn again(visit: &Visit, wrong: Wrong) -> Response {
     open(visit, &view, options, error)
 }
 
-/// Where the invitation stands.
+/// The page for the invitation's current status.
 fn current(visit: &Visit, view: &InvitationView, status: StatusCode) -> Response {
     let (t, reseller) = (visit.t, &view.reseller.name);
     let business = view.standing.invitation.business_name.as_str();

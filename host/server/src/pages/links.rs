@@ -1,9 +1,9 @@
-//! Where a page may send a payer. The runtime refuses bad addresses of modules already; this is the
-//! last look before one stands in a page.
+//! URLs to which a page may send a payer. The runtime already rejects bad URLs of modules; this is the last
+//! check before a page contains one.
 
 use url::{Host, Url};
 
-/// Schemes that run code or read the payer's own machine instead of opening an app.
+/// Schemes that run code or access the payer's machine instead of opening an app.
 const NEVER: [&str; 8] = [
     "javascript",
     "data",
@@ -15,8 +15,8 @@ const NEVER: [&str; 8] = [
     "view-source",
 ];
 
-/// Whether a page of a vendor may be opened: https without user name and password, or plain http
-/// on loopback where that is allowed.
+/// Whether a provider's page may be opened: https without user name and password, or plain http on loopback if
+/// that is allowed.
 pub(crate) fn is_page(address: &str, plain_loopback: bool) -> bool {
     let Ok(url) = Url::parse(address) else {
         return false;
@@ -29,7 +29,7 @@ pub(crate) fn is_page(address: &str, plain_loopback: bool) -> bool {
     }
 }
 
-/// Whether a link of instructions may be shown: a page, or what opens an app (`upi:`, `bitcoin:`).
+/// Whether a link in instructions may be shown: a page, or a scheme that opens an app (`upi:`, `bitcoin:`).
 pub(crate) fn is_opener(address: &str, plain_loopback: bool) -> bool {
     let Ok(url) = Url::parse(address) else {
         return false;

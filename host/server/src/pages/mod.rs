@@ -1,29 +1,31 @@
-//! What payers see, the hosted checkout and the return page, and what an invited merchant does.
+//! Pages for payers (hosted checkout and return page) and for invited merchants.
 //!
 //! | Address | Does |
 //! |---|---|
-//! | `GET /checkout/{token}` | shows where the payment stands, and what can be chosen |
-//! | `POST /checkout/{token}/choose` | starts by the chosen method |
+//! | `GET /checkout/{token}` | shows the payment's state and the available methods |
+//! | `POST /checkout/{token}/choose` | starts the payment with the chosen method |
 //! | `POST /checkout/{token}/answer` | answers the module's questions |
-//! | `POST /checkout/{token}/abandon` | closes the open attempt, so that another way can be chosen |
-//! | `GET /checkout/{token}/go` | leads to the vendor |
-//! | `GET /checkout/{token}/logo/{file}` | the merchant's logo |
-//! | `GET /return/{token}` | where vendors send payers back to |
-//! | `GET /invitation/{token}` | where a merchant reads a reseller's invitation |
+//! | `POST /checkout/{token}/abandon` | closes the open attempt, so that another method can be chosen |
+//! | `GET /checkout/{token}/go` | redirects to the provider |
+//! | `GET /checkout/{token}/status` | version of the payment's state, for the page's script |
+//! | `GET /logos/{merchant}/{file}` | a merchant's logo |
+//! | `GET /return/{token}` | page to which providers send payers back; `POST` redirects to it |
+//! | `GET /invitation/{token}` | shows a reseller's invitation to the merchant |
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
-//! | `GET /assets/{file}` | stylesheet and icon |
+//! | `GET /assets/{file}` | stylesheets, script and icon |
 //!
-//! Every page but the one that leads away has a menu of languages: `?language=pl` keeps the choice in a
-//! cookie and leads back to the same address without it.
+//! Every page except the redirect to a provider has a language menu: `?language=pl` stores the choice in a
+//! cookie and redirects to the same URL without it.
 //!
-//! A form's answer never redirects off our origin, a GET changes nothing but for the report that the
-//! return page applies, and nothing needs a script. E-mail, payment id and USD amount are never shown.
+//! Responses to forms never redirect to another origin. GET requests change nothing, except that the return
+//! page applies a report. No page needs a script. E-mail address, payment id and USD amount are never shown.
 
 mod amount;
 mod assets;
 mod backend;
 mod checkout;
 mod checkout_state;
+mod ended;
 mod forms;
 mod icons;
 mod invitation;
@@ -65,19 +67,18 @@ use crate::proxies::Proxies;
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 
-/// What the pages stand on; cheap to clone.
+/// State of the pages; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PagesState {
     backend: Arc<dyn Backend>,
-    /// Addresses whose `X-Forwarded-For` counts.
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     trusted_proxies: Proxies,
-    /// Counts requests per address, together with the API's; none in tests of the pages alone.
+    /// Rate limiter shared with the API. `None` in tests of the pages.
     limiter: Option<ApiState>,
 }
 
 impl PagesState {
-    /// Pages over a gateway. Public address and what is allowed in development are read from its
-    /// settings at each request.
+    /// Pages of a gateway. Public URL and development permissions are read from its settings for each request.
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies) -> Self {
         Self {
             backend: Arc::new(gateway),
@@ -86,26 +87,29 @@ impl PagesState {
         }
     }
 
-    /// The same, with requests counted against their addresses.
+    /// The same, with rate limits per client address.
     pub(crate) fn limited_by(mut self, limiter: ApiState) -> Self {
         self.limiter = Some(limiter);
         self
     }
 }
 
-/// The payers' pages, for the public listener.
+/// The pages of the public listener.
 pub(crate) fn router(state: PagesState) -> Router {
-    // A payer who reloads the answer to a form from the address bar sees where the payment stands.
+    // A payer who opens a form's URL from the address bar gets the payment's page.
     let form = || get(checkout::look_again);
+    // Some providers send payers back with a form, and some URLs get a trailing slash on the way.
+    let returned = || get(returned::show).post(returned::look);
     let by_method = Router::new()
         .route(
             "/invitation/{token}",
             get(invitation::show).post(invitation::answer),
         )
-        .route("/checkout/{token}/logo/{file}", get(checkout::logo))
+        .route("/logos/{merchant}/{file}", get(checkout::logo))
         .route("/assets/{file}", get(assets::serve));
     let modules = Router::new()
         .route("/checkout/{token}", get(checkout::show))
+        .route("/checkout/{token}/status", get(checkout::version))
         .route("/checkout/{token}/go", get(checkout::go));
     let starts = Router::new()
         .route(
@@ -120,7 +124,8 @@ pub(crate) fn router(state: PagesState) -> Router {
             "/checkout/{token}/abandon",
             form().merge(post(checkout::abandon)),
         )
-        .route("/return/{token}", get(returned::show));
+        .route("/return/{token}", returned())
+        .route("/return/{token}/", returned());
     let edge = edge(&state);
     let mut router = Router::new();
     for (class, routes) in [
@@ -138,7 +143,7 @@ pub(crate) fn router(state: PagesState) -> Router {
     router.with_state(state)
 }
 
-/// What all pages have in common; with the public listener's admission, where there is one.
+/// Middleware of all pages; includes the public listener's admission, if there is one.
 fn edge(state: &PagesState) -> Edge {
     match &state.limiter {
         None => Edge::new("public", after_panic),
@@ -149,11 +154,11 @@ fn edge(state: &PagesState) -> Edge {
     }
 }
 
-/// Words for payers in an answer that is made where their request is not known.
+/// Text for payers in a response created without access to their request.
 #[derive(Clone, Copy)]
 struct Words(fn(Texts) -> String);
 
-/// Writes such words in the payer's language.
+/// Writes such texts in the payer's language.
 async fn say(request: Request, next: Next) -> Response {
     let texts = Texts::negotiate(request.headers());
     let mut response = next.run(request).await;
@@ -164,14 +169,14 @@ async fn say(request: Request, next: Next) -> Response {
     response
 }
 
-/// The answer where too many requests are in flight: the head of the API's, with words for payers.
+/// Response if too many requests are in flight: the API's status and headers, with a text for payers.
 fn busy() -> Response {
     let mut response = plain(ApiError::Busy, String::new());
     response.extensions_mut().insert(Words(Texts::busy));
     response
 }
 
-/// An error of the API as a line of text.
+/// An API error as a line of plain text.
 fn plain(error: ApiError, text: String) -> Response {
     let (mut head, _) = error.into_response().into_parts();
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -180,8 +185,8 @@ fn plain(error: ApiError, text: String) -> Response {
     Response::from_parts(head, Body::from(text))
 }
 
-/// A client that guesses tokens or reloads without end waits: payers bring no key, so addresses count. A choice from
-/// the menu of languages needs no page.
+/// Limits clients that guess tokens or reload endlessly. Payers have no key, so requests are counted per
+/// address. Also handles choices of a language, which need no page.
 async fn prepare(State(state): State<PagesState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let counted = state
@@ -199,7 +204,7 @@ async fn prepare(State(state): State<PagesState>, request: Request, next: Next) 
     reply::in_language(parts.uri.path(), tag, secure)
 }
 
-/// The answer where a handler panicked; the layer tells the log.
+/// Response after a handler panicked; the layer logs the panic.
 fn after_panic() -> Response {
     let words = |t: Texts| format!("{}. {}", t.failure_title(), t.failure_text());
     let mut response = (StatusCode::INTERNAL_SERVER_ERROR, "").into_response();

@@ -1,102 +1,106 @@
-//! What a page may say about money: one pure reading of what is on record.
+//! Statements of pages about money, as pure functions of the recorded data.
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::payment::Status;
-use kassette_domain::provider::{DisputeState, VendorStatus};
+use kassette_domain::provider::{DisputeState, ProviderStatus};
 
-/// What is on record about an attempt's money; where several attempts differ, the greatest counts.
+/// Recorded money of an attempt; of several attempts, the greatest value counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OnRecord {
-    /// None was taken.
+    /// No money was captured.
     Nothing,
-    /// All that was taken was given back.
+    /// All captured money was returned.
     Returned,
-    /// Some arrived that was never proved, or may still move.
+    /// Money may have arrived without confirmation, or may still move.
     Unclear,
-    /// A part of what was taken was given back.
+    /// A part of the captured money was returned.
     PartReturned,
-    /// It was taken.
+    /// Money was captured and not returned.
     Taken,
 }
 
 impl OnRecord {
-    /// Of all attempts of a payment.
+    /// The greatest value of all attempts.
     pub(crate) fn of_all(aggregate: &PaymentAggregate) -> Self {
         let attempts = aggregate.attempts.iter();
-        attempts.map(Self::of).max().unwrap_or(Self::Nothing)
+        attempts
+            .map(Self::of_attempt)
+            .max()
+            .unwrap_or(Self::Nothing)
     }
 
-    pub(crate) fn of(attempt: &Attempt) -> Self {
+    pub(crate) fn of_attempt(attempt: &Attempt) -> Self {
         let facts = attempt.vendor.as_ref();
-        let received = facts.map_or(Minor(0), |facts| facts.received);
-        let returned = facts.map_or(Minor(0), |facts| facts.returned);
-        let returned = returned.max(attempt.returns.total());
-        let is_taken = match attempt.state {
-            // What went back had come.
+        let sums = attempt.funds.balance.total();
+        let reported = facts.map_or(Minor(0), |facts| facts.received);
+        let (received, returned) = (reported.max(sums.received), sums.returned);
+        let is_taken = match attempt.state() {
+            // Returned money must have been captured.
             _ if returned > Minor(0) => true,
             AttemptState::Captured | AttemptState::Surplus => true,
+            _ if attempt.funds.is_taken() => true,
             _ => facts.is_some_and(|facts| match facts.status {
-                VendorStatus::Pending
-                | VendorStatus::Processing
-                | VendorStatus::VerificationPending => false,
-                VendorStatus::Completed
-                | VendorStatus::Overpaid
-                | VendorStatus::Review
-                | VendorStatus::Declined
-                | VendorStatus::Failed
-                | VendorStatus::Cancelled
-                | VendorStatus::Expired => facts.received > Minor(0),
+                ProviderStatus::Pending
+                | ProviderStatus::Processing
+                | ProviderStatus::VerificationPending => false,
+                ProviderStatus::Completed
+                | ProviderStatus::Overpaid
+                | ProviderStatus::Review
+                | ProviderStatus::Declined
+                | ProviderStatus::Failed
+                | ProviderStatus::Cancelled
+                | ProviderStatus::Expired => facts.received > Minor(0),
             }),
         };
-        let waits = facts.is_some_and(|facts| facts.status == VendorStatus::VerificationPending);
+        let waits = facts.is_some_and(|facts| facts.status == ProviderStatus::VerificationPending);
         match (is_taken, returned > Minor(0)) {
             (true, false) => Self::Taken,
-            // A vendor may tell of what went back and never of what came.
+            // A provider may report returned money without ever reporting its receipt.
             (true, true) if returned >= received => Self::Returned,
             (true, true) => Self::PartReturned,
-            (false, _) if attempt.state.is_open() || (waits && received > Minor(0)) => {
-                Self::Unclear
-            }
+            (false, _) if attempt.is_open() || (waits && received > Minor(0)) => Self::Unclear,
             (false, _) => Self::Nothing,
         }
     }
 }
 
-/// The sentence about money on the page of a payment.
+/// The sentence about money on a payment's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sentence {
-    /// It is not over: nothing is said.
+    /// The payment has not ended: no sentence.
     None,
-    /// Under review, and a part of what was taken was given back.
+    /// Under review; a part of the captured money was returned.
     ReviewPartGivenBack,
-    /// Under review, and what was taken was given back.
+    /// Under review; the captured money was returned.
     ReviewGivenBack,
-    /// Over, and none was taken.
+    /// Ended; no money was captured.
     NotTaken,
-    /// Over, and what was taken was given back.
+    /// Ended; the captured money was returned.
     GivenBack,
-    /// Over, and whether any was taken is not known.
+    /// Ended; whether money was captured is unknown.
     Unclear,
-    /// Over, and a part of what was taken was given back.
+    /// Ended; a part of the captured money was returned.
     PartGivenBack,
-    /// Over, and money was taken all the same.
+    /// Ended, but money was captured.
     Received,
-    /// Complete, and so much was paid.
+    /// Completed; this amount was paid.
     Paid(Money),
-    /// Complete; a part was given back.
-    PaidAndPartReturned(Money),
-    /// Complete; all was given back.
+    /// Completed; the first amount was paid, the second was returned.
+    PaidAndPartReturned(Money, Money),
+    /// Completed; all of the amount was returned.
     PaidAndReturned(Money),
-    /// Complete by an operator's word alone.
+    /// Completed only by an operator's decision.
     Accepted,
 }
 
 impl Sentence {
-    /// About a payment that is over or whose time is, and which was not completed.
+    /// Sentence for a payment that has ended or expired without completion.
     pub(crate) fn of_unpaid(aggregate: &PaymentAggregate) -> Self {
         match OnRecord::of_all(aggregate) {
+            // The provider has not confirmed that no money was captured.
+            OnRecord::Nothing if aggregate.payment.uncertain_end => Self::Unclear,
             OnRecord::Nothing => Self::NotTaken,
             OnRecord::Returned => Self::GivenBack,
             OnRecord::Unclear => Self::Unclear,
@@ -105,7 +109,7 @@ impl Sentence {
         }
     }
 
-    /// About a payment that is under review.
+    /// Sentence for a payment under review.
     pub(crate) fn of_review(aggregate: &PaymentAggregate) -> Self {
         match moved(aggregate.attempts.iter()) {
             OnRecord::PartReturned => Self::ReviewPartGivenBack,
@@ -128,10 +132,13 @@ impl Sentence {
                     return Self::Accepted;
                 };
                 let paid = paid(own);
-                match OnRecord::of(own) {
+                match OnRecord::of_attempt(own) {
                     OnRecord::Nothing | OnRecord::Unclear => Self::Accepted,
                     OnRecord::Taken => Self::Paid(paid),
-                    OnRecord::PartReturned => Self::PaidAndPartReturned(paid),
+                    OnRecord::PartReturned => {
+                        let amount = own.funds.balance.total().returned;
+                        Self::PaidAndPartReturned(paid, Money { amount, ..paid })
+                    }
                     OnRecord::Returned => Self::PaidAndReturned(paid),
                 }
             }
@@ -139,49 +146,49 @@ impl Sentence {
     }
 }
 
-/// What is on record of a completed payment's other attempts: money that came beside its own.
+/// Recorded money of a completed payment's other attempts.
 pub(crate) fn second(aggregate: &PaymentAggregate) -> OnRecord {
     let own = own(aggregate).map(|own| own.id);
     let attempts = aggregate.attempts.iter();
     moved(attempts.filter(|attempt| Some(attempt.id) != own))
 }
 
-/// The greatest of what is certain about attempts.
+/// The greatest certain value of some attempts.
 fn moved<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> OnRecord {
     let certain = attempts
-        .map(OnRecord::of)
+        .map(OnRecord::of_attempt)
         .filter(|record| *record != OnRecord::Unclear);
     certain.max().unwrap_or(OnRecord::Nothing)
 }
 
-/// Whether the payer disputes money of a completed payment, and that is not decided.
+/// Whether a dispute about a completed payment's money is open.
 pub(crate) fn is_disputed(aggregate: &PaymentAggregate) -> bool {
     let is_open = |own: &Attempt| {
-        let mut disputes = own.returns.disputes.iter();
+        let mut disputes = own.funds.disputes.iter();
         disputes.any(|disputed| disputed.dispute.state == DisputeState::Open)
     };
     aggregate.payment.status == Status::Completed && own(aggregate).is_some_and(is_open)
 }
 
-/// Whether some of what a payment waits for has arrived, proved or not.
+/// Whether money for the payment has arrived, confirmed or not.
 pub(crate) fn has_arrived(aggregate: &PaymentAggregate) -> bool {
     let open = aggregate.open_attempt();
     let facts = open.and_then(|open| open.vendor.as_ref());
     own(aggregate).is_some() || facts.is_some_and(|facts| facts.received > Minor(0))
 }
 
-/// The attempt that holds a completed payment's money.
-fn own(aggregate: &PaymentAggregate) -> Option<&Attempt> {
+/// The attempt whose money completed the payment.
+pub(crate) fn own(aggregate: &PaymentAggregate) -> Option<&Attempt> {
     let mut attempts = aggregate.attempts.iter();
-    attempts.find(|attempt| attempt.state == AttemptState::Captured)
+    attempts.find(|attempt| attempt.is_captured())
 }
 
-/// Whether the vendor has told of no money of an attempt, come or gone.
+/// Whether the provider has reported neither received nor returned money of an attempt.
 fn is_unproved(attempt: &Attempt) -> bool {
-    attempt.net().is_none() && attempt.returns.total() == Minor(0)
+    attempt.net().is_none() && attempt.funds.balance.total().returned == Minor(0)
 }
 
-/// What was received, which an operator may have accepted in place of what was due.
+/// Amount received. An operator may have accepted it instead of the amount due.
 fn paid(own: &Attempt) -> Money {
     let facts = own
         .vendor
@@ -197,11 +204,11 @@ fn paid(own: &Attempt) -> Money {
 
 #[cfg(test)]
 mod tests {
-    use kassette_domain::provider::{Dispute, RefundState, VendorRefund};
-    use kassette_domain::returns::ReportedReturns;
+    use kassette_domain::funds::ReportedFunds;
+    use kassette_domain::provider::{Dispute, DisputeKind, ProviderRefund, RefundState};
 
     use super::*;
-    use crate::pages::fixtures::{self, NOW, attempt, view};
+    use crate::pages::fixtures::{self, attempt, view};
 
     const DUE: Minor = Minor(4990);
 
@@ -212,54 +219,56 @@ mod tests {
         }
     }
 
-    /// An attempt of which the vendor said this.
-    fn said(state: AttemptState, status: VendorStatus, received: Minor) -> Attempt {
+    /// An attempt with this report of the provider.
+    fn said(state: AttemptState, status: ProviderStatus, received: Minor) -> Attempt {
         let mut attempt = attempt(fixtures::redirect());
-        attempt.state = state;
+        fixtures::put(&mut attempt, state);
         attempt.vendor = Some(fixtures::facts(status, received));
         attempt
     }
 
-    fn returned(mut attempt: Attempt, amount: Minor, state: RefundState) -> Attempt {
-        let refund = VendorRefund {
+    fn returned(attempt: Attempt, amount: Minor, state: RefundState) -> Attempt {
+        let refund = ProviderRefund {
             id: "re_1".into(),
             order: None,
             amount,
             state,
+            paid_out: None,
+            at: None,
         };
-        let told = ReportedReturns {
-            sum: None,
-            fresh: true,
+        let told = ReportedFunds {
             refunds: &[refund],
-            disputes: &[],
+            ..fixtures::captured(None)
         };
-        attempt.returns.merge(told, attempt.id, NOW);
-        attempt
+        fixtures::merged(attempt, told)
     }
 
-    fn disputed(mut attempt: Attempt, state: DisputeState) -> Attempt {
+    fn disputed(attempt: Attempt, state: DisputeState) -> Attempt {
+        let is_lost = state == DisputeState::Lost;
         let dispute = Dispute {
             id: "dp_1".into(),
             amount: DUE,
             state,
             reason: None,
             respond_by: None,
+            kind: DisputeKind::Dispute,
+            withdrawn: if is_lost { DUE } else { Minor(0) },
+            ends_by_refund: false,
+            listed_as_refund: false,
+            at: None,
         };
-        let told = ReportedReturns {
-            sum: None,
-            fresh: true,
-            refunds: &[],
+        let told = ReportedFunds {
             disputes: &[dispute],
+            ..fixtures::captured(None)
         };
-        attempt.returns.merge(told, attempt.id, NOW);
-        attempt
+        fixtures::merged(attempt, told)
     }
 
-    /// Everything that can be on record about one attempt, with what it means.
+    /// Every kind of record of one attempt, with its meaning.
     fn records() -> Vec<(&'static str, Attempt, OnRecord)> {
         use AttemptState as A;
         use OnRecord as R;
-        use VendorStatus as V;
+        use ProviderStatus as V;
         let none = Minor(0);
         let captured = || said(A::Captured, V::Completed, DUE);
         let surplus = || said(A::Surplus, V::Completed, DUE);
@@ -347,8 +356,9 @@ mod tests {
     fn what_is_on_record_decides_what_every_status_says_about_money() {
         for status in Status::ALL {
             for (what, attempt, expected) in records() {
-                assert_eq!(OnRecord::of(&attempt), expected, "{what}");
-                let is_own = attempt.state == AttemptState::Captured;
+                let returned = attempt.funds.balance.total().returned.0;
+                assert_eq!(OnRecord::of_attempt(&attempt), expected, "{what}");
+                let is_own = attempt.is_captured();
                 let sentence = Sentence::about(&view(status, vec![attempt]).aggregate);
                 let wanted = match (status, expected) {
                     (
@@ -364,7 +374,7 @@ mod tests {
                     (Status::Completed, _) if !is_own => Sentence::Accepted,
                     (Status::Completed, OnRecord::Taken) => Sentence::Paid(euros(4990)),
                     (Status::Completed, OnRecord::PartReturned) => {
-                        Sentence::PaidAndPartReturned(euros(4990))
+                        Sentence::PaidAndPartReturned(euros(4990), euros(returned))
                     }
                     (Status::Completed, OnRecord::Returned) => {
                         Sentence::PaidAndReturned(euros(4990))
@@ -388,18 +398,18 @@ mod tests {
     #[test]
     fn money_beside_a_completed_payments_own_is_told_as_it_is_on_record() {
         let captured = || {
-            let mut own = said(AttemptState::Captured, VendorStatus::Completed, DUE);
+            let mut own = said(AttemptState::Captured, ProviderStatus::Completed, DUE);
             own.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
             own
         };
         let paid = view(Status::Completed, vec![captured()]).aggregate;
         assert_eq!(second(&paid), OnRecord::Nothing, "its own is not another");
         for (what, other, record) in records() {
-            if other.state == AttemptState::Captured {
+            if other.is_captured() {
                 continue;
             }
             let told = match record {
-                // What may still come is not told as if it had.
+                // Money that may still arrive is not counted as received.
                 OnRecord::Unclear => OnRecord::Nothing,
                 certain => certain,
             };
@@ -420,8 +430,8 @@ mod tests {
 
     #[test]
     fn money_of_one_attempt_is_told_whatever_the_others_are() {
-        let declined = || said(AttemptState::Declined, VendorStatus::Declined, Minor(0));
-        let surplus = said(AttemptState::Surplus, VendorStatus::Completed, DUE);
+        let declined = || said(AttemptState::Declined, ProviderStatus::Declined, Minor(0));
+        let surplus = said(AttemptState::Surplus, ProviderStatus::Completed, DUE);
         for attempts in [vec![declined(), surplus.clone()], vec![surplus, declined()]] {
             let sentence = Sentence::about(&view(Status::Failed, attempts).aggregate);
             assert_eq!(sentence, Sentence::Received);
@@ -430,10 +440,11 @@ mod tests {
 
     #[test]
     fn a_payment_that_was_completed_by_an_operator_s_word_alone_is_called_accepted() {
-        let authorised = said(AttemptState::Captured, VendorStatus::Processing, DUE);
-        let captured = said(AttemptState::Captured, VendorStatus::Completed, DUE);
+        let authorised = said(AttemptState::Captured, ProviderStatus::Processing, DUE);
+        let captured = said(AttemptState::Captured, ProviderStatus::Completed, DUE);
         let mut silent = captured.clone();
         silent.vendor = None;
+        let captured = fixtures::merged(captured, fixtures::captured(None));
         for (own, sentence) in [
             (silent, Sentence::Accepted),
             (authorised, Sentence::Accepted),
@@ -447,7 +458,11 @@ mod tests {
 
     #[test]
     fn what_was_paid_is_what_was_received() {
-        let mut other = said(AttemptState::Captured, VendorStatus::Completed, Minor(5389));
+        let mut other = said(
+            AttemptState::Captured,
+            ProviderStatus::Completed,
+            Minor(5389),
+        );
         other.vendor.as_mut().unwrap().currency = "USD".into();
         let sentence = Sentence::about(&view(Status::Completed, vec![other]).aggregate);
         let usd = Money {
@@ -459,7 +474,7 @@ mod tests {
 
     #[test]
     fn money_has_arrived_once_the_vendor_has_told_of_some() {
-        let waits = VendorStatus::VerificationPending;
+        let waits = ProviderStatus::VerificationPending;
         for (state, received, arrived) in [
             (AttemptState::VerificationPending, Minor(0), false),
             (AttemptState::VerificationPending, Minor(1), true),
@@ -474,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_dispute_is_told_until_it_is_decided() {
-        let captured = || said(AttemptState::Captured, VendorStatus::Completed, DUE);
+        let captured = || said(AttemptState::Captured, ProviderStatus::Completed, DUE);
         for (state, told) in [
             (DisputeState::Open, true),
             (DisputeState::Won, false),

@@ -1,4 +1,4 @@
-//! Calm pages for what is wrong, each with what to do next.
+//! Error pages, each with a next step for the payer.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -9,25 +9,25 @@ use super::templates::{Navigation, Primary, State, Tone};
 use super::visit::{PageOptions, Visit};
 use crate::web::marks::InternalCause;
 
-/// What is wrong where no payment can be shown.
+/// Reason why no payment or invitation can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// No payment has the token.
     NotFound,
     /// No invitation has the token.
     NoInvitation,
-    /// A form of an invitation that is not to be acted on.
+    /// A rejected form of an invitation.
     Invitation(BadForm),
-    /// A form that is not to be acted on.
+    /// A rejected form of a payment.
     Form(BadForm),
-    /// Our own fault, for good.
+    /// A permanent internal error.
     Failure,
-    /// Our own fault, for now.
+    /// A temporary internal error.
     Unavailable,
     Store {
-        /// For now; else for good.
+        /// Whether the failure is temporary.
         for_now: bool,
-        /// Why, for the log alone.
+        /// Cause, only for the log.
         cause: String,
     },
 }
@@ -45,13 +45,13 @@ impl From<Fault> for Problem {
 }
 
 impl Visit {
-    /// A page about no payment.
+    /// An error page that is not about a payment.
     pub(crate) fn problem(&self, problem: Problem) -> Response {
         page(self, problem)
     }
 }
 
-/// The page about a problem.
+/// The page for a problem.
 fn page(visit: &Visit, problem: Problem) -> Response {
     let t = visit.t;
     let (status, heading, text) = match &problem {
@@ -97,7 +97,7 @@ fn page(visit: &Visit, problem: Problem) -> Response {
             t.failure_text(),
         ),
     };
-    // Who has a token that may be right can look again.
+    // With a token that may be valid, offer the page again.
     let primary = match (&visit.token, &problem) {
         (Some(token), Problem::Form(_)) => Some(Primary::Link {
             href: format!("/checkout/{token}"),
@@ -119,6 +119,8 @@ fn page(visit: &Visit, problem: Problem) -> Response {
         heading,
         text,
         extra: None,
+        on_the_way: None,
+        receipt: None,
         primary,
         navigation: Navigation::default(),
     });

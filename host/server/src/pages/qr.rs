@@ -1,22 +1,22 @@
-//! QR codes as inline drawings.
+//! QR codes as inline SVG.
 
 use std::fmt::Write as _;
 
 use qrcode::{Color, QrCode};
 
-/// White modules around a code, so that cameras find it (ISO/IEC 18004: at least four).
+/// Width of the white border, in modules, which cameras need (ISO/IEC 18004: at least four).
 const QUIET: usize = 4;
 
-/// A code's drawing: one path over one square, in units of modules.
+/// A code's drawing: one path over a square, in units of modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Drawing {
-    /// Width and height with the quiet zone.
+    /// Width and height including the border.
     pub(crate) side: usize,
-    /// The dark modules as SVG path data: digits, spaces and the letters `M h v z` alone.
+    /// The dark modules as SVG path data: only digits, spaces and the letters `M h v z`.
     pub(crate) path: String,
 }
 
-/// Draws a text; none where it is too long for a QR code.
+/// Draws a text. `None` if it is too long for a QR code.
 pub(crate) fn draw(text: &str) -> Option<Drawing> {
     let code = QrCode::new(text).ok()?;
     let width = code.width();

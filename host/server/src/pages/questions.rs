@@ -1,17 +1,18 @@
-//! A module's questions as a form, and the payer's answers to them.
+//! A module's questions as a form, and the answers of the payer.
 
 use kassette_domain::order::Email;
 use kassette_domain::provider::{Question, QuestionKind};
+use kassette_domain::question::is_card_like;
 use kassette_domain::secret::Secret;
 
 use super::forms::Form;
 use super::templates::Field;
 use super::texts::Texts;
 
-/// Longest answer, in characters: a name, an address line.
+/// Maximum length of an answer in characters, for example of a name or an address line.
 const MOST_ANSWER: usize = 200;
 
-/// The questions, not answered yet.
+/// Fields without answers.
 pub(crate) fn blank(questions: &[Question], t: Texts) -> Vec<Field> {
     let fields = questions.iter();
     fields
@@ -19,10 +20,10 @@ pub(crate) fn blank(questions: &[Question], t: Texts) -> Vec<Field> {
         .collect()
 }
 
-/// The answers, each by its question's name, or the fields with what is wrong.
+/// Returns the answers with their questions' names, or the fields with errors.
 ///
 /// # Errors
-/// The same form again, with what the payer entered.
+/// The form's fields with the payer's input.
 pub(crate) fn read(
     questions: &[Question],
     form: &Form,
@@ -48,7 +49,7 @@ pub(crate) fn read(
         .collect())
 }
 
-/// What is wrong with an answer.
+/// The error of an answer. `None` if it is valid.
 fn judge(question: &Question, text: &str, t: Texts) -> Option<String> {
     if text.is_empty() {
         return question.required.then(|| t.error_required());
@@ -59,6 +60,9 @@ fn judge(question: &Question, text: &str, t: Texts) -> Option<String> {
     }
     if text.chars().any(char::is_control) {
         return Some(t.error_characters());
+    }
+    if is_card_like(question.kind, text) {
+        return Some(t.error_card());
     }
     match question.kind {
         QuestionKind::Email if Email::parse(text).is_err() => Some(t.error_email()),
@@ -78,15 +82,15 @@ const fn most(kind: QuestionKind) -> usize {
     }
 }
 
-/// Five to fifteen digits (E.164), with the marks that people put between them.
+/// Five to fifteen digits (E.164) with the usual separators.
 fn is_phone(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let allowed = |c: char| c.is_ascii_digit() || " +-./()".contains(c);
     (5..=15).contains(&digits) && text.chars().all(allowed)
 }
 
-/// A question in the page's language. Modules write theirs in English; what everyone is asked for has a
-/// word in every catalogue.
+/// Label of a question in the page's language. Modules write theirs in English; every catalogue translates
+/// common questions.
 fn label(question: &Question, t: Texts) -> String {
     let known = match question.kind {
         QuestionKind::Email => t.question_email(),
@@ -162,6 +166,7 @@ mod tests {
             (Choice, "xx"),
             (Text, "a\nb"),
             (Text, ""),
+            (Text, "4242 4242 4242 4242"),
         ] {
             assert!(wrong(kind, true, text), "{text}");
         }

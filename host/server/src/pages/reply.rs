@@ -1,4 +1,4 @@
-//! A page on its way out: the headers that every one carries, and the few that differ.
+//! Responses with pages: the headers of all pages, and those that differ.
 
 use askama::Template;
 use axum::response::{IntoResponse, Response};
@@ -11,16 +11,16 @@ use http::{HeaderValue, StatusCode};
 
 use super::texts::{CHOSEN, Texts};
 
-/// Where a page's forms may lead.
+/// Allowed targets of a page's forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FormTarget {
-    /// To ourselves alone.
+    /// Only our own origin.
     #[default]
     Own,
-    /// To a vendor as well: the page that posts a module's form. A vendor's answer to the form
-    /// may redirect to another of its hosts, which the policy covers too, so no single host is named.
+    /// A provider as well: the page that posts a module's form. The provider may redirect the form to another
+    /// of its hosts, which the policy also covers, so no single host is named.
     Provider {
-        /// Plain http on loopback too (dev).
+        /// Whether to allow plain http on loopback (dev).
         plain_loopback: bool,
     },
 }
@@ -29,33 +29,33 @@ impl FormTarget {
     const fn policy(self) -> &'static str {
         match self {
             Self::Own => {
-                "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+                "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
             }
             Self::Provider {
                 plain_loopback: false,
             } => {
-                "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self' https:; base-uri 'none'; frame-ancestors 'none'"
+                "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self' https:; base-uri 'none'; frame-ancestors 'none'"
             }
             Self::Provider {
                 plain_loopback: true,
             } => {
-                "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self' https: http://127.0.0.1:* http://localhost:*; base-uri 'none'; frame-ancestors 'none'"
+                "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self' https: http://127.0.0.1:* http://localhost:*; base-uri 'none'; frame-ancestors 'none'"
             }
         }
     }
 }
 
-/// What a later load of a page is: itself again, or somewhere else.
+/// A delayed reload of the same page or of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refresh {
-    /// From now.
+    /// Delay in seconds.
     pub(crate) seconds: u32,
-    /// Where; none: the same address.
+    /// The target's URL. `None` for the same one.
     pub(crate) to: Option<String>,
 }
 
 impl Refresh {
-    /// The value of the header and of the element: `5` or `3; url=https://shop.example/`.
+    /// Value of the header and of the `meta` element: `5` or `3; url=https://shop.example/`.
     pub(crate) fn content(&self) -> String {
         match &self.to {
             None => self.seconds.to_string(),
@@ -64,35 +64,37 @@ impl Refresh {
     }
 }
 
-/// A page with what its headers need to know.
+/// A page with the data for its headers.
 pub(crate) struct Page<T> {
     /// The body.
     pub(crate) template: T,
-    /// Its language.
+    /// The page's language.
     pub(crate) texts: Texts,
     pub(crate) status: StatusCode,
-    /// Where its forms may lead.
+    /// Allowed targets of forms.
     pub(crate) forms: FormTarget,
-    /// Whether the next page may learn our address: on our own origin alone, or never.
+    /// Whether the next page may receive our URL.
     pub(crate) referrer: Referrer,
-    /// When and where it goes on by itself.
+    /// Automatic reload or redirect.
     pub(crate) refresh: Option<Refresh>,
-    /// Whether we are reached over https.
+    /// Whether the page's script follows the payment.
+    pub(crate) watched: bool,
+    /// Whether the pages are served over https.
     pub(crate) secure: bool,
 }
 
-/// What the browser tells of our address.
+/// How much of our URL the browser sends to other pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Referrer {
-    /// All of it to ourselves, nothing to others. (Were it nothing at all, Chromium would send
-    /// `Origin: null` with our own forms.)
+    /// The whole URL to our origin, nothing to others. (If it were nothing at all, Chromium would send `Origin:
+    /// null` with our own forms.)
     #[default]
     SameOrigin,
-    /// Nothing: the page that leads away.
+    /// Nothing, for the page that redirects to a provider.
     None,
 }
 
-/// Powers that no page of ours needs.
+/// Browser features that no page needs.
 const PERMISSIONS: &str = "accelerometer=(), autoplay=(), camera=(), display-capture=(), encrypted-media=(), fullscreen=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), picture-in-picture=(), publickey-credentials-get=(), screen-wake-lock=(), usb=(), web-share=(), xr-spatial-tracking=()";
 
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
@@ -128,11 +130,12 @@ impl<T: Template> IntoResponse for Page<T> {
                 Referrer::None => "no-referrer",
             }),
         );
-        // A header, which every browser obeys; as an element a delayed refresh is something that
-        // accessibility checkers rightly report, so that one stands in `noscript` alone, for clients
-        // that read no such header.
+        // A header, which every browser obeys. Accessibility checkers rightly complain about a delayed refresh
+        // element, so that is only inside `noscript`. A page with a script has no header, because a reload
+        // would lose the payer's selection.
         if let Some(value) = self
             .refresh
+            .filter(|_| !self.watched)
             .and_then(|refresh| HeaderValue::from_str(&refresh.content()).ok())
         {
             headers.insert(REFRESH, value);
@@ -142,12 +145,12 @@ impl<T: Template> IntoResponse for Page<T> {
     }
 }
 
-/// Whether our own pages are reached over https.
+/// Whether the pages are served over https.
 pub(crate) fn is_secure(public_url: &str) -> bool {
     public_url.starts_with("https://")
 }
 
-/// The answer to a form: on to a page of our own origin.
+/// Response to a form: redirects to a page of our origin.
 pub(crate) fn see_other(path: &str, secure: bool) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     if let Ok(location) = HeaderValue::from_str(path) {
@@ -160,11 +163,10 @@ pub(crate) fn see_other(path: &str, secure: bool) -> Response {
     response
 }
 
-/// How long a payer's choice of a language is kept, in seconds: 30 days, about as long as a payment is
-/// looked after.
+/// How long the chosen language is stored, in seconds: 30 days, about as long as a payment is processed.
 const CHOICE_LIFE: u32 = 30 * 86_400;
 
-/// The answer to a choice from the menu of languages: the same page, in that language from now on.
+/// Response to a choice of language: the same page in that language.
 pub(crate) fn in_language(path: &str, tag: &str, secure: bool) -> Response {
     let mut response = see_other(path, secure);
     let only = if secure { "; Secure" } else { "" };
@@ -176,8 +178,8 @@ pub(crate) fn in_language(path: &str, tag: &str, secure: bool) -> Response {
     response
 }
 
-/// The headers that do not differ.
-fn guard(response: &mut Response, secure: bool) {
+/// Sets the headers that all pages have in common.
+pub(crate) fn guard(response: &mut Response, secure: bool) {
     let headers = response.headers_mut();
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),

@@ -1,7 +1,7 @@
-//! The pages' templates and what each is filled with.
+//! The pages' templates with their data.
 
 use askama::Template;
-use kassette_domain::brand::Colour;
+use kassette_domain::brand::{Colour, Support};
 
 use super::amount::Amount;
 use super::assets;
@@ -9,20 +9,43 @@ use super::icons;
 use super::qr::Drawing;
 use super::texts::{CHOOSE, NAMES, Texts};
 
-/// What stands around every page.
+/// The common parts of every page.
 pub(crate) struct Frame {
-    /// The language.
+    /// Texts in the page's language.
     pub(crate) t: Texts,
     /// The window's title.
     pub(crate) title: String,
-    /// The payment that the page is about.
+    /// The payment shown on the page.
     pub(crate) summary: Option<Summary>,
-    /// What became of what the payer just did.
-    pub(crate) notice: Option<String>,
-    /// A delayed refresh, as [`super::reply::Refresh::content`].
+    /// Notice above the page: the outcome of the payer's action, or of the last attempt.
+    pub(crate) notice: Option<Notice>,
+    /// Delayed refresh, see [`super::reply::Refresh::content`].
     pub(crate) refresh: Option<String>,
-    /// An immediate one: where to.
+    /// Target of an immediate redirect.
     pub(crate) leave: Option<String>,
+    /// Data for the page's script, if the page waits for a change.
+    pub(crate) watch: Option<Watch>,
+}
+
+/// A short notice with the payer's options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub(crate) title: String,
+    /// Empty if there is no text.
+    pub(crate) text: String,
+    /// Whether a payment was declined.
+    pub(crate) bad: bool,
+}
+
+/// How the page's script follows the payment. It reloads the page only when the version changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    /// Path that returns the version of the payment's state.
+    pub(crate) status: String,
+    /// The version shown on this page.
+    pub(crate) version: String,
+    /// Target once the version has changed.
+    pub(crate) next: String,
 }
 
 impl Frame {
@@ -34,143 +57,172 @@ impl Frame {
         &assets::ICON.path
     }
 
-    /// The stylesheet of the merchant's colour.
+    fn script(&self) -> &'static str {
+        &assets::SCRIPT.path
+    }
+
+    fn support(&self) -> Option<&Support> {
+        self.summary.as_ref()?.support.as_ref()
+    }
+
+    /// Path of the stylesheet for the merchant's color.
     fn colours(&self) -> Option<String> {
         let colour = self.summary.as_ref()?.colour?;
         Some(assets::colours_path(colour))
     }
 
-    /// Tag and name of every language but the page's own.
+    /// Tag and name of every language except the page's own.
     fn languages(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let own = self.t.tag();
         NAMES.iter().filter(move |(tag, _)| *tag != own)
     }
 }
 
-/// What is paid, to whom.
+/// The payment's amount and merchant.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
-    /// Whether no real money moves.
+    /// Whether it is a test payment.
     pub(crate) test: bool,
-    /// Who pays whom, or has paid, in a sentence.
+    /// Sentence about payer and payee.
     pub(crate) line: String,
     /// The merchant's name.
     pub(crate) merchant: String,
     pub(crate) colour: Option<Colour>,
-    /// Where its logo is.
+    /// Path of the logo.
     pub(crate) logo: Option<String>,
+    /// Contact for payers.
+    pub(crate) support: Option<Support>,
     pub(crate) amount: Amount,
-    /// The merchant's order reference, exactly.
+    /// The merchant's description of what is paid for.
+    pub(crate) about: Option<String>,
+    /// The merchant's order reference, unchanged.
     pub(crate) order: String,
 }
 
 impl Summary {
-    /// Whether the amount has more digits than stand in a line of the largest type.
+    /// Whether the amount is too long for one line in the largest type.
     fn is_long(&self) -> bool {
         let code = self.amount.code.map_or(0, str::len);
         self.amount.text.chars().count() + code > 12
     }
 
-    /// The first letter of the merchant's name, an ornament.
+    /// The first letter of the merchant's name, as decoration.
     fn initial(&self) -> String {
-        let first = self.merchant.chars().find(|c| c.is_alphanumeric());
-        first.map_or_else(String::new, |c| c.to_uppercase().collect())
+        initial(&self.merchant)
     }
 }
 
-/// A way to pay.
+/// The first letter of a name in upper case.
+pub(crate) fn initial(name: &str) -> String {
+    let first = name.chars().find(|c| c.is_alphanumeric());
+    first.map_or_else(String::new, |c| c.to_uppercase().collect())
+}
+
+/// A payment method.
 pub(crate) struct Row {
-    /// The wire id.
+    /// The method's id on the wire.
     pub(crate) method: String,
-    /// Whether the merchant named it when it made the payment.
+    /// Whether the merchant selected it when creating the payment.
     pub(crate) preselected: bool,
     /// The method's name.
     pub(crate) label: String,
-    /// A line about it.
-    pub(crate) about: Option<String>,
-    /// The drawing.
+    /// Lines of text about it; true for a line about a declined attempt.
+    pub(crate) says: Vec<(String, bool)>,
+    /// Whether its providers have recently failed to respond: it is shown but cannot be chosen.
+    pub(crate) is_down: bool,
+    /// The icon.
     pub(crate) icon: icons::Drawn,
-    /// The first account's id.
+    /// Id of the first account.
     pub(crate) seen: String,
-    /// Its name, or words in its place.
+    /// Name of the account, or a text instead.
     pub(crate) provider: String,
-    /// Through whom the money goes, in words; none where the merchant's pages do not say it.
-    pub(crate) via: Option<String>,
     pub(crate) note: Option<String>,
-    /// The link beside it.
+    /// The link next to it.
     pub(crate) link: Option<String>,
 }
 
-/// The choice of a method.
+/// Page with the list of methods.
 #[derive(Template)]
 #[template(path = "choose.html")]
 pub(crate) struct Choose {
     pub(crate) frame: Frame,
-    /// Where the form goes.
+    /// Target of the form.
     pub(crate) action: String,
     /// The methods, best first.
     pub(crate) rows: Vec<Row>,
-    /// Back to the shop, where it is known.
+    /// Whether a method was chosen before.
+    pub(crate) again: bool,
+    /// URL of the shop, if known.
     pub(crate) back: Option<String>,
 }
 
-/// The same choice once more, because the account changed.
+impl Choose {
+    /// The only method, which is shown without a list. `None` otherwise.
+    fn only(&self) -> Option<&Row> {
+        match self.rows.as_slice() {
+            [row] if !row.is_down => Some(row),
+            _ => None,
+        }
+    }
+}
+
+/// Page that asks for confirmation because the account has changed.
 #[derive(Template)]
 #[template(path = "changed.html")]
 pub(crate) struct Changed {
     pub(crate) frame: Frame,
-    /// Where the form goes.
+    /// Target of the form.
     pub(crate) action: String,
-    /// Where all methods are seen.
+    /// Link to all methods.
     pub(crate) all: String,
     /// The method.
     pub(crate) row: Row,
 }
 
-/// The page that leads to the vendor.
+/// Page that redirects to the provider.
 #[derive(Template)]
 #[template(path = "go.html")]
 pub(crate) struct Go {
     pub(crate) frame: Frame,
     pub(crate) target: String,
-    /// To whom.
+    /// The provider's name.
     pub(crate) provider: String,
 }
 
-/// A question on the page.
+/// A question's field.
 pub(crate) struct Field {
-    /// Its name in the form.
+    /// The field's name in the form.
     pub(crate) name: String,
-    /// What is asked.
+    /// The question.
     pub(crate) label: String,
     /// The element's type: `email`.
     pub(crate) input: &'static str,
-    /// What the browser may fill in; empty for nothing known.
+    /// What the browser may fill in; empty if unknown.
     pub(crate) autocomplete: &'static str,
     /// Whether an answer is needed.
     pub(crate) required: bool,
-    /// Most characters.
+    /// Maximum number of characters.
     pub(crate) most: usize,
-    /// Value and label of each choice; empty for a text.
+    /// Value and label of each choice; empty for a text field.
     pub(crate) choices: Vec<(String, String)>,
-    /// What the payer has entered.
+    /// The payer's input.
     pub(crate) value: String,
-    /// What is wrong with it.
+    /// The error of the input.
     pub(crate) error: Option<String>,
 }
 
-/// A module's questions.
+/// Page with a module's questions.
 #[derive(Template)]
 #[template(path = "questions.html")]
 pub(crate) struct Questions {
     pub(crate) frame: Frame,
-    /// Where the form goes.
+    /// Target of the form.
     pub(crate) action: String,
-    /// Who wants to know.
+    /// Name of the provider that asks.
     pub(crate) provider: String,
     /// The questions.
     pub(crate) fields: Vec<Field>,
-    /// The way out.
+    /// Links to leave the page.
     pub(crate) navigation: Navigation,
 }
 
@@ -180,75 +232,75 @@ impl Questions {
     }
 }
 
-/// An invitation that waits for its answer.
+/// Page of an unanswered invitation.
 #[derive(Template)]
 #[template(path = "invitation.html")]
 pub(crate) struct Invitation {
     pub(crate) frame: Frame,
-    /// Where the form goes.
+    /// Target of the form.
     pub(crate) action: String,
     pub(crate) reseller: String,
-    /// Whom: what the reseller calls them.
+    /// The merchant's name as the reseller specified it.
     pub(crate) business: String,
-    /// The last day on which it can be answered, UTC.
+    /// Last day for an answer, UTC.
     pub(crate) until: String,
-    /// What is wrong with the code.
+    /// Error of the code.
     pub(crate) error: Option<String>,
 }
 
-/// An invitation that was answered, or cannot be any more.
+/// Page of an invitation that was answered or has ended.
 #[derive(Template)]
 #[template(path = "invitation_over.html")]
 pub(crate) struct InvitationOver {
     pub(crate) frame: Frame,
     pub(crate) tone: Tone,
-    /// In a few words.
+    /// Short title.
     pub(crate) heading: String,
-    /// In a sentence.
+    /// Explanation in a sentence.
     pub(crate) text: String,
 }
 
-/// A module's instructions.
+/// Page with a module's instructions.
 #[derive(Template)]
 #[template(path = "show.html")]
 pub(crate) struct Show {
     pub(crate) frame: Frame,
-    /// In a few words.
+    /// Short title.
     pub(crate) heading: String,
-    /// What to do.
+    /// Instructions.
     pub(crate) text: String,
-    /// How long, where there is something to pay with.
+    /// Remaining time, if the page contains something to pay with.
     pub(crate) left: Option<TimeLeft>,
     /// Labels and values to copy.
     pub(crate) details: Vec<(String, String)>,
-    /// The code.
+    /// The QR code.
     pub(crate) qr: Option<Drawing>,
-    /// What opens an app or the vendor's page, and what it says.
+    /// URL and label of a link to an app or to the provider's page.
     pub(crate) link: Option<(String, String)>,
-    /// Where the vendor is asked for a report.
+    /// Path of the form with which the payer requests a report from the provider.
     pub(crate) paid: String,
-    /// The way out.
+    /// Links to leave the page.
     pub(crate) navigation: Navigation,
 }
 
-/// How long something can be paid.
+/// Remaining time for a payment.
 pub(crate) struct TimeLeft {
-    /// RFC 3339.
+    /// End of the time, RFC 3339.
     pub(crate) until: String,
-    /// In a sentence.
+    /// Remaining time in a sentence.
     pub(crate) text: String,
 }
 
-/// The mood of a page about a state.
+/// Visual style of a status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// It is done.
+    /// Success.
     Good,
-    /// It goes on by itself.
+    /// Something continues without the payer.
     Waiting,
-    /// It is over, or something is wrong.
+    /// The payment has ended or something is wrong.
     Bad,
-    /// The payer is to do something.
+    /// The payer must act.
     Calm,
 }
 
@@ -256,7 +308,7 @@ impl Tone {
     const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
-            Self::Waiting => "waiting",
+            Self::Waiting => "wait",
             Self::Bad => "bad",
             Self::Calm => "calm",
         }
@@ -272,60 +324,82 @@ impl Tone {
     }
 }
 
-/// The one thing that a payer would do next.
+/// The payer's most likely next action.
 pub(crate) enum Primary {
     Link {
         href: String,
         label: String,
     },
-    /// Post a module's form to its vendor.
+    /// Posts a module's form to its provider.
     Post {
         url: String,
-        /// Names and values.
+        /// Names and values of the fields.
         fields: Vec<(String, String)>,
         label: String,
     },
-    /// Start the same way once more.
+    /// Starts the payment with the same method again.
     Start {
-        /// Where the form goes.
+        /// Target of the form.
         action: String,
-        /// The wire id.
+        /// The method's id on the wire.
         method: String,
         label: String,
     },
 }
 
-/// The links at the end of a page.
+/// Receipt. Contains neither the payment's id nor card digits.
+pub(crate) struct Receipt {
+    /// Time of completion, RFC 3339.
+    pub(crate) at: String,
+    /// The same in a readable form, UTC.
+    pub(crate) date: String,
+    pub(crate) method: String,
+    /// Reference as printed on the provider's statements.
+    pub(crate) reference: Option<String>,
+    pub(crate) order: String,
+    pub(crate) merchant: String,
+    pub(crate) paid: Amount,
+    /// Day and amount of each completed refund.
+    pub(crate) refunds: Vec<(String, Amount)>,
+    /// Remainder of `paid`, if there are refunds.
+    pub(crate) rest: Option<Amount>,
+}
+
+/// Links at the end of a page.
 #[derive(Default)]
 pub(crate) struct Navigation {
-    /// Another method: where the form goes, and what happens first.
+    /// Another method: target of the form, and what happens first.
     pub(crate) another: Option<(String, String)>,
-    /// Back to the shop.
+    /// URL of the shop.
     pub(crate) back: Option<String>,
-    /// That the way back is taken without a click.
-    pub(crate) back_soon: Option<String>,
-    /// Whether nothing more is to be done here but to leave.
+    /// Notice that the page redirects to the shop, and URL of the page without redirect.
+    pub(crate) back_soon: Option<(String, String)>,
+    /// Whether the payer has nothing left to do on the page.
     pub(crate) done: bool,
-    /// Updates: where they are stopped.
+    /// URL that stops updates.
     pub(crate) pause: Option<String>,
-    /// Stopped updates: where they go on.
+    /// URL that resumes updates.
     pub(crate) resume: Option<String>,
 }
 
-/// Where a payment stands.
+/// Status page of a payment.
 #[derive(Template)]
 #[template(path = "state.html")]
 pub(crate) struct State {
     pub(crate) frame: Frame,
     pub(crate) tone: Tone,
-    /// In a few words.
+    /// Short title.
     pub(crate) heading: String,
-    /// In a sentence.
+    /// Explanation in a sentence.
     pub(crate) text: String,
-    /// What else is to be said.
+    /// Additional text.
     pub(crate) extra: Option<String>,
-    /// What to do next.
+    /// Name of the provider to which the payer is being redirected.
+    pub(crate) on_the_way: Option<String>,
+    /// The receipt.
+    pub(crate) receipt: Option<Receipt>,
+    /// The next action.
     pub(crate) primary: Option<Primary>,
-    /// What else can be done.
+    /// Other links.
     pub(crate) navigation: Navigation,
 }

@@ -1,10 +1,9 @@
-//! What payers read, in their language: message catalogues and their negotiation.
+//! Texts for payers in their language: message catalogues and language negotiation.
 //!
-//! Each message is a method of [`Texts`], so a template that names none that exists, or forgets a
-//! variable, does not compile; a message that no template uses is a warning. That every catalogue
-//! holds them all is a test.
+//! Each message is a method of [`Texts`]. A template with an unknown message or a missing variable therefore
+//! does not compile, and an unused message causes a warning. A test checks that every catalogue is complete.
 //!
-//! The language is the one that the payer chose from the page's menu, else the best of the browser's.
+//! The language is the payer's choice from the page's menu, else the payment's, else the browser's best match.
 //! The choice is kept in a cookie of our own that holds a language's tag and nothing else.
 
 use std::sync::LazyLock;
@@ -15,14 +14,15 @@ use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_language
 use http::HeaderMap;
 use http::header::{ACCEPT_LANGUAGE, COOKIE};
 use icu_locale_core::subtags::Region;
+use kassette_domain::extras::Locale;
 use kassette_domain::money::Money;
 
 use super::amount::{self, Amount};
 
 macro_rules! languages {
     ($($tag:literal $name:literal,)+) => {
-        /// Tags of the languages and what each is called by those who speak it, in the menu's order. The
-        /// first is the default, and its catalogue complete by definition.
+        /// Tags of the languages and their native names, in the menu's order. The first is the default, and its
+        /// catalogue is complete by definition.
         pub(crate) const NAMES: &[(&str, &str)] = &[$(($tag, $name)),+];
 
         /// The catalogues' sources.
@@ -47,12 +47,12 @@ languages! {
     "sv" "Svenska",
 }
 
-/// The cookie that keeps a choice from the menu.
+/// Name of the cookie that stores the chosen language.
 pub(crate) const CHOSEN: &str = "kassette-language";
-/// The query that makes one: `language=pl`.
+/// Query parameter that chooses a language: `language=pl`.
 pub(crate) const CHOOSE: &str = "language";
 
-/// Ranges of an `Accept-Language` header that are read: browsers send a handful.
+/// Maximum number of ranges read from an `Accept-Language` header; browsers send a handful.
 const MOST_RANGES: usize = 16;
 
 struct Catalogue {
@@ -62,15 +62,15 @@ struct Catalogue {
 static CATALOGUES: LazyLock<Vec<Catalogue>> =
     LazyLock::new(|| SOURCES.iter().map(|source| read(source)).collect());
 
-/// The catalogues' tags, in their order.
+/// Tags of the catalogues, in order.
 static TAGS: LazyLock<Vec<LanguageIdentifier>> = LazyLock::new(|| {
     let tags = NAMES.iter();
     tags.map(|(tag, _)| tag.parse().unwrap_or_default())
         .collect()
 });
 
-/// Reads a catalogue. Its sources are compiled in and a test reads them all strictly; were one
-/// damaged all the same, what can be read of it serves and English fills the holes.
+/// Parses a catalogue. A test parses all of them strictly; if one were damaged, its valid messages would be
+/// used, and English for the rest.
 fn read(source: &str) -> Catalogue {
     let resource =
         FluentResource::try_new(source.to_owned()).unwrap_or_else(|(partial, _)| partial);
@@ -84,34 +84,45 @@ fn read(source: &str) -> Catalogue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Texts {
     index: usize,
-    /// Where that language is written as the payer does, if the browser says.
+    /// Region of the language, if the browser or the payment names one.
     region: Option<Region>,
+    /// Whether the payer chose it from the menu.
+    is_chosen: bool,
 }
 
 impl Texts {
-    /// The texts in the language that the payer chose, else that the browser likes best of those that exist.
+    /// Texts in the language that the payer chose, otherwise in the best available match for the browser's
+    /// languages.
     pub(crate) fn negotiate(headers: &HeaderMap) -> Self {
         let wished = headers
             .get(ACCEPT_LANGUAGE)
             .and_then(|value| value.to_str().ok())
             .map(ranges)
             .unwrap_or_default();
-        let best = || {
-            let strategy = NegotiationStrategy::Lookup;
-            let found = negotiate_languages(&wished, TAGS.as_slice(), None, strategy);
-            let best = found.first()?;
-            TAGS.iter().position(|tag| tag == *best)
-        };
-        let index = chosen(headers).or_else(best).unwrap_or(0);
-        let own = TAGS.get(index).map(|tag| tag.language);
-        let region = wished
-            .iter()
-            .find(|range| Some(range.language) == own)
-            .and_then(|range| range.region?.as_str().parse().ok());
-        Self { index, region }
+        let chosen = chosen(headers);
+        let index = chosen.or_else(|| best(&wished)).unwrap_or(0);
+        Self {
+            index,
+            region: region(index, &wished),
+            is_chosen: chosen.is_some(),
+        }
     }
 
-    /// The tag that a query of the menu names.
+    /// Texts in a payment's language. Unchanged if it has no available one, or if the payer chose one.
+    pub(crate) fn preferring(self, locale: Option<&Locale>) -> Self {
+        let wished = locale.map(|locale| ranges(locale.as_str()));
+        let wished = wished.unwrap_or_default();
+        match best(&wished) {
+            Some(index) if !self.is_chosen => Self {
+                index,
+                region: region(index, &wished).or(self.region.filter(|_| index == self.index)),
+                is_chosen: false,
+            },
+            _ => self,
+        }
+    }
+
+    /// Tag in a query of the menu. `None` if the query does not choose an available language.
     pub(crate) fn asked(query: Option<&str>) -> Option<&'static str> {
         let tag = query?.strip_prefix(CHOOSE)?.strip_prefix('=')?;
         let (tag, _) = NAMES.iter().find(|(known, _)| *known == tag)?;
@@ -123,12 +134,12 @@ impl Texts {
         NAMES.get(self.index).map_or("en", |(tag, _)| tag)
     }
 
-    /// What the language is called by those who speak it.
+    /// The language's native name.
     pub(crate) fn name(self) -> &'static str {
         NAMES.get(self.index).map_or("English", |(_, name)| name)
     }
 
-    /// An amount as the payer writes it.
+    /// An amount in the payer's notation.
     pub(crate) fn money(self, money: Money) -> Amount {
         amount::written(money, self.tag(), self.region)
     }
@@ -154,7 +165,21 @@ impl Catalogue {
     }
 }
 
-/// The language of the cookie, by its place among [`NAMES`].
+/// Index in [`NAMES`] of the best match for language ranges.
+fn best(wished: &[LanguageIdentifier]) -> Option<usize> {
+    let found = negotiate_languages(wished, TAGS.as_slice(), None, NegotiationStrategy::Lookup);
+    let best = found.first()?;
+    TAGS.iter().position(|tag| tag == *best)
+}
+
+/// Region in the first range with the language.
+fn region(index: usize, wished: &[LanguageIdentifier]) -> Option<Region> {
+    let own = TAGS.get(index).map(|tag| tag.language);
+    let range = wished.iter().find(|range| Some(range.language) == own)?;
+    range.region?.as_str().parse().ok()
+}
+
+/// Index in [`NAMES`] of the language in the cookie.
 fn chosen(headers: &HeaderMap) -> Option<usize> {
     let cookies = headers.get_all(COOKIE).iter();
     let mut pairs = cookies
@@ -166,8 +191,8 @@ fn chosen(headers: &HeaderMap) -> Option<usize> {
     })
 }
 
-/// The ranges of an `Accept-Language` header, best first (RFC 9110, 12.5.4). Equal weights keep
-/// their order; a weight of zero refuses. `no` and `nn` are read as `nb`, the Norwegian that there is.
+/// Language ranges of an `Accept-Language` header, best first (RFC 9110, 12.5.4). Equal weights keep their
+/// order; a weight of zero excludes a range. `no` and `nn` are treated as `nb`, the only Norwegian catalogue.
 fn ranges(header: &str) -> Vec<LanguageIdentifier> {
     let mut weighted: Vec<(u16, LanguageIdentifier)> = header
         .split(',')
@@ -188,7 +213,7 @@ fn ranges(header: &str) -> Vec<LanguageIdentifier> {
     weighted.into_iter().map(|(_, tag)| tag).collect()
 }
 
-/// A weight in thousandths: `0.8` is 800; none for what is no weight.
+/// A weight in thousandths: `0.8` is 800. `None` if it is invalid.
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits = decimals.bytes().all(|b| b.is_ascii_digit()) && decimals.len() <= 3;
@@ -224,24 +249,27 @@ texts! {
     footer_reassurance = "footer-reassurance";
     footer_brand = "footer-brand";
     opens_new_tab = "opens-new-tab";
-    summary_heading = "summary-heading";
     language_menu = "language-menu";
     summary_pay(merchant) = "summary-pay";
     summary_paid(merchant) = "summary-paid";
     summary_about(merchant) = "summary-about";
-    summary_amount = "summary-amount";
     summary_order = "summary-order";
+    support = "support";
     choose_title(amount, merchant) = "choose-title";
     choose_heading = "choose-heading";
+    choose_heading_again = "choose-heading-again";
     choose_hint = "choose-hint";
+    choose_with(method) = "choose-with";
+    choose_declined = "choose-declined";
+    choose_down(provider) = "choose-down";
     choose_via(provider) = "choose-via";
     choose_more(provider) = "choose-more";
     changed_title = "changed-title";
     changed_text(method, provider) = "changed-text";
     changed_continue(provider) = "changed-continue";
     changed_other = "changed-other";
-    go_title(provider) = "go-title";
-    go_text(provider, amount) = "go-text";
+    going_title(provider) = "going-title";
+    going_text(amount) = "going-text";
     go_text_stuck = "go-text-stuck";
     go_link(provider) = "go-link";
     open_title = "open-title";
@@ -268,18 +296,29 @@ texts! {
     error_length(most) = "error-length";
     error_choice = "error-choice";
     error_characters = "error-characters";
+    error_card = "error-card";
     show_title(method) = "show-title";
     show_details = "show-details";
     show_details_hint = "show-details-hint";
+    copy = "copy";
     show_qr = "show-qr";
     show_link = "show-link";
     show_page = "show-page";
-    show_left(time, until) = "show-left";
+    show_left(time) = "show-left";
     show_paid = "show-paid";
     completed_title = "completed-title";
     completed_text(amount, merchant) = "completed-text";
     completed_test = "completed-test";
-    completed_part_returned = "completed-part-returned";
+    receipt_date = "receipt-date";
+    receipt_method = "receipt-method";
+    receipt_by(method, provider) = "receipt-by";
+    receipt_reference = "receipt-reference";
+    receipt_payee = "receipt-payee";
+    receipt_paid = "receipt-paid";
+    receipt_refunded(day) = "receipt-refunded";
+    receipt_rest = "receipt-rest";
+    receipt_keep = "receipt-keep";
+    completed_part_returned(amount) = "completed-part-returned";
     completed_disputed = "completed-disputed";
     second_received(merchant) = "second-received";
     second_part_given_back(merchant) = "second-part-given-back";
@@ -312,8 +351,8 @@ texts! {
     checking_retry = "checking-retry";
     waiting_title(provider) = "waiting-title";
     waiting_text(provider) = "waiting-text";
+    waiting_declined(provider) = "waiting-declined";
     declined_title = "declined-title";
-    declined_text(provider) = "declined-text";
     ended_title = "ended-title";
     ended_text(provider) = "ended-text";
     try_again = "try-again";
@@ -326,15 +365,32 @@ texts! {
     unavailable_text(merchant) = "unavailable-text";
     back_to_merchant = "back-to-merchant";
     back_soon(merchant) = "back-soon";
+    stay = "stay";
     close_page = "close-page";
     updates_itself = "updates-itself";
     updates_pause = "updates-pause";
     updates_paused = "updates-paused";
     check_again = "check-again";
     notice_still_open(provider) = "notice-still-open";
-    notice_declined = "notice-declined";
     notice_not_available = "notice-not-available";
     choose_another = "choose-another";
+    not_taken = "not-taken";
+    one_try_left = "one-try-left";
+    declined_funds = "declined-funds";
+    advice_funds = "advice-funds";
+    declined_expired = "declined-expired";
+    advice_expired = "advice-expired";
+    declined_authentication = "declined-authentication";
+    advice_authentication = "advice-authentication";
+    declined_limit = "declined-limit";
+    advice_limit = "advice-limit";
+    declined_bank = "declined-bank";
+    advice_bank = "advice-bank";
+    declined_cancelled = "declined-cancelled";
+    declined_provider(provider) = "declined-provider";
+    down_title(provider) = "down-title";
+    down_text = "down-text";
+    advice_down = "advice-down";
     notice_forbidden(merchant) = "notice-forbidden";
     notice_conflict = "notice-conflict";
     notice_unsettled = "notice-unsettled";
@@ -494,6 +550,22 @@ mod tests {
     }
 
     #[test]
+    fn the_payments_language_goes_before_the_browsers_and_after_the_payers_choice() {
+        let say = |locale: &str, cookie: &str| {
+            let headers = [
+                (ACCEPT_LANGUAGE, "fr-CA".parse().unwrap()),
+                (COOKIE, cookie.parse().unwrap()),
+            ];
+            let texts = Texts::negotiate(&HeaderMap::from_iter(headers));
+            texts.preferring(Locale::parse(locale).ok().as_ref()).tag()
+        };
+        for (locale, tag) in [("de-AT", "de"), ("no", "nb"), ("ja", "fr"), ("", "fr")] {
+            assert_eq!(say(locale, ""), tag, "{locale}");
+            assert_eq!(say(locale, "kassette-language=pl"), "pl", "{locale}");
+        }
+    }
+
+    #[test]
     fn an_amount_is_written_as_in_the_region_that_the_browser_names() {
         let say = |accepted: &str| {
             let headers = HeaderMap::from_iter([(ACCEPT_LANGUAGE, accepted.parse().unwrap())]);
@@ -507,7 +579,7 @@ mod tests {
         assert_eq!(say("de, de-AT"), "49,90\u{a0}€");
     }
 
-    /// Typographic marks of each language: no catalogue falls back to those of typewriters.
+    /// Each language has its own typographic marks: no catalogue contains typewriter quotes or dots.
     #[test]
     fn no_catalogue_has_straight_quotes_or_three_dots() {
         for ((tag, _), source) in NAMES.iter().zip(SOURCES) {
@@ -522,6 +594,7 @@ mod tests {
         let english = Texts {
             index: 0,
             region: None,
+            is_chosen: false,
         };
         assert_eq!(
             english.go_link("Sandbox"),

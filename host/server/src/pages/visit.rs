@@ -1,4 +1,4 @@
-//! A payer's request, as far as every page needs it.
+//! A payer's request, with the data that every page needs.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -18,23 +18,23 @@ use super::backend::Backend;
 use super::checkout_state::CheckoutState;
 use super::money::Sentence;
 use super::reply::{self, FormTarget, Page, Referrer, Refresh, see_other};
-use super::templates::{Frame, Summary};
+use super::templates::{Frame, Notice, Summary, Watch};
 use super::texts::Texts;
 
-/// Longest token that is looked up; ours have 43 characters.
+/// Maximum length of a token that is looked up; generated ones have 43 characters.
 const MOST_TOKEN: usize = 64;
 
-/// One request of a payer.
+/// A payer's request.
 pub(crate) struct Visit {
     /// The gateway.
     pub(crate) backend: Arc<dyn Backend>,
     /// The language.
     pub(crate) t: Texts,
-    /// The token of the address; none for what cannot be one.
+    /// The token in the path. `None` if it cannot be valid.
     pub(crate) token: Option<String>,
-    /// The origin of our own pages.
+    /// The origin of the pages.
     pub(crate) public_url: String,
-    /// Where the payer's browser is, for the vendor.
+    /// IP address of the payer's browser, for the provider.
     pub(crate) ip: Option<IpAddr>,
 }
 
@@ -64,41 +64,40 @@ impl FromRequestParts<PagesState> for Visit {
     }
 }
 
-/// What a page is, besides its body.
+/// Properties of a page other than its body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageOptions {
-    /// The status; none is 200.
+    /// Status code. `None` for 200.
     pub(crate) status: Option<StatusCode>,
-    /// What became of what the payer just did.
-    pub(crate) notice: Option<String>,
-    /// Where forms may lead.
+    /// Notice above the page.
+    pub(crate) notice: Option<Notice>,
+    /// Allowed targets of forms.
     pub(crate) forms: FormTarget,
-    /// What the next page learns of our address.
+    /// How much of our URL the browser sends to other pages.
     pub(crate) referrer: Referrer,
-    /// When and where it goes on by itself.
+    /// Automatic reload or redirect.
     pub(crate) refresh: Option<Refresh>,
-    /// Where it goes on to at once.
+    /// Target of an immediate redirect.
     pub(crate) leave: Option<String>,
+    /// How the page's script follows the payment.
+    pub(crate) watch: Option<Watch>,
+    /// Whether the payer wants to stay on the page of an ended payment.
+    pub(crate) stays: bool,
 }
 
 impl Visit {
-    /// Whether we are reached over https.
+    /// Whether the pages are served over https.
     pub(crate) fn secure(&self) -> bool {
         reply::is_secure(&self.public_url)
     }
 
-    /// The name under which payers know an attempt's provider.
-    pub(crate) fn provider(&self, view: &CheckoutView, attempt: &Attempt) -> String {
-        self.provider_shown(view, self.backend.provider_name(&attempt.account))
+    /// The provider's name for payers, or a generic text if its account no longer exists.
+    pub(crate) fn provider(&self, attempt: &Attempt) -> String {
+        let name = self.backend.provider_name(&attempt.account);
+        name.unwrap_or_else(|| self.t.provider_unnamed())
     }
 
-    /// A provider's name, or words in its place where there is none or the merchant's pages name none.
-    pub(crate) fn provider_shown(&self, view: &CheckoutView, name: Option<String>) -> String {
-        name.filter(|_| !view.merchant.brand.hides_provider)
-            .unwrap_or_else(|| self.t.provider_unnamed())
-    }
-
-    /// The name under which payers know an attempt's method.
+    /// The method's name for payers.
     pub(crate) fn method(&self, attempt: &Attempt) -> String {
         let method = self.backend.method(attempt.method);
         method.map_or_else(
@@ -107,7 +106,7 @@ impl Visit {
         )
     }
 
-    /// A page about a payment; `fill` makes its template from the frame.
+    /// A page about a payment; `fill` builds its template from the frame.
     pub(crate) fn page<T: askama::Template>(
         &self,
         view: &CheckoutView,
@@ -120,7 +119,7 @@ impl Visit {
         self.framed(title, Some(summary), options, fill)
     }
 
-    /// A page in its frame.
+    /// A page with its frame.
     pub(crate) fn framed<T: askama::Template>(
         &self,
         title: String,
@@ -135,7 +134,9 @@ impl Visit {
             notice: options.notice,
             refresh: options.refresh.as_ref().map(Refresh::content),
             leave: options.leave,
+            watch: options.watch,
         };
+        let watched = frame.watch.is_some();
         Page {
             template: fill(frame),
             texts: self.t,
@@ -143,23 +144,24 @@ impl Visit {
             forms: options.forms,
             referrer: options.referrer,
             refresh: options.refresh,
+            watched,
             secure: self.secure(),
         }
         .into_response()
     }
 
-    /// What is paid, to whom.
+    /// The payment's amount and merchant.
     pub(crate) fn summary(&self, view: &CheckoutView) -> Summary {
         let payment = &view.aggregate.payment;
         let merchant = view.merchant.name.clone();
-        let (line, money) = match CheckoutState::of(view, self.backend.now()) {
+        let (line, money) = match CheckoutState::from_view(view, self.backend.now()) {
             CheckoutState::Choose
             | CheckoutState::Direct
             | CheckoutState::Open(..)
             | CheckoutState::Checking(_) => (self.t.summary_pay(&merchant), payment.due),
             CheckoutState::Completed => match Sentence::about(&view.aggregate) {
-                // What was paid may be another amount than was due.
-                Sentence::Paid(paid) | Sentence::PaidAndPartReturned(paid) => {
+                // The amount paid can differ from the amount due.
+                Sentence::Paid(paid) | Sentence::PaidAndPartReturned(paid, _) => {
                     (self.t.summary_paid(&merchant), paid)
                 }
                 _ => (self.t.summary_about(&merchant), payment.due),
@@ -167,26 +169,40 @@ impl Visit {
             _ => (self.t.summary_about(&merchant), payment.due),
         };
         let brand = &view.merchant.brand;
-        // The digest makes another logo another address, so that each can be kept.
-        let logo = |logo: &Logo| format!("{}/logo/{}.png", address(view), logo.digest());
+        // The digest changes the URL with the logo, so that it can be cached. The URL does not contain the
+        // token, because anyone with the token can pay.
+        let merchant_id = view.merchant.id;
+        let logo = |logo: &Logo| format!("/logos/{merchant_id}/{}.png", logo.digest());
         Summary {
             colour: brand.colour,
             logo: brand.logo.as_ref().map(logo),
+            support: brand.support.clone(),
             test: payment.environment == Environment::Test,
             line,
             merchant,
             amount: self.t.money(money),
+            about: view
+                .description
+                .as_ref()
+                .map(|text| text.as_str().to_owned()),
             order: payment.order_id.as_str().to_owned(),
         }
     }
 
-    /// On to a page of our own.
+    /// A response without a page, with the headers of all pages.
+    pub(crate) fn guarded(&self, answer: impl IntoResponse) -> Response {
+        let mut response = answer.into_response();
+        reply::guard(&mut response, self.secure());
+        response
+    }
+
+    /// Redirects to a page of our origin.
     pub(crate) fn see_other(&self, path: &str) -> Response {
         see_other(path, self.secure())
     }
 }
 
-/// The address of a payment's page.
+/// Path of a payment's page.
 pub(crate) fn address(view: &CheckoutView) -> String {
     format!("/checkout/{}", view.aggregate.payment.token.expose())
 }

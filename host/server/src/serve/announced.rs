@@ -1,4 +1,5 @@
-//! What the other nodes see of this one: where it is, what it runs with, and whether it is about to end.
+//! Information about this node for other nodes: its addresses, versions of the program, configuration and modules,
+//! and whether it is about to stop.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +21,7 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    /// Of a node that listens there.
+    /// Creates the information about a node with these addresses.
     pub(super) fn new(gateway: Gateway, public_address: String, admin_address: String) -> Self {
         let info = NodeInfo {
             version: version(),
@@ -35,13 +36,13 @@ impl Announced {
         }
     }
 
-    /// The configuration was taken over from a folder.
+    /// Announces the configuration that was applied from a folder.
     pub(super) fn configured(&self, folder: &Path) {
         let digest = digest(shared_parts(folder));
         self.change(|info| info.configuration = digest);
     }
 
-    /// Follows the modules and the stop, until told to end.
+    /// Announces changes of modules and the start of the stop, until `ending`.
     pub(super) async fn follow(
         self: Arc<Self>,
         stopping: CancellationToken,
@@ -72,7 +73,7 @@ impl Announced {
     }
 }
 
-/// Which version is active in each slot.
+/// Digest of the active versions of all slots.
 fn modules(runtime: &Runtime) -> String {
     let slots = runtime.slots().into_iter().filter_map(|status| {
         let digest = status.active?.digest.to_string();

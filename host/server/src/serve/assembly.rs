@@ -1,19 +1,23 @@
-//! Makes a server of its options: store, modules, gateway, listeners.
+//! Creates a server from its options: store, modules, gateway and listeners.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use kassette_domain::id::Slot;
+use kassette_domain::id::{Digest, Slot};
 use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{Acceptance, CacheConfig, CacheKey, Runtime, RuntimeConfig};
-use kassette_store::{MasterKey, PostgresStore, SledStore, Store, postgres, sled};
+use kassette_runtime::{
+    Acceptance, CacheConfig, MacKey, Runtime, RuntimeConfig, RuntimeError, VersionsConfig,
+};
+use kassette_store::{
+    Fault, Listed, MasterKey, Paging, PostgresStore, SledStore, Store, postgres, sled,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,49 +34,50 @@ use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::proxies::Proxies;
 use crate::simulators::{DevControls, Vendors};
+use crate::status::{Facts, Reporter};
 use crate::{admin, api, docs, pages, telemetry};
 
-/// Everything that `serve` and `dev` decide differently.
+/// Options that differ between `serve` and `dev`.
 pub(crate) struct ServerOptions {
-    /// Whose rules apply.
+    /// Rules that the configuration is checked against.
     pub(crate) profile: Profile,
     pub(crate) config: Config,
-    /// Opened before anything else writes into its folder: a store that is refused finds all as it was.
+    /// Opened before anything else writes to its folder, so that a rejected store leaves the folder unchanged.
     pub(crate) store: OpenStore,
     /// Folder of the store.
     pub(crate) data_dir: PathBuf,
-    /// Where machine code is kept; nodes on one machine may share it.
+    /// Folder of compiled modules. Nodes on the same machine may share it.
     pub(crate) compiled_dir: PathBuf,
     /// Folder of the modules.
     pub(crate) plugin_dir: PathBuf,
-    /// Public address.
+    /// Address of the public listener.
     pub(crate) listen: SocketAddr,
-    /// Operators' address.
+    /// Address of the admin listener.
     pub(crate) admin_listen: SocketAddr,
-    /// Sockets that are used in place of binding these.
+    /// Sockets that replace binding to these addresses.
     pub(crate) sockets: HandedOver,
-    /// Origin of URLs; none: `http://` and the public address.
+    /// Origin of public URLs. `None` for `http://` and the public address.
     pub(crate) public_url: Option<String>,
-    /// The balancer of `dev`.
+    /// The load balancer of `dev`.
     pub(crate) front: Option<BalancerAddress>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
     pub(crate) simulators: Option<Vendors>,
-    /// The handles of `dev`.
+    /// Control interfaces of `dev`.
     pub(crate) controls: Option<Arc<DevControls>>,
-    /// Modules that serve where the plugin folder and uploads say nothing.
+    /// Modules that serve slots for which the plugin folder and uploads have none.
     pub(crate) bundled: BTreeMap<Slot, Vec<u8>>,
 }
 
-/// A balancer that is not in the configuration.
+/// A load balancer that is not part of the configuration.
 pub(crate) struct BalancerAddress {
-    /// Whose `X-Forwarded-For` counts.
+    /// Addresses whose `X-Forwarded-For` is trusted.
     pub(crate) proxies: Proxies,
-    /// Where it listens for operators.
+    /// Address of its listener for operators.
     pub(crate) admin_listen: SocketAddr,
 }
 
-/// Makes store, modules, gateway and listeners. Nothing is answered yet.
+/// Creates store, modules, gateway and listeners. No requests are served yet.
 pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeError> {
     let sockets = std::mem::take(&mut options.sockets);
     let bundled = std::mem::take(&mut options.bundled);
@@ -95,6 +100,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let public = bind(options.listen, sockets.public, public_certificate.as_ref())
         .await?
         .without_counting(proxies)
+        .idle_for(main.limits.idle())
         .capped(public_caps);
     let admin_tls = admin_certificate.is_some();
     let operators = bind(
@@ -135,7 +141,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let mut own_origins = own_origins(&base_url, [public.address(), operators.address()]);
     own_origins.push(admin_url.clone());
     let inner = match &options.simulators {
-        // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
+        // Simulators send callbacks over loopback, without the TLS or the proxy of the public address.
         Some(Vendors::Here(simulators)) => {
             let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
             let inner_url = origin("http", inner.address());
@@ -162,7 +168,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let ecb_address = watch::Sender::new(main.rates.ecb(options.profile));
     let ecb = Ecb::begin(
         gateway.clone(),
-        config::guard(options.profile),
+        Client::new(config::guard(options.profile)).through(main.outgoing.proxy()),
         ecb_address.subscribe(),
         options.data_dir.join("eurofxref-daily.xml"),
     );
@@ -192,9 +198,18 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     );
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let is_local = operators.address().ip().is_loopback();
+    let facts = Arc::new(Facts::default());
+    let reporter = Reporter::new(gateway.clone(), Arc::clone(&facts), telemetry::version());
+    let reporter = Arc::new(reporter);
     let admin_state = admin::AdminState::new(gateway.clone(), hosts, options.controls.clone())
-        .metrics_open(is_local);
-    let health = telemetry::router(gateway.clone(), stopping.clone(), closing.clone());
+        .metrics_open(is_local)
+        .reporting(Arc::clone(&reporter));
+    let health = telemetry::router(
+        gateway.clone(),
+        Arc::clone(&facts),
+        stopping.clone(),
+        closing.clone(),
+    );
     let health = admin::with_metrics_guarded(health, &admin_state);
     let operators_router = admin::router(admin_state).merge(health);
     listeners.push((operators, operators_router));
@@ -206,6 +221,9 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     announced.configured(&options.config.folder);
     let announced = Arc::new(announced);
     let certificates = [public_certificate, admin_certificate];
+    for certificate in certificates.iter().flatten() {
+        certificate.show_in(&facts, gateway.clock().now());
+    }
     let reloader = Reloader::new(
         (&options.config, options.profile),
         certificates.into_iter().flatten().collect(),
@@ -213,7 +231,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         gateway.clone(),
         (base_url.clone(), own_origins),
         simulated,
-        Arc::clone(&announced),
+        (Arc::clone(&announced), facts),
     );
     Ok(Running {
         gateway,
@@ -225,6 +243,8 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         listeners: parking_lot::Mutex::new(listeners),
         simulators: options.simulators,
         reloader: Arc::new(reloader),
+        reporter,
+        data_dir: options.data_dir,
         announced,
         ecb: parking_lot::Mutex::new(Some(ecb)),
         stopping,
@@ -235,12 +255,12 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     })
 }
 
-/// How long a module is asked before it serves for the first time.
+/// Maximum time for the checks of a module before it serves for the first time.
 const QUESTIONS: Duration = Duration::from_secs(2);
-/// Open files with which the store has its own beside all connections in and out.
+/// Minimum limit of open files, which leaves enough for the store besides all incoming and outgoing connections.
 pub(crate) const LEAST_FILES: u64 = 1024;
 
-/// Loads every module; compiling blocks, so it is off the workers.
+/// Loads all modules. Compilation blocks, so it does not run on the async workers.
 async fn start_runtime(
     options: &ServerOptions,
     bundled: BTreeMap<Slot, Vec<u8>>,
@@ -254,17 +274,19 @@ async fn start_runtime(
     let acceptance: Acceptance = Arc::new(|module| kassette_kit::accept(module, QUESTIONS));
     let judged = options.config.main.plugins.check_before_use;
     let acceptance = judged.then_some(acceptance);
-    config.versions_dir = Some(options.data_dir.join("modules"));
+    config.versions = Some(versions(options).await?);
     config.cache = Some(CacheConfig::new(
         options.compiled_dir.clone(),
         options.store.cache_key.clone(),
     ));
-    // The account decides: the runtime lets those of simulators alone send requests to loopback.
+    // The account decides: the runtime allows requests to loopback only for simulated accounts.
     let guard = Guard {
         allow_loopback: true,
     };
     let outgoing = ModuleClient {
-        client: Client::new(guard).reaching(Vec::new(), &options.config.provider_authorities),
+        client: Client::new(guard)
+            .through(options.config.main.outgoing.proxy())
+            .reaching(Vec::new(), &options.config.provider_authorities),
         simulators: options.simulators.as_ref().map(Vendors::listeners),
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
@@ -275,23 +297,71 @@ async fn start_runtime(
         .map_err(|error| ServeError::Runtime { error })
 }
 
-/// A database, and whether it was started for this process alone.
-pub(crate) struct DatabasePlace {
-    pub(crate) url: Secret,
-    /// This node's name among those that serve it.
-    pub(crate) node: String,
-    pub(crate) is_own: bool,
+/// Storage of module versions. For slots whose history is not authentic, the audit log provides the version.
+async fn versions(options: &ServerOptions) -> Result<VersionsConfig, ServeError> {
+    let folder = options.data_dir.join(MODULES_DIR);
+    let mut versions = VersionsConfig::new(folder, options.store.history_key.clone());
+    let unauthentic = versions.unauthentic().map_err(RuntimeError::Versions);
+    let unauthentic = unauthentic.map_err(|error| ServeError::Runtime { error })?;
+    if !unauthentic.is_empty() {
+        let slots = unauthentic.into_iter().collect();
+        versions.audited = audited_versions(&*options.store.store, slots).await?;
+    }
+    Ok(versions)
 }
 
-/// A store, and the key under which machine code is believed.
+/// For each slot, the version that the newest entry of the audit log about it names.
+async fn audited_versions(
+    store: &dyn Store,
+    mut slots: BTreeSet<Slot>,
+) -> Result<BTreeMap<Slot, Digest>, Fault> {
+    let mut audited = BTreeMap::new();
+    let mut cursor = None;
+    loop {
+        let paging = Paging { limit: 100, cursor };
+        let Listed::Page(page) = store.audit_log(paging).await? else {
+            return Ok(audited);
+        };
+        for entry in page.items {
+            if let Some((slot, digest)) = entry.audited.served_version()
+                && slots.remove(&slot)
+            {
+                audited.extend(digest.map(|digest| (slot, digest)));
+            }
+        }
+        cursor = page.next;
+        if cursor.is_none() || slots.is_empty() {
+            return Ok(audited);
+        }
+    }
+}
+
+/// Folder of module versions in the data directory.
+pub(crate) const MODULES_DIR: &str = "modules";
+
+/// Derivation purpose of the key for module histories.
+pub(crate) const HISTORY_PURPOSE: &str = "module histories";
+
+/// A database, and whether it was started only for this process.
+pub(crate) struct DatabasePlace {
+    pub(crate) url: Secret,
+    /// Name of this node among the nodes that serve the database.
+    pub(crate) node: String,
+    pub(crate) is_own: bool,
+    /// Whether the ledger uses the database server's clock. False in `dev`, which has a clock of its own.
+    pub(crate) server_clock: bool,
+}
+
+/// A store, and the keys that authenticate compiled modules and histories of slots.
 pub(crate) struct OpenStore {
     store: Arc<dyn Store>,
-    cache_key: CacheKey,
+    cache_key: MacKey,
+    history_key: MacKey,
 }
 
 impl OpenStore {
-    /// Opens the store of a data directory, or that of a database where one is named, under a master key of 32
-    /// bytes in base64.
+    /// Opens the store of a data directory, or the database if one is given, with a master key of 32 bytes in
+    /// base64.
     pub(crate) async fn open(
         data_dir: &Path,
         database: Option<DatabasePlace>,
@@ -300,7 +370,8 @@ impl OpenStore {
     ) -> Result<Self, ServeError> {
         let master = MasterKey::parse(master.expose())
             .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
-        let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
+        let cache_key = MacKey::from_bytes(master.derive("compiled modules"));
+        let history_key = MacKey::from_bytes(master.derive(HISTORY_PURPOSE));
         let store: Arc<dyn Store> = match database {
             Some(database) => {
                 let options = postgres::OpenOptions {
@@ -309,6 +380,7 @@ impl OpenStore {
                     volatile: false,
                     node: database.node,
                     alone: database.is_own,
+                    server_clock: database.server_clock,
                 };
                 PostgresStore::open(&options).await?
             }
@@ -318,12 +390,15 @@ impl OpenStore {
                 cache_bytes: main.store.cache_mib << 20,
             })?,
         };
-        Ok(Self { store, cache_key })
+        Ok(Self {
+            store,
+            cache_key,
+            history_key,
+        })
     }
 }
 
-/// The public origin, and its host at the ports of the listeners, which may be open to the world beside
-/// a proxy.
+/// The public origin, and the same host with the listeners' ports, which may be reachable without the proxy.
 fn own_origins(public_url: &str, listeners: [SocketAddr; 2]) -> Vec<String> {
     let mut own = vec![public_url.to_owned()];
     if let Ok(mut url) = url::Url::parse(public_url) {
@@ -336,7 +411,7 @@ fn own_origins(public_url: &str, listeners: [SocketAddr; 2]) -> Vec<String> {
     own
 }
 
-/// A listener on the socket that was handed over, else on an address.
+/// Creates a listener on the passed socket, or else on the address.
 async fn bind(
     address: SocketAddr,
     socket: Option<TcpListener>,
@@ -354,7 +429,7 @@ async fn bind(
     Ok(listener)
 }
 
-/// The origin of an address; the one of loopback where it is every address.
+/// Origin of an address. Uses loopback if the address is unspecified (all interfaces).
 pub(crate) fn origin(scheme: &str, address: SocketAddr) -> String {
     let shown = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], address.port())),
@@ -366,8 +441,8 @@ pub(crate) fn origin(scheme: &str, address: SocketAddr) -> String {
     format!("{scheme}://{shown}")
 }
 
-/// Names under which the admin listener answers: a page elsewhere that resolves its own name to
-/// our address must not get an answer.
+/// Host names that the admin listener accepts. A foreign page that resolves its own name to this address (DNS
+/// rebinding) must not get a response.
 fn admin_hosts(address: SocketAddr, configured: &[String]) -> Vec<String> {
     let port = address.port();
     let mut hosts = vec![

@@ -1,43 +1,45 @@
-//! The listeners' certificates: read at the start, and again when their files were replaced.
+//! Certificates of the listeners: read at the start, and again when their files were replaced.
 
 use std::path::{Path, PathBuf};
 
+use kassette_domain::time::Time;
 use kassette_files::{Holds, judge};
 use tokio_rustls::TlsAcceptor;
 
 use super::file_watch::{FileIdentity, FileWatch, file_identity};
 use crate::config::{Config, Profile};
 use crate::listen::{ListenError, Tls, tls_acceptor};
+use crate::status::{Facts, certificate};
 use crate::telemetry;
 
-/// The files of a certificate and of its key.
+/// Paths of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     certificate: PathBuf,
     key: PathBuf,
 }
 
-/// The files as they were found; none of one that was not there.
+/// Identities of the two files, with their paths. `None` for a missing file.
 type Seen = (Pair, [Option<FileIdentity>; 2]);
 
 impl Pair {
-    fn of(config: &Config, certificate: Option<&Path>, key: Option<&Path>) -> Option<Self> {
+    fn configured(config: &Config, certificate: Option<&Path>, key: Option<&Path>) -> Option<Self> {
         Some(Self {
             certificate: config.path(certificate?),
             key: config.path(key?),
         })
     }
 
-    /// That of the public listener; none where it has no TLS.
+    /// Files of the public listener. `None` without TLS.
     pub(super) fn public(config: &Config) -> Option<Self> {
         let main = &config.main;
-        Self::of(config, main.tls_cert.as_deref(), main.tls_key.as_deref())
+        Self::configured(config, main.tls_cert.as_deref(), main.tls_key.as_deref())
     }
 
-    /// That of the admin listener.
+    /// Files of the admin listener. `None` without TLS.
     pub(super) fn admin(config: &Config) -> Option<Self> {
         let main = &config.main;
-        Self::of(
+        Self::configured(
             config,
             main.admin_tls_cert.as_deref(),
             main.admin_tls_key.as_deref(),
@@ -60,7 +62,7 @@ impl Pair {
     }
 }
 
-/// The certificate of one listener.
+/// Certificate of a listener.
 pub(super) struct Certificate {
     /// `public` or `admin`.
     pub(super) listener: &'static str,
@@ -71,10 +73,10 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// Reads it at the start.
+    /// Reads the certificate at the start.
     ///
     /// # Errors
-    /// Where it cannot be used.
+    /// If it cannot be used.
     pub(super) fn begin(
         listener: &'static str,
         pair: Pair,
@@ -92,20 +94,46 @@ impl Certificate {
         })
     }
 
-    /// What the listener greets with.
+    /// Adds the certificate in use to the status report. Logs a certificate that clients reject or that expires
+    /// soon; the listener keeps serving, because some clients may not check it.
+    pub(super) fn show_in(&self, facts: &Facts, now: Time) {
+        let (listener, file) = (self.listener, self.pair.certificate.display());
+        let certificate = match certificate::Certificate::read(&self.pair.certificate) {
+            Ok(certificate) => certificate,
+            Err(why) => {
+                tracing::warn!("the certificate of the {listener} listener is not checked: {why}");
+                return;
+            }
+        };
+        match certificate.refusal(now) {
+            Some(why) => {
+                tracing::error!(
+                    "clients refuse the certificate of the {listener} listener, {file}: {why}"
+                );
+            }
+            None if certificate.ends_soon(now) => tracing::warn!(
+                "the certificate of the {listener} listener, {file}, ends in {} days: renew it",
+                certificate.days_left(now)
+            ),
+            None => {}
+        }
+        facts.shows(listener, certificate);
+    }
+
+    /// TLS configuration of the listener.
     pub(super) fn tls(&self) -> Tls {
         self.tls.clone()
     }
 
-    /// Follows the configuration to other files. A listener keeps its certificate where it names none.
+    /// Changes the paths of the files. `None` keeps the current paths.
     pub(super) fn follow(&mut self, pair: Option<Pair>) {
         self.pair = pair.unwrap_or_else(|| self.pair.clone());
     }
 
-    /// Reads the files and takes them over.
+    /// Reads the files and applies them.
     ///
     /// # Errors
-    /// Why they were not; what was there before goes on serving.
+    /// If they cannot be used. The previous certificate stays in use.
     pub(super) fn read_again(&mut self) -> Result<(), ListenError> {
         self.watch = FileWatch::reading(self.pair.look());
         self.tls.exchange(self.pair.read(self.profile)?);
@@ -113,8 +141,8 @@ impl Certificate {
         Ok(())
     }
 
-    /// The same where the files are others than at the last reading, and as they were at the last look;
-    /// none where there is nothing to read.
+    /// Reads the files if they have changed since the last reading and have not changed since the last check.
+    /// `None` if there is nothing to read.
     pub(super) fn look(&mut self) -> Option<Result<(), ListenError>> {
         let now = self.pair.look();
         self.watch.look(now).then(|| self.read_again())
@@ -128,7 +156,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// A certificate and its key, PEM.
+    /// A new certificate and its key, as PEM.
     fn drawn() -> [String; 2] {
         let made = rcgen::generate_simple_self_signed(["pay.example".to_owned()]).unwrap();
         let pem = |kind: &str, der: &[u8]| {

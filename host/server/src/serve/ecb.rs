@@ -1,4 +1,4 @@
-//! The European Central Bank's reference rates: fetched, kept, taken over.
+//! Reference rates of the European Central Bank: fetched, stored and applied.
 
 mod fetcher;
 mod file;

@@ -1,4 +1,4 @@
-//! Why the server does not start.
+//! Reasons why the server cannot start.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::config::ConfigError;
 use crate::listen::ListenError;
 use crate::master_key::MasterKeyError;
 
-/// Why the server does not start.
+/// Reason why the server cannot start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error(transparent)]
@@ -63,7 +63,7 @@ pub(crate) enum ServeError {
     Interrupted,
 }
 
-/// What to do where the engine's reservations do not fit into the process's address space.
+/// Advice if the runtime's memory reservations do not fit into the process's address space.
 fn address_space(error: &RuntimeError) -> String {
     let limit = getrlimit(Resource::As).current;
     match (error, limit) {

@@ -1,38 +1,37 @@
-//! Whether files are others than when they were read.
+//! Detects files that have changed since they were read.
 //!
-//! What a path leads to is looked at every two seconds. Watching folders would be quicker and miss more:
-//! files lie behind links of files and of folders that are exchanged anywhere on the way, and on file
-//! systems that tell of nothing.
+//! Paths are checked every two seconds. Watching folders would be faster but less reliable: a path may contain
+//! links to files or folders that are replaced anywhere, and some file systems do not report changes.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often files are looked at. They are read once two looks found the same: one may be written in several
-/// steps, or one after another.
+/// Interval of checks. A changed file is read after two checks with the same result, because files may be written
+/// in several steps or one after another.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// What tells a file from the one that was there before: device, number, bytes, time of the last change
-/// of its content, its mode or its owner.
+/// Identity of a file: device, inode, size, and time of the last change of its content, mode or owner (seconds and
+/// nanoseconds).
 pub(super) type FileIdentity = (u64, u64, u64, i64, i64);
 
-/// What a path leads to; none where there is nothing.
+/// Identity of the file that a path leads to. `None` if it does not exist.
 pub(super) fn file_identity(path: &Path) -> Option<FileIdentity> {
     let found = std::fs::metadata(path).ok()?;
     let (time, rest) = (found.ctime(), found.ctime_nsec());
     Some((found.dev(), found.ino(), found.size(), time, rest))
 }
 
-/// What was seen of files.
+/// Observed states of files.
 pub(super) struct FileWatch<Seen> {
-    /// As they were when they were read last, taken over or not.
+    /// State at the last reading, whether or not the content was applied.
     read: Seen,
-    /// As they were at the last look.
+    /// State at the last check.
     looked: Seen,
 }
 
 impl<Seen: Clone + PartialEq> FileWatch<Seen> {
-    /// They are read, and are so now.
+    /// Records that the files are being read in this state.
     pub(super) fn reading(now: Seen) -> Self {
         Self {
             read: now.clone(),
@@ -40,8 +39,8 @@ impl<Seen: Clone + PartialEq> FileWatch<Seen> {
         }
     }
 
-    /// Looks again: whether to read them, because they are others than at the last reading and as they were
-    /// at the last look.
+    /// Checks the files. Returns true if they should be read: they differ from the last reading, but not from the
+    /// last check.
     pub(super) fn look(&mut self, now: Seen) -> bool {
         let is_still = now == self.looked;
         self.looked = now;

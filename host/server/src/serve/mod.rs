@@ -1,18 +1,18 @@
 //! `kassette serve`: runs a configuration; `dev` uses the same assembly.
 //!
-//! | file | holds |
+//! | File | Content |
 //! |---|---|
-//! | `announced` | what other nodes see of this one |
-//! | `assembly` | makes store, modules, gateway and listeners of the options |
-//! | `running` | answers, works, drains, stops in order |
-//! | `settings` | the gateway's settings of a configuration |
-//! | `reload` | takes over changed files, by itself and at a SIGHUP |
-//! | `certificates`, `rates_file`, `file_watch` | files that are looked at: the listeners' certificates, exchange rates |
+//! | `announced` | information about this node for other nodes |
+//! | `assembly` | creates store, modules, gateway and listeners from the options |
+//! | `running` | serves, runs workers, drains and stops |
+//! | `settings` | settings of the gateway from a configuration |
+//! | `reload` | applies changed files, automatically and on SIGHUP |
+//! | `certificates`, `rates_file`, `file_watch` | watched files: the listeners' certificates, exchange rates |
 //! | `ecb` | fetches the European Central Bank's exchange rates |
-//! | `systemd` | tells systemd how the gateway is |
-//! | `unattended` | writes modules that were put into the folder into the audit log |
-//! | `outgoing` | sends the modules' requests |
-//! | `error` | why it does not start |
+//! | `systemd` | notifications to systemd |
+//! | `unattended` | records changes of modules without an operator's request in the audit log |
+//! | `outgoing` | sends the modules' requests to providers |
+//! | `error` | reasons why the server cannot start |
 
 mod announced;
 mod assembly;
@@ -46,17 +46,18 @@ use crate::simulators::{
 #[cfg(test)]
 pub(crate) use assembly::LEAST_FILES;
 pub(crate) use assembly::{
-    BalancerAddress, DatabasePlace, OpenStore, ServerOptions, origin, start,
+    BalancerAddress, DatabasePlace, HISTORY_PURPOSE, MODULES_DIR, OpenStore, ServerOptions, origin,
+    start,
 };
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
 #[cfg(test)]
 pub(crate) use settings::FEW_FILES;
 
-/// Where the sandbox's payer page stands below the public origin.
+/// Path of the sandbox's payer page below the public origin.
 const SANDBOX_PATH: &str = "/sandbox";
 
-/// Serves a configuration until it is told to stop.
+/// Serves a configuration until the process is asked to stop.
 pub(crate) async fn run(
     config: Config,
     ready_file: Option<PathBuf>,
@@ -78,11 +79,12 @@ pub(crate) async fn run(
         .map(|path| config.path(path));
     let master = crate::master_key::read(key_file.as_deref())?;
     let database = config.main.store.url();
-    let kind = ReadyStore::of(database.as_ref());
+    let kind = ReadyStore::from_url(database.as_ref());
     let database = database.map(|url| DatabasePlace {
         url,
         node: config.main.store.node(),
         is_own: false,
+        server_clock: true,
     });
     let store = OpenStore::open(&data_dir, database, &master, &config.main).await?;
     if plugin_dir.starts_with(&data_dir) {
@@ -114,7 +116,7 @@ pub(crate) async fn run(
         config,
     };
     let running = start(options).await?;
-    // The sandbox's books are in this process: a payer's page would be unknown at other nodes.
+    // The sandbox keeps its state in this process, so other nodes would not know its payments.
     if running.simulators.is_some() && running.store.live_nodes() > 1 {
         let _ = running.store.shut_down().await;
         return Err(ServeError::SandboxOfOne);
@@ -139,7 +141,7 @@ pub(crate) async fn run(
     running.until(signals).await
 }
 
-/// The built-in sandbox: reached by the gateway over loopback, by payers below our own origin.
+/// The built-in sandbox. The gateway reaches it over loopback, payers below the gateway's own origin.
 async fn sandbox(
     public_url: &str,
     data_dir: &Path,
@@ -157,6 +159,6 @@ async fn sandbox(
         public_base: Some(format!("{public_url}{SANDBOX_PATH}")),
         redirect_hosts: vec![host],
     };
-    let planned = PlannedAccount::of(SANDBOX, Environment::Test);
+    let planned = PlannedAccount::for_module(SANDBOX, Environment::Test);
     Ok(Simulators::start(&[(planned, secrets)], settings, clock).await?)
 }

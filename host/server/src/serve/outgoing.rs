@@ -1,4 +1,4 @@
-//! The modules' requests to vendors.
+//! Requests of modules to providers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 
 use crate::simulators::Listeners;
 
-/// The difference, seconds.
+/// Gauge of the clock's difference, in seconds.
 const OFFSET: &str = "kassette_clock_offset_seconds";
-/// From here on a difference between the clocks is said: signatures of vendors are good for minutes.
+/// Minimum difference, in seconds, that is logged. Signatures of providers are valid for minutes.
 const OFF: u64 = 30;
-/// The least pause between two lines about it.
+/// Minimum time between two such log lines.
 const SAID_EVERY: Duration = Duration::from_secs(600);
 
-/// What vendors' answers tell about this machine's clock.
+/// Compares this machine's clock with the times in providers' responses.
 pub(super) struct ClockWatch {
     clock: Arc<dyn Clock>,
     warned_at: Mutex<Option<Time>>,
@@ -30,7 +30,7 @@ pub(super) struct ClockWatch {
 
 impl ClockWatch {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        // Shown from the start, as what it is until a vendor has answered.
+        // Exists from the start. NaN until a provider has responded.
         metrics::gauge!(OFFSET).set(f64::NAN);
         Self {
             clock,
@@ -38,9 +38,9 @@ impl ClockWatch {
         }
     }
 
-    /// Compares the clock with the time at which an answer was made.
+    /// Compares the clock with a response's `Date`.
     fn compare(&self, headers: &HeaderMap) {
-        // An answer out of a cache was made some time ago.
+        // A cached response was created some time ago.
         if headers.contains_key(AGE) {
             return;
         }
@@ -69,14 +69,14 @@ impl ClockWatch {
     }
 }
 
-/// Sends modules' requests through the guarded client. A simulator whose port is closed cannot count the
-/// calls that it refuses, so it is told of them.
+/// Sends modules' requests through the guarded client. A simulator with a closed port cannot count the calls that
+/// it refuses, so this client reports them.
 pub(super) struct ModuleClient {
     /// The guarded client.
     pub(super) client: Client,
-    /// The simulators, where there are any.
+    /// The simulators, if there are any.
     pub(super) simulators: Option<Listeners>,
-    /// Told of every vendor's answer over TLS.
+    /// Receives all responses over TLS.
     pub(super) clock_watch: ClockWatch,
 }
 
@@ -90,7 +90,7 @@ impl Outgoing for ModuleClient {
             let address = host
                 .zip(request.url.port_or_known_default())
                 .map(SocketAddr::from);
-            // Simulators have the gateway's own clock.
+            // Simulators use http and the gateway's clock.
             let is_vendor = request.url.scheme() == "https";
             let sent = self.client.send(request).await;
             if let (true, Ok(response)) = (is_vendor, &sent) {
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Whether an answer of that time has the difference said, at 2026-01-01T00:00:00Z.
+    /// Whether a response with this date causes a log line at 2026-01-01T00:00:00Z.
     fn says(date: &str, age: Option<&str>) -> bool {
         let watch = ClockWatch::new(Arc::new(Stopped(Time::from_secs(1_767_225_600))));
         let mut headers = HeaderMap::new();

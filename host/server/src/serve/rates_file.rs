@@ -1,47 +1,58 @@
-//! The operator's file of exchange rates: read at the start, and again when it was replaced.
+//! Exchange rates file of the operator: read at the start, and again when it was replaced.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kassette_domain::rates::RateSource;
+use kassette_domain::rates::{RateSource, RateTables};
 use kassette_gateway::Gateway;
 
 use super::file_watch::{FileIdentity, FileWatch, file_identity};
 use crate::config::{Config, ConfigError, Profile, read_rates};
 
-/// Where it stands, and as it was found there.
+/// Path and identity of the file.
 type Seen = (Option<PathBuf>, Option<FileIdentity>);
 
-/// Everything that is wrong with a file of exchange rates.
+/// All problems with a rates file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub(crate) struct RatesRefused(Vec<ConfigError>);
 
-/// The file of exchange rates, where there is one.
+/// The rates file, if one is configured.
 pub(super) struct RatesFile {
     path: Option<PathBuf>,
     profile: Profile,
     gateway: Gateway,
     watch: FileWatch<Seen>,
+    /// File with the rates in use, for the next start. `written` is its content.
+    kept: PathBuf,
+    written: Arc<RateTables>,
 }
 
 impl RatesFile {
-    /// Reads it at the start.
+    /// Reads the file at the start.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problems with the file.
     pub(super) fn begin(
         config: &Config,
         profile: Profile,
         gateway: Gateway,
     ) -> Result<Self, RatesRefused> {
         let path = config.rates_file();
+        let kept = config.main.data_dir.join("rates.json");
+        if let Some(tables) = recall(&kept) {
+            gateway.recall_rates(tables);
+        }
         let mut file = Self {
+            written: gateway.rates(),
+            kept,
             watch: FileWatch::reading(seen(path.clone())),
             path,
             profile,
             gateway,
         };
         file.read_again()?;
+        file.keep();
         Ok(file)
     }
 
@@ -49,15 +60,29 @@ impl RatesFile {
         self.path.is_some()
     }
 
+    /// Writes the rates in use if they have changed, so that a jump is refused after a restart too.
+    fn keep(&mut self) {
+        let tables = self.gateway.rates();
+        if tables == self.written {
+            return;
+        }
+        let text = serde_json::to_vec(&*tables).map_err(std::io::Error::other);
+        let written = text.and_then(|text| kassette_files::write(&self.kept, 0o600, &text));
+        if let Err(error) = written {
+            tracing::warn!("{}: {error}", self.kept.display());
+        }
+        self.written = tables;
+    }
+
     /// Follows the configuration to another file, or to none.
     pub(super) fn follow(&mut self, path: Option<PathBuf>) {
         self.path = path;
     }
 
-    /// Reads it and takes it over.
+    /// Reads and applies the file. Removes its rates if no file is configured.
     ///
     /// # Errors
-    /// What is wrong with it; the rates of before stay.
+    /// The problems with the file. The previous rates stay in use.
     pub(super) fn read_again(&mut self) -> Result<(), RatesRefused> {
         self.watch = FileWatch::reading(seen(self.path.clone()));
         let Some(path) = &self.path else {
@@ -70,11 +95,27 @@ impl RatesFile {
         Ok(())
     }
 
-    /// The same where it is another than at the last reading, and as it was at the last look; none where
+    /// Reads the file if it has changed since the last reading and has not changed since the last check. `None` if
     /// there is nothing to read.
     pub(super) fn look(&mut self) -> Option<Result<(), RatesRefused>> {
+        self.keep();
         let now = seen(self.path.clone());
         self.watch.look(now).then(|| self.read_again())
+    }
+}
+
+/// Rates in use before the last stop. `None` if there are none, or if they cannot be read.
+fn recall(kept: &Path) -> Option<RateTables> {
+    let text = std::fs::read(kept).ok()?;
+    match serde_json::from_slice(&text) {
+        Ok(tables) => Some(tables),
+        Err(error) => {
+            tracing::warn!(
+                "{}: {error}; new exchange rates are not compared with those of before the start",
+                kept.display()
+            );
+            None
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a running server takes over of its files: the configuration, certificates and exchange rates, when they
-//! change and when it is told to read them again.
+//! Applies changed files in a running server: configuration, certificates and exchange rates. They are read when
+//! they change and on SIGHUP.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,36 +22,38 @@ use super::rates_file::RatesFile;
 use super::settings::settings;
 use super::systemd;
 use crate::config::{Config, MainFile, Profile, refusal};
+use crate::status::{Facts, Subject};
 
-/// Reads again what can change while payments flow.
+/// Reads and applies everything that can change while the server runs.
 pub(super) struct Reloader {
     folder: PathBuf,
     profile: Profile,
     gateway: Gateway,
     base_url: String,
-    /// Where no event goes.
+    /// Origins that must not receive events.
     own_origins: Vec<String>,
     simulated: Option<BTreeMap<AccountId, Account>>,
     announced: Arc<Announced>,
-    /// `drain_seconds` of now.
+    /// Current value of `drain_seconds`.
     drain_seconds: AtomicU64,
-    /// Where the European Central Bank's rates are fetched from.
+    /// URL of the European Central Bank's rates. `None` if they are disabled.
     ecb_address: watch::Sender<Option<Url>>,
-    /// One reading at a time.
+    facts: Arc<Facts>,
+    /// Serializes readings.
     state: Mutex<State>,
 }
 
 struct State {
-    /// `kassette.toml` as the server was started with it.
+    /// `kassette.toml` at the start of the server.
     started: MainFile,
-    /// The same as it was last taken over.
+    /// `kassette.toml` as last applied.
     taken: MainFile,
     certificates: Vec<Certificate>,
     rates_file: RatesFile,
 }
 
 impl Reloader {
-    /// For a server that has begun with a configuration and with certificates.
+    /// Creates the reloader of a server that was started with a configuration and certificates.
     pub(super) fn new(
         (config, profile): (&Config, Profile),
         certificates: Vec<Certificate>,
@@ -59,8 +61,10 @@ impl Reloader {
         gateway: Gateway,
         (base_url, own_origins): (String, Vec<String>),
         simulated: Option<BTreeMap<AccountId, Account>>,
-        announced: Arc<Announced>,
+        (announced, facts): (Arc<Announced>, Arc<Facts>),
     ) -> Self {
+        facts.taken(Subject::Configuration, gateway.clock().now());
+        facts.configured(Vec::new(), config.main.store.expected_nodes());
         Self {
             folder: config.folder.clone(),
             profile,
@@ -71,6 +75,7 @@ impl Reloader {
             announced,
             drain_seconds: config.main.drain_seconds.into(),
             ecb_address,
+            facts,
             state: Mutex::new(State {
                 started: config.main.clone(),
                 taken: config.main.clone(),
@@ -80,13 +85,13 @@ impl Reloader {
         }
     }
 
-    /// How long to serve on after the server was told to stop.
+    /// Time for which the server still serves after it was asked to stop.
     pub(super) fn drain(&self) -> Duration {
         Duration::from_secs(self.drain_seconds.load(Ordering::Relaxed))
     }
 
-    /// Takes changed files of the configuration over, until told to end; what is wrong is said and
-    /// changes nothing.
+    /// Applies changes of the configuration until `ending`. An invalid configuration is logged and changes
+    /// nothing.
     pub(super) async fn watch_configuration(self: Arc<Self>, ending: CancellationToken) {
         if !self.folder.exists() {
             return;
@@ -105,24 +110,30 @@ impl Reloader {
         }
     }
 
-    /// Takes replaced certificates and exchange rates over, until told to end.
+    /// Applies replaced certificates and exchange rates until `ending`.
     pub(super) async fn watch_files(self: Arc<Self>, ending: CancellationToken) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
             let mut state = self.state.lock().await;
-            if let Some(Err(error)) = state.rates_file.look() {
-                tracing::error!(
-                    "exchange rates were not taken over, those before them go on: {error}"
-                );
+            if let Some(looked) = state.rates_file.look() {
+                self.note_outcome(Subject::Rates, &looked);
+                if let Err(error) = looked {
+                    tracing::error!(
+                        "exchange rates were not taken over, those before them go on: {error}"
+                    );
+                }
             }
             for certificate in &mut state.certificates {
                 let listener = certificate.listener;
-                match certificate.look() {
-                    None => {}
-                    Some(Ok(())) => {
+                let Some(looked) = certificate.look() else {
+                    continue;
+                };
+                self.note_certificate(certificate, &looked);
+                match looked {
+                    Ok(()) => {
                         tracing::info!("the certificate of the {listener} listener was replaced");
                     }
-                    Some(Err(error)) => tracing::error!(
+                    Err(error) => tracing::error!(
                         "the certificate of the {listener} listener was not taken over, the one \
                          before it goes on serving: {error}"
                     ),
@@ -131,8 +142,7 @@ impl Reloader {
         }
     }
 
-    /// Reads everything again at each SIGHUP, until told to end. systemd hears nothing of it once the
-    /// server stops.
+    /// Reads everything again on each SIGHUP until `ending`. systemd is not notified after the stop has started.
     pub(super) async fn follow_signals(
         self: Arc<Self>,
         mut hang_up: Signal,
@@ -158,13 +168,17 @@ impl Reloader {
             Err(why) => left.push(why),
         }
         if state.rates_file.is_there() {
-            match state.rates_file.read_again() {
+            let read = state.rates_file.read_again();
+            self.note_outcome(Subject::Rates, &read);
+            match read {
                 Ok(()) => taken.push("the file of exchange rates".to_owned()),
                 Err(error) => left.push(error.to_string()),
             }
         }
         for certificate in &mut state.certificates {
-            match certificate.read_again() {
+            let read = certificate.read_again();
+            self.note_certificate(certificate, &read);
+            match read {
                 Ok(()) => taken.push(format!(
                     "the certificate of the {} listener",
                     certificate.listener
@@ -180,11 +194,33 @@ impl Reloader {
         }
     }
 
-    /// Reads the configuration's folder and takes it over as a whole.
+    /// Reads the configuration's folder and applies it as a whole.
     ///
     /// # Errors
-    /// Everything that is wrong with it; then nothing has changed.
+    /// All problems. In that case nothing has changed.
     async fn take_configuration(&self, state: &mut State) -> Result<(), String> {
+        let taken = self.read_configuration(state).await;
+        self.note_outcome(Subject::Configuration, &taken);
+        taken
+    }
+
+    /// Records the outcome in the status report.
+    fn note_outcome<E: ToString>(&self, subject: Subject, outcome: &Result<(), E>) {
+        let now = self.gateway.clock().now();
+        match outcome {
+            Ok(()) => self.facts.taken(subject, now),
+            Err(why) => self.facts.refused(subject, why.to_string(), now),
+        }
+    }
+
+    fn note_certificate<E: ToString>(&self, certificate: &Certificate, outcome: &Result<(), E>) {
+        self.note_outcome(Subject::of_listener(certificate.listener), outcome);
+        if outcome.is_ok() {
+            certificate.show_in(&self.facts, self.gateway.clock().now());
+        }
+    }
+
+    async fn read_configuration(&self, state: &mut State) -> Result<(), String> {
         let (config, errors) = Config::read_all(&self.folder, self.profile);
         if !errors.is_empty() {
             let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
@@ -204,7 +240,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Notes what was taken over, and says what of a change was not: what is read at the start alone.
+    /// Applies the rest of the configuration, and warns about changed settings that need a restart.
     fn note(&self, state: &mut State, config: Config) {
         let [public, admin] = [Pair::public(&config), Pair::admin(&config)];
         for certificate in &mut state.certificates {
@@ -226,6 +262,8 @@ impl Reloader {
         if !changed.is_empty() && !needed.is_empty() {
             tracing::warn!("{}: take effect with a restart", needed.join(", "));
         }
+        let needed = needed.into_iter().map(str::to_owned).collect();
+        self.facts.configured(needed, main.store.expected_nodes());
         self.drain_seconds
             .store(main.drain_seconds, Ordering::Relaxed);
         state.taken = main;

@@ -1,6 +1,7 @@
-//! An assembled server, from its first answer to its last.
+//! An assembled server, from its first to its last response.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ use super::{ServeError, systemd};
 use crate::listen::Listener;
 use crate::signals::Signals;
 use crate::simulators::Vendors;
+use crate::status::Reporter;
 
-/// An assembled server; nothing is answered before [`Running::begin`].
+/// An assembled server. It serves requests after [`Running::begin`].
 pub(crate) struct Running {
     pub(super) gateway: Gateway,
     pub(super) store: Arc<dyn Store>,
@@ -30,12 +32,15 @@ pub(crate) struct Running {
     pub(super) simulators: Option<Vendors>,
     pub(super) reloader: Arc<Reloader>,
     pub(super) announced: Arc<Announced>,
+    pub(super) reporter: Arc<Reporter>,
+    /// Folder of the status report.
+    pub(super) data_dir: PathBuf,
     pub(super) ecb: parking_lot::Mutex<Option<Ecb>>,
-    /// The server is not ready any more.
+    /// Cancelled when the server is no longer ready.
     pub(super) stopping: CancellationToken,
-    /// Ends listeners first.
+    /// Cancelled to end the listeners, which end first.
     pub(super) closing: CancellationToken,
-    /// Ends workers once no request is served any more.
+    /// Cancelled to end the workers after all requests are complete.
     pub(super) ending: CancellationToken,
     pub(super) listening: TaskTracker,
     pub(super) working: TaskTracker,
@@ -61,12 +66,12 @@ impl Running {
         self.admin_listen
     }
 
-    /// Base of the admin API.
+    /// Base URL of the admin API.
     pub(crate) fn admin_url(&self) -> String {
         format!("{}/admin/v1", self.admin_url)
     }
 
-    /// Starts to answer and to work.
+    /// Starts the listeners and the workers.
     pub(crate) fn begin(&self) {
         for (listener, router) in self.listeners.lock().drain(..) {
             self.listening
@@ -90,15 +95,18 @@ impl Running {
         let reloader = Arc::clone(&self.reloader);
         self.working
             .spawn(reloader.watch_files(self.ending.clone()));
+        let reporter = Arc::clone(&self.reporter);
+        self.working
+            .spawn(reporter.write_file_until(self.data_dir.clone(), self.ending.clone()));
         if let Some(ecb) = self.ecb.lock().take() {
             self.working.spawn(ecb.run(self.ending.clone()));
         }
         tracing::info!(base_url = %self.base_url, listen = %self.listen, admin_url = %self.admin_url, "serving");
     }
 
-    /// Waits to be told to stop, or for the store to give up. Where there is a drain it goes on serving
-    /// and is not ready, until the drain is over or the server is told again; then it finishes what is
-    /// in hand.
+    /// Waits for the signal to stop or a failure of the store. If a drain is configured, the server then keeps
+    /// serving and reports not ready until the drain ends or a second signal arrives. Afterwards it completes the
+    /// requests in flight.
     pub(crate) async fn until(self, signals: Signals) -> Result<(), ServeError> {
         let Signals { stop, hang_up } = signals;
         let reloader = Arc::clone(&self.reloader);
@@ -146,11 +154,11 @@ impl Running {
         Ok(())
     }
 
-    /// Tells systemd's watchdog that the gateway is well, for as long as what it gives back lives.
+    /// Notifies systemd's watchdog while the returned handle exists.
     ///
-    /// What the store answers makes no difference: a disk that fails is no better after a restart, and
-    /// the store goes on by itself. During the stop it answers nothing, and what that may take is for
-    /// the time of the stop to bound.
+    /// The store has to respond, but may respond with an error: a failing disk is no better after a restart, and
+    /// the store recovers automatically. During the stop, the store is not asked, and systemd's stop timeout
+    /// applies.
     fn feed_watchdog(&self) -> AbortOnDropHandle<()> {
         let (store, ending) = (Arc::clone(&self.store), self.ending.clone());
         let feeding = systemd::feed_watchdog(move || {

@@ -1,4 +1,4 @@
-//! The gateway's settings, at the start and when the configuration is read again.
+//! Settings of the gateway, at the start and after each reload.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::config::{Config, Profile};
 
-/// Below so many, deliveries take a quarter of what they may take otherwise.
+/// Limit of open files below which deliveries may use only a quarter of their usual connections.
 pub(crate) const FEW_FILES: u64 = 4096;
 
-/// How many files this process may open; none: as many as it likes.
+/// Number of files that this process may open. `None` for no limit.
 pub(super) fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// The gateway's settings with the simulated accounts beside the configured ones. No event goes to
-/// our own origins: those given and the operators' names.
+/// Settings of the gateway, with the simulated accounts in addition to the configured ones. Events must not be
+/// sent to the server's own origins: `own_origins` and the operators' host names.
 pub(super) fn settings(
     config: &Config,
     public_url: &str,

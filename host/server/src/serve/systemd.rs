@@ -1,11 +1,11 @@
-//! What systemd is told (sd_notify(3)): nothing where it did not ask.
+//! Notifications to systemd (sd_notify(3)). Without effect unless systemd asked for them.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// What an orderly stop may take after its drain: requests in hand, calls to vendors, the disk.
+/// Time for an orderly stop after the drain: requests in flight, calls to providers, and the disk.
 const STOP: Duration = Duration::from_secs(180);
 
 fn tell(states: &[NotifyState<'_>]) {
@@ -14,34 +14,34 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Requests are served.
+/// Reports that requests are served.
 pub(super) fn ready() {
     tell(&[NotifyState::Ready]);
 }
 
-/// The configuration is read again, until [`ready`].
+/// Reports that the configuration is read again, until [`ready`].
 pub(super) fn reloading() {
-    // Without the time systemd would take the reload for one that failed.
+    // Without the time, systemd would treat the reload as failed.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
 }
 
-/// The stop has begun; it takes the time of its drain beyond what systemd gives it otherwise.
+/// Reports that the stop has started. Extends the timeout for it to the drain plus `STOP`.
 pub(super) fn stopping(drain: Duration) {
     let most = u32::try_from((drain + STOP).as_micros()).unwrap_or(u32::MAX);
     tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
 }
 
-/// Tells that the gateway is well, twice in each period of the watchdog that systemd set, as long as
-/// `answer` comes in time. Ends at once where systemd set none.
+/// Notifies the watchdog two times per period while `answer` completes in time. Returns immediately if systemd has
+/// set no watchdog.
 pub(super) async fn feed_watchdog<F: Future<Output = ()>>(answer: impl FnMut() -> F) {
     if let Some(period) = sd_notify::watchdog_enabled() {
         feed(period, answer, || tell(&[NotifyState::Watchdog])).await;
     }
 }
 
-/// The same for a period. That it runs at all proves that the runtime turns.
+/// Notifies with a given period. The notification also proves that the async runtime makes progress.
 async fn feed<F: Future<Output = ()>>(
     period: Duration,
     mut answer: impl FnMut() -> F,

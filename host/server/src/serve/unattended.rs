@@ -1,7 +1,7 @@
-//! Modules that took over without an operator's call, in the audit log: put into the plugin folder, or
-//! brought along by the program.
+//! Records changes of modules without an operator's request in the audit log: put into the plugin folder, bundled
+//! with the program, or chosen because a slot's history is not authentic.
 //!
-//! No request says which person put them there; the log says which version took over, and when.
+//! Without a request, the person is unknown. The entry records the version and the time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use kassette_domain::audit::{Audited, PLUGIN_FOLDER, SYSTEM};
 use kassette_domain::id::Digest;
 use kassette_gateway::Gateway;
-use kassette_runtime::{Cause, UnattendedInstall};
+use kassette_runtime::{Cause, Unattended, UnattendedInstall};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// After the store failed.
+/// Pause after the store failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Writes a line for each, until told to end.
+/// Writes an entry for each change until `ending`.
 pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
     let Some(runtime) = gateway.runtime().cloned() else {
         return;
@@ -53,18 +53,28 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
 
 fn line(install: &UnattendedInstall) -> Audited {
     let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
-    let (operator, action) = match install.cause {
-        Cause::Bundled => (SYSTEM, "plugin.install"),
-        _ => (PLUGIN_FOLDER, "plugin.drop"),
+    let (operator, action, before, after) = match install.what {
+        Unattended::Installed {
+            cause: Cause::Bundled,
+            digest,
+            before,
+        } => (SYSTEM, "plugin.install", before, Some(digest)),
+        Unattended::Installed { digest, before, .. } => {
+            (PLUGIN_FOLDER, "plugin.drop", before, Some(digest))
+        }
+        Unattended::SetAside { serving } => (SYSTEM, "plugin.set_aside", None, serving),
     };
     Audited {
         operator: operator.into(),
         operator_id: None,
         actor: operator.into(),
-        reason: None,
+        reason: match install.what {
+            Unattended::SetAside { .. } => Some("the slot's history is not authentic".into()),
+            Unattended::Installed { .. } => None,
+        },
         action: action.into(),
         object: format!("plugin/{}", install.slot),
-        before: install.before.map(version),
-        after: Some(version(install.digest)),
+        before: before.map(version),
+        after: after.map(version),
     }
 }

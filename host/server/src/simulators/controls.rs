@@ -1,4 +1,4 @@
-//! What `dev` alone can do from the admin listener: move the clock, spoil simulators, read books.
+//! Controls on the admin listener of `dev`: move the clock, inject faults into simulators, read their records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use serde_json::Value;
 use super::elsewhere::Elsewhere;
 use super::order::{ControlError, Order};
 
-/// The handles of `dev`.
+/// Access to the clock and the simulators of `dev`.
 pub(crate) enum DevControls {
-    /// Of what is in this process.
+    /// In this process.
     Here {
         clock: Arc<AdjustableClock>,
         sim: Arc<Sim>,
     },
-    /// Of what the process of `dev` has for all its nodes.
+    /// In the parent process, for all its nodes.
     Elsewhere(Arc<Elsewhere>),
 }
 
-/// Longest that the clock is moved at once: ten years find every due thing there can be.
+/// Maximum move of the clock: ten years, after which everything pending is due.
 pub(crate) const MAX_ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 impl DevControls {
-    /// Moves the clock of gateway and simulators forward and does what falls due.
+    /// Moves the clock of gateway and simulators forward, and does all due work. Returns the new time.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store, and of the parent process.
     pub(crate) async fn advance(
         &self,
         gateway: &Gateway,
@@ -50,7 +50,7 @@ impl DevControls {
         Ok(clock.now())
     }
 
-    /// Does what is to be done with the simulators alone; see [`Order`] for what is answered.
+    /// Executes an order that concerns only the simulators. See [`Order`] for the returned value.
     ///
     /// # Errors
     /// [`ControlError`]

@@ -1,4 +1,4 @@
-//! The simulators and the clock of a node, which the process of `dev` has for all its nodes.
+//! Access of a node to the clock and the simulators in the parent process.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use url::Url;
 
 use super::order::{ControlError, Order};
 
-/// Longest wait for an answer: all that is due on each node can take long.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Largest answer: the books of a long test.
+/// Timeout of an order. Due work on all nodes can take long.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum size of a response, in bytes: the records of a long test.
 const MOST_BYTES: usize = 256 << 20;
 
-/// Where the process of `dev` takes orders.
+/// Client for orders to the parent process.
 pub(crate) struct Elsewhere {
     url: Url,
     authorization: HeaderValue,
@@ -25,10 +25,10 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// At a loopback address, with the secret that orders are believed by.
+    /// Creates a client for a loopback address, with the secret that authenticates orders.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence with the reason.
     pub(crate) fn new(address: SocketAddr, secret: &Secret) -> Result<Self, String> {
         let url = format!("http://{address}/");
         Ok(Self {
@@ -40,10 +40,10 @@ impl Elsewhere {
         })
     }
 
-    /// Has it done; the answer is the order's.
+    /// Executes an order and returns its result.
     ///
     /// # Errors
-    /// The process's, or that it does not answer.
+    /// The error of the parent process, or of the connection to it.
     pub(crate) async fn ask(&self, order: &Order) -> Result<Value, ControlError> {
         let failed = |error: &dyn std::fmt::Display| ControlError::Failed(error.to_string());
         let body = serde_json::to_vec(order).map_err(|error| failed(&error))?;
@@ -56,7 +56,7 @@ impl Elsewhere {
             url: self.url.clone(),
             headers: headers.into_iter().collect(),
             body: body.into(),
-            deadline: PATIENCE,
+            deadline: ORDER_TIMEOUT,
             max_response: MOST_BYTES,
             hosts: None,
         };
@@ -67,10 +67,10 @@ impl Elsewhere {
     }
 }
 
-/// What an order is believed by.
+/// Value of the `Authorization` header of an order.
 ///
 /// # Errors
-/// Where the secret has other characters than those of a header.
+/// If the secret has characters that are invalid in a header.
 pub(crate) fn authorization(
     secret: &Secret,
 ) -> Result<HeaderValue, http::header::InvalidHeaderValue> {

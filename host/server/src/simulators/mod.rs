@@ -1,4 +1,4 @@
-//! Simulated provider accounts and the simulators on their other side.
+//! Simulated provider accounts and their simulators.
 
 mod controls;
 mod elsewhere;
@@ -22,32 +22,32 @@ pub(crate) use self::controls::{DevControls, MAX_ADVANCE};
 pub(crate) use self::elsewhere::{Elsewhere, authorization};
 pub(crate) use self::order::{ControlError, Order};
 
-/// Priority of the sandbox's accounts: they rank first wherever others serve a method too.
+/// Priority of the sandbox's accounts, so that they rank first if other accounts offer a method too.
 const SANDBOX_PRIORITY: i32 = 1000;
 
-/// Folder in which the simulators write down every request that they get, for checks against the
-/// vendors' own documents.
+/// Environment variable with the folder in which simulators record all requests, for comparison with the
+/// providers' documentation.
 const RECORDED: &str = "KASSETTE_RECORDED_REQUESTS";
 
-/// What an account and its simulator share.
+/// Secrets shared by an account and its simulator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SharedSecrets {
-    /// Public half of the API credentials.
+    /// Public part of the API credentials.
     pub(crate) client_id: String,
-    /// Secret half.
+    /// Secret part of the API credentials.
     pub(crate) client_secret: Secret,
-    /// Keys the callbacks' signatures.
+    /// Key for the signatures of callbacks.
     pub(crate) callback_secret: Secret,
 }
 
 impl SharedSecrets {
-    /// Draws a set.
+    /// Generates new secrets.
     ///
     /// # Errors
-    /// The operating system's, where it gives no randomness.
+    /// If the operating system provides no random bytes.
     pub(crate) fn draw() -> Result<Self, getrandom::Error> {
         use kassette_domain::key::base62;
-        /// Characters of base62, about 190 bits.
+        /// In base62 characters, about 190 bits.
         const LENGTH: usize = 32;
         Ok(Self {
             client_id: format!("client_{}", base62(12, getrandom::fill)?),
@@ -56,11 +56,11 @@ impl SharedSecrets {
         })
     }
 
-    /// The set that a file holds, so that an account lasts over restarts; drawn and written where there
-    /// is none.
+    /// Reads the secrets from a file. Generates and writes them if the file does not exist, so that an account
+    /// survives restarts.
     ///
     /// # Errors
-    /// A sentence: what is wrong with the file.
+    /// A sentence with the problem.
     pub(crate) fn read_or_draw(path: &Path) -> Result<Self, String> {
         if let Ok(bytes) = std::fs::read(path) {
             return serde_json::from_slice(&bytes)
@@ -74,35 +74,35 @@ impl SharedSecrets {
     }
 }
 
-/// A simulated account to be.
+/// A simulated account before its simulator starts.
 pub(crate) struct PlannedAccount {
-    /// The wire's `provider_id`.
+    /// `provider_id` in the API.
     pub(crate) id: String,
     pub(crate) module: &'static str,
-    /// Where its money would be.
+    /// Environment of the account.
     pub(crate) environment: Environment,
 }
 
-/// The module whose account is there under `serve` too.
+/// Module whose simulated account also exists under `serve`.
 pub(crate) const SANDBOX: &str = "sandbox";
 
 impl PlannedAccount {
-    /// Those of every module whose vendor is simulated.
+    /// Accounts of all modules with a simulator.
     pub(crate) fn all() -> Vec<Self> {
         Self::of_modules(kassette_sim::modules())
     }
 
-    /// Those of some modules, in test and in live.
+    /// Accounts of some modules, each in test and in live.
     pub(crate) fn of_modules(modules: &[&'static str]) -> Vec<Self> {
         let modules = modules.iter();
         let each = modules.flat_map(|module| {
-            [Environment::Test, Environment::Live].map(|kind| Self::of(module, kind))
+            [Environment::Test, Environment::Live].map(|kind| Self::for_module(module, kind))
         });
         each.collect()
     }
 
     /// The account `<module>-test` or `<module>-live`.
-    pub(crate) fn of(module: &'static str, environment: Environment) -> Self {
+    pub(crate) fn for_module(module: &'static str, environment: Environment) -> Self {
         Self {
             id: format!("{module}-{}", environment.as_str()),
             module,
@@ -111,47 +111,47 @@ impl PlannedAccount {
     }
 }
 
-/// The module of that name whose vendor is simulated, for `clap`.
+/// Finds a module with a simulator by name, for `clap`.
 ///
 /// # Errors
-/// A sentence that names those there are.
+/// A sentence with the known names.
 pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
     let known = kassette_sim::modules();
     let found = known.iter().copied().find(|module| *module == name);
     found.ok_or_else(|| format!("no vendor {name} is simulated, only {}", known.join(", ")))
 }
 
-/// Where simulators run, and the addresses that payers see.
+/// Addresses and folder of simulators, and the addresses for payers.
 pub(crate) struct SimulatorSettings {
-    /// Where the payer pages listen, loopback.
+    /// Loopback address of the payer pages.
     pub(crate) listen: SocketAddr,
-    /// Folder of the books.
+    /// Folder of the simulators' records.
     pub(crate) data_dir: PathBuf,
-    /// What payer links begin with; none: the simulator's own listener.
+    /// Base URL of payer links. `None` for the simulators' own listener.
     pub(crate) public_base: Option<String>,
-    /// Hosts of those links, where `public_base` is set.
+    /// Hosts of payer links if `public_base` is set.
     pub(crate) redirect_hosts: Vec<String>,
 }
 
 /// Running simulators with their accounts.
 pub(crate) struct Simulators {
     pub(crate) sim: Arc<Sim>,
-    /// Their accounts, as another process is told of them.
+    /// Accounts for other processes.
     pub(crate) described: Vec<SimulatedAccount>,
-    /// The same for the gateway's settings.
+    /// Accounts for the gateway's settings.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
 }
 
-/// The simulators that a gateway works with.
+/// Simulators that a gateway uses.
 pub(crate) enum Vendors {
     /// In this process.
     Here(Simulators),
-    /// In the process of `dev`, with these accounts.
+    /// In the parent process, with these accounts.
     Elsewhere(Arc<Elsewhere>, BTreeMap<AccountId, Account>),
 }
 
 impl Vendors {
-    /// Their accounts.
+    /// The simulated accounts.
     pub(crate) const fn accounts(&self) -> &BTreeMap<AccountId, Account> {
         match self {
             Self::Here(simulators) => &simulators.accounts,
@@ -159,7 +159,7 @@ impl Vendors {
         }
     }
 
-    /// What is told of connections that were refused.
+    /// Receiver of reports about refused connections.
     pub(crate) fn listeners(&self) -> Listeners {
         match self {
             Self::Here(simulators) => Listeners::Here(Arc::clone(&simulators.sim)),
@@ -168,14 +168,14 @@ impl Vendors {
     }
 }
 
-/// The simulators' ports: one that is closed cannot count the calls that it refuses.
+/// The simulators' ports. A closed port cannot count the calls that it refuses, so the caller reports them.
 pub(crate) enum Listeners {
     Here(Arc<Sim>),
     Elsewhere(Arc<Elsewhere>),
 }
 
 impl Listeners {
-    /// A connection to an address was refused.
+    /// Reports a refused connection to an address.
     pub(crate) async fn refused(&self, address: SocketAddr) {
         match self {
             Self::Here(sim) => sim.connection_refused(address),
@@ -193,7 +193,7 @@ impl Simulators {
     /// Starts the simulators of the planned accounts.
     ///
     /// # Errors
-    /// The simulators'.
+    /// Errors of the simulators.
     pub(crate) async fn start(
         planned: &[(PlannedAccount, SharedSecrets)],
         settings: SimulatorSettings,
@@ -226,7 +226,12 @@ impl Simulators {
         for (planned, _) in planned {
             let api = sim.api_addr(&planned.id)?.to_string();
             let profile = sim.profile(&planned.id)?;
-            described.push(SimulatedAccount::of(planned, profile, api, &redirect_hosts));
+            described.push(SimulatedAccount::new(
+                planned,
+                profile,
+                api,
+                &redirect_hosts,
+            ));
         }
         Ok(Self {
             sim: Arc::new(sim),
@@ -235,10 +240,10 @@ impl Simulators {
         })
     }
 
-    /// Says where callbacks go: `base` is the origin of a plain loopback listener of the gateway.
+    /// Sets the target of callbacks. `base` is the origin of a loopback listener of the gateway without TLS.
     ///
     /// # Errors
-    /// The simulators', where the address is not plain http on loopback.
+    /// Errors of the simulators if `base` is not plain http on loopback.
     pub(crate) fn call_back_to(&self, base: &str) -> Result<(), SimError> {
         for id in self.sim.provider_ids() {
             self.sim
@@ -248,7 +253,7 @@ impl Simulators {
     }
 }
 
-/// What the account of a simulator is made of.
+/// Serializable description of a simulated account.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SimulatedAccount {
     id: String,
@@ -258,12 +263,12 @@ pub(crate) struct SimulatedAccount {
     methods: Vec<String>,
     settings: Vec<(String, String)>,
     secrets: Vec<(String, Secret)>,
-    /// Where its API is.
+    /// Address of its API.
     api: String,
     redirect_hosts: Vec<String>,
 }
 
-/// The accounts of simulators, for a gateway's settings.
+/// Accounts for a gateway's settings. Invalid ones are omitted.
 pub(crate) fn accounts(described: &[SimulatedAccount]) -> BTreeMap<AccountId, Account> {
     let accounts = described.iter().filter_map(SimulatedAccount::account);
     accounts
@@ -272,7 +277,7 @@ pub(crate) fn accounts(described: &[SimulatedAccount]) -> BTreeMap<AccountId, Ac
 }
 
 impl SimulatedAccount {
-    fn of(
+    fn new(
         planned: &PlannedAccount,
         profile: Profile,
         api: String,

@@ -1,4 +1,4 @@
-//! What the simulators are told to do, in this process or from another one.
+//! Orders to the simulators, from this process or another one.
 
 use std::net::SocketAddr;
 
@@ -6,10 +6,10 @@ use kassette_sim::{Fault, Sim, SimError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a node has the process of `dev` do.
+/// An order that a node sends to the process of `dev`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Move the clock of all nodes and of the simulators forward; answers the time, milliseconds since 1970.
+    /// Moves the clock of all nodes and of the simulators forward. Returns the time in milliseconds since 1970.
     Advance {
         millis: u64,
     },
@@ -22,7 +22,11 @@ pub(crate) enum Order {
         provider: String,
         url: String,
     },
-    /// Answers a list.
+    /// See [`Sim::release_held`]. Returns the number.
+    Release {
+        provider: String,
+    },
+    /// Returns a list.
     Books {
         provider: Option<String>,
     },
@@ -32,7 +36,7 @@ pub(crate) enum Order {
     },
 }
 
-/// Why a simulator was not told.
+/// Reason why an order failed.
 #[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 pub(crate) enum ControlError {
     /// 422.
@@ -50,7 +54,7 @@ pub(crate) enum ControlError {
     /// 500.
     #[error("{0}")]
     Failed(String),
-    /// As the store's failures are answered.
+    /// Mapped like other errors of the store.
     #[error(transparent)]
     #[serde(skip)]
     Store(#[from] kassette_store::Fault),
@@ -68,14 +72,15 @@ impl From<SimError> for ControlError {
 }
 
 impl Order {
-    /// Has the simulators do it; the clock is not theirs.
+    /// Executes the order in the simulators. [`Order::Advance`] only informs them, because the clock is not
+    /// theirs.
     ///
     /// # Errors
     /// [`ControlError`]
     pub(crate) fn carry_out(self, sim: &Sim) -> Result<Value, ControlError> {
         match self {
             Self::Advance { .. } => sim.clock_moved(),
-            // Ends all of it.
+            // `none` ends all faults.
             Self::Fault {
                 provider, fault, ..
             } if fault == "none" => sim.clear_faults(&provider)?,
@@ -89,6 +94,7 @@ impl Order {
                 sim.set_fault(&provider, fault, times)?;
             }
             Self::CallBackTo { provider, url } => sim.set_callback_url(&provider, &url)?,
+            Self::Release { provider } => return Ok(sim.release_held(&provider)?.into()),
             Self::Books { provider } => {
                 let ids = provider.map_or_else(|| sim.provider_ids(), |id| vec![id]);
                 let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! When the certificates of listeners end.
+//! Expiry of the listeners' certificates.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-/// The gauge.
+/// Name of the gauge.
 pub(super) const NAME: &str = "kassette_tls_certificate_not_after_timestamp_seconds";
 
-/// A listener shows the chain of this file (PEM) from now on, its own certificate first.
+/// Records that a listener now uses the chain of this PEM file. The first certificate is the listener's own.
 pub(crate) fn shows(listener: &'static str, chain: &Path) {
-    // A file without a certificate is refused by what takes it for TLS.
+    // A file without a certificate is rejected by the code that loads it for TLS.
     let first = CertificateDer::from_pem_file(chain).ok();
     if let Some(end) = first.as_ref().and_then(end) {
         metrics::gauge!(NAME, "listener" => listener).set(end);
     }
 }
 
-/// When a certificate ends, seconds since 1970.
+/// Time at which a certificate expires, in seconds since 1970. `None` if it cannot be parsed.
 fn end(certificate: &CertificateDer<'_>) -> Option<f64> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let validity = certificate.tbs_certificate().validity();
@@ -35,7 +35,7 @@ mod tests {
     use base64::Engine as _;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-    /// A file with a chain of certificates that end on the second of January of these years.
+    /// Writes a file with a chain of certificates that expire on January 2 of these years.
     fn chain(folder: &Path, years: &[i32]) -> PathBuf {
         let key = KeyPair::generate().unwrap();
         let certificate = |year: &i32| {
@@ -57,7 +57,7 @@ mod tests {
         metrics::with_local_recorder(&recorder, || {
             shows("public", &chain(folder.path(), &[2027, 2026]));
             shows("admin", &chain(folder.path(), &[2027]));
-            // Another takes its place; after 2049 the time has another form.
+            // A replacement. Times after 2049 have a different encoding.
             shows("admin", &chain(folder.path(), &[2051]));
             shows("admin", &chain(folder.path(), &[]));
             shows("admin", &folder.path().join("missing.pem"));

@@ -1,5 +1,5 @@
-//! What every response of every listener has in common, in one layer: an id, safe headers, a
-//! measure, a log line, and an answer even where a handler panicked.
+//! A layer around all routes of all listeners. It adds a request id, security headers, metrics and a log line to
+//! each response, and responds if a handler panics.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,16 +24,17 @@ use crate::web::budget::Reservation;
 use crate::web::marks::{Credential, InternalCause, OverBudget, PauseReading};
 use crate::web::request_id::RequestId;
 
-/// Failed requests of a listener that are told in a second: on a full disk every request fails.
+/// Maximum number of failed requests of a listener that are logged per second. On a full disk, every request
+/// fails.
 pub(crate) const FAILURES_PER_SECOND: u32 = 20;
-/// Refused requests of a listener that are told in a second: strangers send them.
+/// Maximum number of rejected requests of a listener that are logged per second, because strangers can send them.
 pub(crate) const REFUSALS_PER_SECOND: u32 = 10;
 
-/// The layer; put it around a finished router with `Router::layer`, fallbacks included.
+/// The layer. Apply it to a complete router with `Router::layer`, including the fallbacks.
 #[derive(Clone)]
 pub(crate) struct Edge {
     inner: Arc<Inner>,
-    /// The class of the routes inside.
+    /// Admission class of the routes inside.
     class: AdmissionClass,
 }
 
@@ -44,27 +45,27 @@ struct Inner {
     admission: Option<AdmissionControl>,
 }
 
-/// Answers that operators have to look at, as far as the log tells of them.
+/// Limits for the log lines about responses that operators should see.
 struct Lines {
-    /// Those of 500 and more.
+    /// Status 500 or higher, except for a 503 without an internal cause.
     failures: Sampled,
-    /// 401, 403 and 429.
+    /// Status 401, 403 or 429.
     refusals: Sampled,
 }
 
-/// Which requests are admitted, and how the others are answered.
+/// Admission of requests, and the response to requests that are not admitted.
 struct AdmissionControl {
     admission: Arc<Admission>,
     on_refusal: fn() -> Response,
 }
 
 impl Edge {
-    /// A layer for the listener of that name. `on_panic` makes the answer where a handler panicked.
+    /// Creates a layer for the named listener. `on_panic` creates the response if a handler panics.
     pub(crate) fn new(listener: &'static str, on_panic: fn() -> Response) -> Self {
         Self::made(listener, on_panic, None)
     }
 
-    /// The same, with admission. `on_refusal` makes the answer where too many requests are in flight.
+    /// Creates a layer with admission. `on_refusal` creates the response if too many requests are in flight.
     pub(crate) fn with_admission(
         admission: Arc<Admission>,
         on_refusal: fn() -> Response,
@@ -78,7 +79,7 @@ impl Edge {
         Self::made(listener, on_panic, Some(control))
     }
 
-    /// The same layer for routes of another class than [`AdmissionClass::ByMethod`]; its measures are shared.
+    /// The layer for routes of a class other than [`AdmissionClass::ByMethod`]. The metrics are shared.
     pub(crate) fn of_class(&self, class: AdmissionClass) -> Self {
         let inner = Arc::clone(&self.inner);
         Self { inner, class }
@@ -120,26 +121,26 @@ impl<S> Layer<S> for Edge {
     }
 }
 
-/// A service inside of an [`Edge`].
+/// A service inside an [`Edge`].
 #[derive(Clone)]
 pub(crate) struct EdgeService<S> {
     inner: S,
     handler: Arc<Handler>,
 }
 
-/// An edge around one handler: a router has one for each of its methods.
+/// Part of an edge that belongs to one handler. A router has one handler per method.
 pub(crate) struct Handler {
     edge: Edge,
     usual: Usual,
 }
 
-/// What is remembered of a request until its answer is there.
+/// Data about a request that is needed when its response is ready.
 pub(crate) struct OpenRequest {
     id: RequestId,
     route: Option<MatchedPath>,
     method: Method,
     at: Instant,
-    /// None where no connection brought it.
+    /// `None` if the request did not arrive over a connection, as in tests.
     sender: Option<Arc<Reservation>>,
 }
 
@@ -157,7 +158,7 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let seen = OpenRequest {
-            id: RequestId::of(request.headers()),
+            id: RequestId::from_headers(request.headers()),
             route: request.extensions().get().cloned(),
             method: request.method().clone(),
             at: Instant::now(),
@@ -179,7 +180,7 @@ where
             request = request.map(|body| admitted.count_once_whole(body));
             permit = Some(admitted);
         }
-        // Nothing of it happens before it is polled.
+        // The returned future does nothing before it is polled.
         let answer = self.inner.call(request);
         Answering::Admitted {
             answer,
@@ -192,8 +193,7 @@ where
 }
 
 pin_project! {
-    /// The answer to a request, with what every response has. A type of its own, because a router
-    /// boxes it anyway.
+    /// Future of a response with all additions of the layer. A concrete type, because a router boxes it anyway.
     #[project = Answered]
     pub(crate) enum Answering<F> {
         // The request was not admitted.
@@ -201,7 +201,7 @@ pin_project! {
         Admitted {
             #[pin]
             answer: F,
-            // Until it is answered.
+            // `None` after the response.
             seen: Option<OpenRequest>,
             permit: Option<Arc<Permit>>,
             yielded: bool,
@@ -226,7 +226,7 @@ impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
                 if let Some(permit) = permit
                     && !mem::replace(yielded, true)
                 {
-                    // Woken once the others have had their turn.
+                    // Continues after other requests have had their turn.
                     ready!(pin!(permit.yield_once()).poll(cx));
                 }
                 let mut response = ready!(handler.edge.inner.guarded(answer, cx));
@@ -237,13 +237,13 @@ impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
                 })
             }
         };
-        // None where it has been given, and then the caller does not poll again.
+        // `None` if the response was already returned. In that case the caller does not poll again.
         response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
     }
 }
 
 impl Inner {
-    /// The answer of a handler, or ours where it panics.
+    /// The response of a handler, or that of `on_panic` if it panics.
     fn guarded(
         &self,
         answer: Pin<&mut impl Future<Output = Result<Response, Infallible>>>,
@@ -301,7 +301,7 @@ fn template(route: Option<&MatchedPath>) -> &str {
     route.map_or(UNMATCHED, MatchedPath::as_str)
 }
 
-/// What the log may say of a request and its answer.
+/// Data about a request and its response that may be logged.
 struct Line<'a> {
     listener: &'static str,
     route: &'a str,
@@ -312,12 +312,13 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Tells the log what operators have to look at: failures, and some of the refusals. An ordinary answer
-    /// is told at debug only, because its line costs more than the answer itself; metrics count them all, and
-    /// each payment's timeline says what became of it.
+    /// Logs responses that operators should see: failures, and some of the rejections. Other responses are logged
+    /// only at debug level, because a line costs more than the response itself. Metrics count all responses, and
+    /// each payment's timeline shows its history.
     fn log(&self, id: &str, cause: Option<InternalCause>, lines: &Lines) {
         let (route, status) = (self.route, self.status);
-        // 503 is told where it is decided, not once for each of thousands.
+        // A 503 without a cause is logged once, where the decision is made, instead of for each of thousands of
+        // requests.
         let failed = cause.is_some() || (status >= 500 && status != 503);
         let told = match status {
             _ if failed => lines.failures.line(),

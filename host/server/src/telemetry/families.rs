@@ -1,8 +1,8 @@
-//! Every metric: its name, what it means, its labels. They are described at the start, and counters and
-//! histograms whose labels are known are there from then on with the value 0, so that no rate and no alarm
-//! misses the first.
+//! All metrics with their names, meanings and labels. They are described at the start. Counters and histograms
+//! with known labels are also created then, with the value 0, so that rates and alerts do not miss the first
+//! event.
 //!
-//! `config/README.md` shows the same table to operators; a test holds it against a running gateway.
+//! `config/README.md` contains the same table for operators. A test compares it with a running gateway.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use self::Kind::{Counter, Gauge, Histogram};
 use self::Values::{Account, Known, Open, Slot};
 
-/// What Prometheus calls the type.
+/// Type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -20,15 +20,15 @@ enum Kind {
     Histogram,
 }
 
-/// The values of a label. All are bounded, and none tells of a person, a payment or a merchant.
+/// Values of a label. All sets are bounded. No value identifies a person, a payment or a merchant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     Known(&'static [&'static str]),
-    /// The configured accounts. With such a label the label `environment` is the account's.
+    /// The configured accounts. If a metric has this label, its label `environment` is the account's environment.
     Account,
-    /// The slots that were ever offered a module.
+    /// The slots for which a module has ever been offered.
     Slot,
-    /// Others, which come from a closed set in the code: routes, statuses, functions.
+    /// Other values from a closed set in the code: routes, statuses, functions.
     Open,
 }
 
@@ -36,11 +36,16 @@ enum Values {
 struct Family {
     name: &'static str,
     kind: Kind,
-    /// In the order in which they are recorded: in another they would be another series.
+    /// Labels in the order in which they are recorded. A different order would create another series.
     labels: &'static [(&'static str, Values)],
     help: &'static str,
 }
 
+/// Subjects whose changed files a running gateway can reject.
+const REFUSABLE: [&str; 4] = {
+    let [one, two, three, four] = crate::status::Subject::ALL;
+    [one.as_str(), two.as_str(), three.as_str(), four.as_str()]
+};
 const ENVIRONMENT: (&str, Values) = ("environment", Known(&["live", "test"]));
 const PROVIDER: (&str, Values) = ("provider", Account);
 const SLOT: (&str, Values) = ("slot", Slot);
@@ -116,6 +121,12 @@ const FAMILIES: &[Family] = &[
         "kassette_unready",
         &[("reason", Known(super::readiness::REASONS))],
         "1 for the reason for which /readyz answers 503.",
+    ),
+    family(
+        Gauge,
+        crate::status::facts::REFUSED_GAUGE,
+        &[("subject", Known(&REFUSABLE))],
+        "1 while a changed file is refused and what was there before goes on.",
     ),
     family(
         Gauge,
@@ -339,6 +350,12 @@ const FAMILIES: &[Family] = &[
                     "dispute",
                     "unsettled",
                     "unknown",
+                    "negative",
+                    "authorization",
+                    "method_refused",
+                    "unreadable",
+                    "fraud_warning",
+                    "rate_old",
                 ]),
             ),
             ENVIRONMENT,
@@ -367,7 +384,14 @@ const FAMILIES: &[Family] = &[
             ENVIRONMENT,
             (
                 "reason",
-                Known(&["unchecked", "vendor", "no_answer", "module", "calls"]),
+                Known(&[
+                    "unchecked",
+                    "vendor",
+                    "no_answer",
+                    "module",
+                    "calls",
+                    "misconfigured",
+                ]),
             ),
         ],
         "1 for the reason for which an account is not operational.",
@@ -423,6 +447,20 @@ const FAMILIES: &[Family] = &[
         "kassette_callback_notices_dropped_total",
         &[ENVIRONMENT],
         "Unproved notices that waited for a start and were dropped because there were too many.",
+    ),
+    family(
+        Counter,
+        "kassette_unreadable_total",
+        &[
+            PROVIDER,
+            (
+                "part",
+                Known(&[
+                    "capture", "dispute", "fee", "invoice", "order", "other", "payment", "refund",
+                ]),
+            ),
+        ],
+        "Parts of providers' answers that their modules could not read.",
     ),
     family(
         Counter,
@@ -727,10 +765,10 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// What waits for a provider.
+/// Kinds of permits for calls to providers.
 const PERMITS: &[&str] = &["request", "start", "callback", "unproved", "query"];
 
-/// The labels of a metric, each with the values that are known of it; none where there is no such metric.
+/// Labels of a metric with their known values. `None` if the metric does not exist.
 #[cfg(test)]
 pub(crate) fn values_of(name: &str) -> Option<Vec<(&'static str, &'static [&'static str])>> {
     let family = FAMILIES.iter().find(|family| family.name == name)?;
@@ -741,7 +779,7 @@ pub(crate) fn values_of(name: &str) -> Option<Vec<(&'static str, &'static [&'sta
     Some(values.collect())
 }
 
-/// Describes every metric; once metrics are recorded.
+/// Describes all metrics. Must be called after the recorder is installed.
 pub(super) fn describe() {
     for Family {
         name, kind, help, ..
@@ -755,12 +793,12 @@ pub(super) fn describe() {
     }
 }
 
-/// Which accounts and slots metrics are there of.
+/// Accounts and slots whose metrics have been created.
 #[derive(Default)]
 pub(super) struct Zeros(Mutex<BTreeSet<String>>);
 
 impl Zeros {
-    /// Makes the metrics of accounts and slots that were not there before.
+    /// Creates the metrics of new accounts and slots.
     pub(super) fn fill(&self, gateway: &Gateway) {
         let mut known = self.0.lock();
         for account in gateway.settings().accounts.values() {
@@ -782,13 +820,13 @@ impl Zeros {
     }
 }
 
-/// Makes those whose labels are all known.
+/// Creates the metrics whose labels are all known.
 pub(super) fn fill_known() {
     fill(Open, &|_| None);
 }
 
-/// Makes the metrics with a label of these values, each of which `of` says; with [`Open`], those that have
-/// neither an account nor a slot.
+/// Creates the metrics that have a label of this kind; `of` returns its value. With [`Open`], creates the metrics
+/// without an account and a slot.
 fn fill(values: Values, of: &dyn Fn(&str) -> Option<String>) {
     for family in FAMILIES {
         let is_of = |kind: Values| family.labels.iter().any(|(_, values)| *values == kind);
@@ -796,7 +834,7 @@ fn fill(values: Values, of: &dyn Fn(&str) -> Option<String>) {
             Account | Slot => is_of(values),
             Known(_) | Open => !is_of(Account) && !is_of(Slot),
         };
-        // Gauges say how things are: they are set, each when that is known.
+        // Gauges are set when their value is known.
         if wanted && family.kind != Gauge && !is_of(Open) {
             family.fill(of);
         }
@@ -804,7 +842,7 @@ fn fill(values: Values, of: &dyn Fn(&str) -> Option<String>) {
 }
 
 impl Family {
-    /// Makes one for each combination of the known values.
+    /// Creates a series for each combination of the known values.
     fn fill(&self, of: &dyn Fn(&str) -> Option<String>) {
         let mut all: Vec<Vec<(&'static str, String)>> = vec![Vec::new()];
         for (label, values) in self.labels {
@@ -871,6 +909,34 @@ mod tests {
         assert_eq!(values("kassette_rates_age_seconds", "source"), sources);
         let kinds = WorkKind::ALL.map(WorkKind::as_str);
         assert_eq!(values("kassette_work_open", "kind"), kinds);
+    }
+
+    #[test]
+    fn alarms_and_dashboard_name_metrics_that_there_are() {
+        const ALERTS: &str = include_str!("../../../../config/deploy/alerts.yml");
+        const DASHBOARD: &str = include_str!("../../../../config/deploy/dashboard.json");
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let is_family = |name: &str| {
+            let of_histogram = name.strip_suffix("_bucket");
+            FAMILIES.iter().any(|family| {
+                let is_histogram = family.kind == Histogram;
+                family.name == name || is_histogram && of_histogram == Some(family.name)
+            })
+        };
+        let board: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+        for text in [ALERTS, DASHBOARD] {
+            let words = text.split(|letter| !is_part(letter));
+            let begins =
+                |word: &&str| word.starts_with("kassette_") || word.starts_with("process_");
+            let names: Vec<_> = words.filter(begins).collect();
+            assert!(names.len() > 10, "{names:?}");
+            for name in names {
+                assert!(is_family(name), "{name}");
+            }
+        }
+        for panel in board["panels"].as_array().unwrap() {
+            assert!(panel["targets"][0]["expr"].is_string(), "{panel}");
+        }
     }
 
     #[test]

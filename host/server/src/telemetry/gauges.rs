@@ -1,4 +1,5 @@
-//! Gauges that are looked up when `/metrics` is asked for, each look bounded in time and in what it reads.
+//! Gauges that are updated on each request for `/metrics`. Each update is limited in time and in the data it
+//! reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +12,22 @@ use tokio::time::timeout;
 use super::families::Zeros;
 use super::readiness::{REASONS, Readiness, Unready};
 use super::{process, version};
+use crate::status::facts::REFUSED_GAUGE;
+use crate::status::{Facts, Subject};
 
-/// Longest that a scrape waits for the store: what it did not tell by then is shown as it was before.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time that a scrape waits for the store. Afterwards, the previous values are shown.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Looks up what is to be shown.
+/// Updates the gauges.
 pub(super) struct Gauges {
     gateway: Gateway,
     readiness: Arc<Readiness>,
+    facts: Arc<Facts>,
     zeros: Zeros,
 }
 
 impl Gauges {
-    pub(super) fn new(gateway: Gateway, readiness: Arc<Readiness>) -> Self {
+    pub(super) fn new(gateway: Gateway, readiness: Arc<Readiness>, facts: Arc<Facts>) -> Self {
         metrics::gauge!(
             "kassette_build_info",
             "version" => version::RELEASE, "build" => version::BUILD
@@ -32,6 +36,7 @@ impl Gauges {
         Self {
             gateway,
             readiness,
+            facts,
             zeros: Zeros::default(),
         }
     }
@@ -48,6 +53,14 @@ impl Gauges {
         if let Ok(Err(error)) = process {
             tracing::warn!(%error, "the process was not measured");
         }
+        for subject in Subject::ALL {
+            let refused = self.facts.has_refused(subject);
+            metrics::gauge!(REFUSED_GAUGE, "subject" => subject.as_str()).set(if refused {
+                1.0
+            } else {
+                0.0
+            });
+        }
         let reason = readiness.err().map(|Unready { reason, .. }| reason);
         metrics::gauge!("kassette_ready").set(if reason.is_none() { 1.0 } else { 0.0 });
         for &each in REASONS {
@@ -57,7 +70,7 @@ impl Gauges {
     }
 
     async fn gateway(&self) {
-        match timeout(PATIENCE, self.gateway.set_gauges()).await {
+        match timeout(STORE_TIMEOUT, self.gateway.set_gauges()).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => {
                 tracing::warn!(error = %fault, "what waits was not measured");
@@ -66,12 +79,12 @@ impl Gauges {
         }
     }
 
-    /// The nodes of the store.
+    /// Updates the gauges about the nodes of the store.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     async fn nodes(&self) {
         let store = self.gateway.store();
         metrics::gauge!("kassette_nodes").set(f64::from(store.live_nodes()));
-        let nodes = match timeout(PATIENCE, store.nodes()).await {
+        let nodes = match timeout(STORE_TIMEOUT, store.nodes()).await {
             Ok(Ok(nodes)) => nodes,
             Ok(Err(fault)) => {
                 tracing::warn!(error = %fault, "the nodes were not measured");
@@ -89,16 +102,17 @@ impl Gauges {
         metrics::gauge!("kassette_node_lag").set(lag.unwrap_or_default() as f64);
     }
 
-    /// The clock, exchange rates, the store's size, its disk, its last backup, and the clock beside what it holds.
+    /// Updates the gauges about the clock, the exchange rates, the store's size, disk and last backup, and the
+    /// clock's difference from the newest payment.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     async fn store(&self) {
-        let vitals = timeout(PATIENCE, self.gateway.store().vitals()).await;
+        let vitals = timeout(STORE_TIMEOUT, self.gateway.store().vitals()).await;
         let now = self.gateway.clock().now();
         metrics::gauge!("kassette_clock_time_seconds").set(now.as_millis() as f64 / 1000.0);
         let tables = self.gateway.rates();
         for source in RateSource::ALL {
             let table = tables.get(&source);
-            let age = table.map(|table| now.since(table.of().date).as_secs_f64());
+            let age = table.map(|table| now.since(table.reference().date).as_secs_f64());
             metrics::gauge!("kassette_rates_age_seconds", "source" => source.as_str())
                 .set(age.unwrap_or(f64::NAN));
         }

@@ -12,14 +12,21 @@ use http::{HeaderName, StatusCode};
 use super::gauges::Gauges;
 use super::prometheus::Metrics;
 use super::readiness::{Readiness, Unready};
+use crate::status::Facts;
 
-/// Prometheus' text form.
+/// Content type of Prometheus' text format.
 const EXPOSITION: [(HeaderName, &str); 1] =
     [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
 
-/// `/livez`, `/readyz` and `/metrics`. Who may see the metrics is for the admin listener to say.
-pub(super) fn router(readiness: Arc<Readiness>, metrics: Option<(Metrics, Arc<Gauges>)>) -> Router {
-    let readyz = |State(state): State<Arc<Readiness>>| async move { shown(state.ready().await) };
+/// `/livez`, `/readyz` and `/metrics`. The admin listener decides who may read the metrics.
+pub(super) fn router(
+    (readiness, facts): (Arc<Readiness>, Arc<Facts>),
+    metrics: Option<(Metrics, Arc<Gauges>)>,
+) -> Router {
+    let readyz = |State(state): State<Arc<Readiness>>| async move {
+        let answer = state.ready().await;
+        shown(answer, &facts)
+    };
     let scrape = move || {
         let metrics = metrics.clone();
         async move {
@@ -37,11 +44,20 @@ pub(super) fn router(readiness: Arc<Readiness>, metrics: Option<(Metrics, Arc<Ga
         .with_state(readiness)
 }
 
-fn shown(answer: Result<(), Unready>) -> Response {
+/// Response of `/readyz`. It is public on the listener, so it names rejected files without their content.
+fn shown(answer: Result<(), Unready>, facts: &Facts) -> Response {
+    let mut refused = String::new();
+    for (subject, of) in facts.noted().refused {
+        refused += &format!(
+            "refused since {}: a changed {}; what was there before goes on (kassette status says more)\n",
+            of.at.rfc3339(),
+            subject.as_str()
+        );
+    }
     match answer {
-        Ok(()) => "ready\n".into_response(),
+        Ok(()) => format!("ready\n{refused}").into_response(),
         Err(Unready { why, .. }) => {
-            let text = format!("not ready: {why}\n");
+            let text = format!("not ready: {why}\n{refused}");
             (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }
     }
@@ -60,11 +76,14 @@ mod tests {
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt as _;
 
+    use crate::status::Subject;
     use crate::telemetry::readiness::REASONS;
+    use kassette_domain::time::Time;
 
     struct World {
-        /// Seconds that modules are behind.
+        /// Seconds for which the node has not followed changes of modules.
         behind: Arc<AtomicU64>,
+        facts: Arc<Facts>,
         readiness: Arc<Readiness>,
         store: Arc<dyn Store>,
         stopping: CancellationToken,
@@ -91,9 +110,11 @@ mod tests {
             let readiness =
                 Readiness::new(Arc::clone(&store), Box::new(behind_for), stopping.clone());
             let readiness = Arc::new(readiness);
+            let facts = Arc::new(Facts::default());
             Self {
                 behind,
-                router: router(Arc::clone(&readiness), None),
+                router: router((Arc::clone(&readiness), Arc::clone(&facts)), None),
+                facts,
                 readiness,
                 store,
                 stopping,
@@ -105,6 +126,18 @@ mod tests {
             let request = Request::builder().uri(path).body(Body::empty()).unwrap();
             let response = self.router.clone().oneshot(request).await.unwrap();
             response.status().as_u16()
+        }
+
+        async fn readyz(&self) -> String {
+            let request = Request::builder()
+                .uri("/readyz")
+                .body(Body::empty())
+                .unwrap();
+            let response = self.router.clone().oneshot(request).await.unwrap();
+            let body = axum::body::to_bytes(response.into_body(), 1 << 12)
+                .await
+                .unwrap();
+            String::from_utf8(body.to_vec()).unwrap()
         }
 
         async fn reason(&self) -> &'static str {
@@ -123,6 +156,25 @@ mod tests {
         assert_eq!(world.reason().await, "stopping");
         assert_eq!(world.status("/livez").await, 200);
         assert_eq!(world.status("/metrics").await, 200);
+    }
+
+    #[tokio::test]
+    async fn a_refused_configuration_is_named_by_a_server_that_is_ready() {
+        let world = World::new();
+        let (subject, at) = (Subject::Configuration, Time::from_secs(1_800_000_000));
+        world.facts.refused(subject, "line 3: a secret".into(), at);
+        let text = world.readyz().await;
+        assert!(
+            text.starts_with("ready\nrefused since 2027-01-15T"),
+            "{text}"
+        );
+        assert!(
+            text.contains("a changed configuration") && !text.contains("secret"),
+            "{text}"
+        );
+        world.facts.taken(subject, at);
+        assert_eq!(world.readyz().await, "ready\n");
+        assert_eq!(world.status("/readyz").await, 200);
     }
 
     #[tokio::test]

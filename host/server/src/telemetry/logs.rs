@@ -1,5 +1,6 @@
-//! Log lines: for people or for machines. The access log's target is `access`.
+//! The log, for people or for programs. The target of the access log is `access`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 
@@ -13,40 +14,43 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// Overrides the configured filter.
+use crate::web::text::escape_directions;
+
+/// Environment variable that overrides the configured filter.
 const FILTER_VARIABLE: &str = "RUST_LOG";
 
-/// The access log's target: an operator who asks for a line of each request gets it.
+/// Target of the access log. An operator can enable a line for each request with it.
 pub(super) const ACCESS: &str = "access";
-/// Most lines a second of one place in the code, so that no caller fills the disk with a log.
+/// Maximum number of lines per second from one place in the code, so that no caller can fill the disk with log
+/// lines.
 pub(crate) const LINES_PER_SECOND: u32 = 100;
 
-/// How a line of the log looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// One JSON object a line, for machines.
+    /// One JSON object per line, for programs.
     Json,
     /// For people.
     Pretty,
 }
 
-/// Why nothing is logged.
+/// Reason why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    /// The filter's directives make no sense.
+    /// The filter cannot be parsed.
     #[error("the log filter {filter:?} is not understood: {source}")]
     Filter {
-        /// As configured.
+        /// The filter in effect.
         filter: String,
         source: tracing_subscriber::filter::ParseError,
     },
-    /// Another logger runs in this process already.
+    /// A logger is already installed in this process.
     #[error("logging was started before: {0}")]
     Twice(#[from] TryInitError),
 }
 
-/// The filter that holds: the variable's before the configured one.
+/// Parses the filter. The environment variable takes precedence unless it is empty.
 fn filter(configured: &str, variable: Option<String>) -> Result<EnvFilter, LogError> {
     let filter = variable
         .filter(|text| !text.is_empty())
@@ -54,16 +58,16 @@ fn filter(configured: &str, variable: Option<String>) -> Result<EnvFilter, LogEr
     EnvFilter::try_new(&filter).map_err(|source| LogError::Filter { filter, source })
 }
 
-/// Starts to log to standard error; standard output belongs to what commands answer.
+/// Starts logging to standard error. Standard output is reserved for the output of commands.
 ///
 /// # Errors
 /// See [`LogError`].
 pub(crate) fn start(format: LogFormat, configured: &str) -> Result<(), LogError> {
     let filter = filter(configured, std::env::var(FILTER_VARIABLE).ok())?;
     let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        // A line that cannot be written is lost. Telling so would write to the same place, and panic
-        // where that fails: a full disk under the log would stop what goes on without one.
+        .with_writer(|| Directed(std::io::stderr()))
+        // A line that cannot be written is lost. Reporting that would write to the same place and panic if it
+        // fails, so a full disk would stop the server.
         .log_internal_errors(false);
     let filter = filter.and(Bounded::default());
     let registry = tracing_subscriber::registry();
@@ -80,7 +84,27 @@ pub(crate) fn start(format: LogFormat, configured: &str) -> Result<(), LogError>
     Ok(())
 }
 
-/// Lets each place in the code write so many lines a second.
+/// Writes to standard error and escapes characters that change the direction of text. The formatter escapes
+/// control characters.
+struct Directed<W>(W);
+
+impl<W: std::io::Write> std::io::Write for Directed<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let Ok(text) = std::str::from_utf8(line) else {
+            return self.0.write(line);
+        };
+        match escape_directions(text) {
+            Cow::Borrowed(_) => self.0.write(line),
+            Cow::Owned(escaped) => self.0.write_all(escaped.as_bytes()).map(|()| line.len()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Limits the lines per second of each place in the code.
 #[derive(Default)]
 struct Bounded(Mutex<HashMap<Identifier, Sampled>>);
 
@@ -89,7 +113,8 @@ impl<S> Filter<S> for Bounded {
         true
     }
 
-    /// Without a hint the other filter's would be lost, and the storage engine would make all its lines.
+    /// Without a hint, the other filter's hint would be ignored, and the storage engine would format all its
+    /// lines.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::TRACE)
     }
@@ -107,14 +132,14 @@ impl<S> Filter<S> for Bounded {
     }
 }
 
-/// What the log of the thread of a test holds.
+/// Lines that a test's thread has logged.
 #[cfg(test)]
 #[derive(Clone, Default)]
 pub(crate) struct Log(std::sync::Arc<Mutex<Vec<u8>>>);
 
 #[cfg(test)]
 impl Log {
-    /// Lines from info upwards, until the guard is dropped.
+    /// Records lines of level info and above until the guard is dropped.
     pub(crate) fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let lines = fmt::layer().with_writer(log.clone()).with_ansi(false);
@@ -152,6 +177,15 @@ impl<'w> fmt::MakeWriter<'w> for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_the_log_keeps_its_direction() {
+        use std::io::Write as _;
+        let mut out = Directed(Vec::new());
+        out.write_all("plain\n".as_bytes()).unwrap();
+        out.write_all("a\u{202e}b\n".as_bytes()).unwrap();
+        assert_eq!(out.0, b"plain\na\\u202eb\n");
+    }
 
     #[test]
     fn the_variable_overrides_the_configured_filter() {

@@ -1,6 +1,6 @@
-//! Logs, metrics, health: what operators see of a running server.
+//! Logs, metrics and health: the information for operators about a running server.
 //!
-//! Lines and labels carry the route's template, never a path (it may hold a token), a query, a
+//! Lines and labels contain the route's template, but never a path (which may contain a token), a query, a
 //! header's value or a body.
 
 mod certificates;
@@ -31,6 +31,7 @@ use self::prometheus::Metrics;
 #[cfg(test)]
 pub(crate) use self::prometheus::for_tests;
 use self::readiness::Readiness;
+use crate::status::Facts;
 
 #[cfg(test)]
 pub(crate) use self::{
@@ -39,13 +40,12 @@ pub(crate) use self::{
     logs::LINES_PER_SECOND,
 };
 
-/// Starts to log and to measure for the whole process; call it before anything else. The first line says
-/// which program this is.
+/// Starts logging and metrics for the whole process. Call it before anything else. The first line contains the
+/// version of the program.
 ///
-/// A filter that makes no sense is said and replaced by `info`: a server must not stay down for
-/// the sake of its log.
+/// An invalid filter is logged and replaced with `info`: a server must not fail to start because of its log.
 pub(crate) fn init(format: LogFormat, filter: &str) {
-    // What is counted of the lines of the log is measured too.
+    // Before the log, because metrics count omitted log lines.
     let measured = Metrics::of_process();
     let refused = logs::start(format, filter).err();
     let refused = refused.filter(|_| logs::start(format, "info").is_ok());
@@ -63,15 +63,16 @@ pub(crate) fn init(format: LogFormat, filter: &str) {
     }
 }
 
-/// Release and build, as other nodes see them.
+/// Release and build, as shown to other nodes.
 pub(crate) fn version() -> String {
     format!("{} ({})", version::RELEASE, version::BUILD)
 }
 
-/// `/livez`, `/readyz` and `/metrics` for the admin listener. Not ready from `stopping` on; requests are
-/// served, and measured, until `closing`.
+/// `/livez`, `/readyz` and `/metrics` for the admin listener. The server reports not ready from `stopping` on, but
+/// serves and measures requests until `closing`.
 pub(crate) fn router(
     gateway: Gateway,
+    facts: Arc<Facts>,
     stopping: CancellationToken,
     closing: CancellationToken,
 ) -> Router {
@@ -86,6 +87,7 @@ pub(crate) fn router(
         stopping,
     );
     let readiness = Arc::new(readiness);
-    let gauges = Arc::new(Gauges::new(gateway, Arc::clone(&readiness)));
-    health::router(readiness, metrics.map(|metrics| (metrics, gauges)))
+    let gauges = Gauges::new(gateway, Arc::clone(&readiness), Arc::clone(&facts));
+    let gauges = Arc::new(gauges);
+    health::router((readiness, facts), metrics.map(|metrics| (metrics, gauges)))
 }

@@ -1,21 +1,21 @@
-//! What the system says of this process, under the names that every Prometheus client library gives it.
+//! Metrics of this process from the operating system, with the standard names of Prometheus client libraries.
 
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcResult, boot_time_secs, page_size, ticks_per_second};
 
-/// Sets them. Reads a few files of `/proc`, and as many names as there are open files.
+/// Updates the metrics. Reads some files of `/proc`, and a directory entry per open file.
 ///
 /// # Errors
-/// Where `/proc` does not say; then they are as they were.
+/// If `/proc` cannot be read. The gauges keep their values.
 #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
 pub(super) fn set() -> ProcResult<()> {
     let process = Process::myself()?;
     let (stat, limits) = (process.stat()?, process.limits()?);
     let second = ticks_per_second().max(1);
-    // Counters are whole numbers here.
+    // Counters are integers here.
     metrics::counter!("process_cpu_seconds_total").absolute((stat.utime + stat.stime) / second);
     let began = boot_time_secs()? as f64 + stat.starttime as f64 / second as f64;
-    // No limit is the largest number, as with other client libraries.
+    // No limit is reported as the largest number, as in other client libraries.
     let limit = |value| match value {
         LimitValue::Value(value) => value as f64,
         LimitValue::Unlimited => u64::MAX as f64,

@@ -1,4 +1,4 @@
-//! The recorder behind `/metrics`.
+//! The recorder for `/metrics`.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -8,30 +8,31 @@ use tokio_util::sync::CancellationToken;
 
 use super::families;
 
-/// Upper bounds of every histogram whose name ends in `_seconds`. From the 8 µs of a plugin's call
-/// to the 15 s of a start with all its fallbacks.
+/// Upper bounds of all histograms whose name ends in `_seconds`: from 8 µs for a call of a module to 15 s for a
+/// start with all its fallbacks.
 const SECONDS: [f64; 18] = [
     0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005,
     0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0,
 ];
 
-/// Upper bounds of every histogram whose name ends in `_operations`: a group of the store holds 256 at most.
+/// Upper bounds of all histograms whose name ends in `_operations`. A group of the store has at most 256
+/// operations.
 const OPERATIONS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// How often recorded samples are folded into their buckets. Until then each takes 24 bytes, and at full
-/// load there are a hundred thousand a second.
+/// Interval for merging samples into buckets. Until then, each sample takes 24 bytes; under full load there are
+/// 100,000 per second.
 const FOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// What has been measured since the start.
+/// Metrics since the start of the process.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     handle: PrometheusHandle,
 }
 
 impl Metrics {
-    /// Starts to record for the whole process, at the first call; before anything is measured,
-    /// because what was measured earlier is lost. None where another recorder is installed already. It logs
-    /// nothing: lines of the log are measured.
+    /// Installs the recorder for the whole process on the first call. Call it before the first measurement,
+    /// because earlier ones are lost. `None` if another recorder is installed. Does not log, because log lines are
+    /// measured.
     pub(crate) fn of_process() -> Option<Self> {
         static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
         let install = || {
@@ -45,12 +46,12 @@ impl Metrics {
         Some(Self { handle })
     }
 
-    /// Everything in Prometheus' text form.
+    /// All metrics in Prometheus' text format.
     pub(crate) fn render(&self) -> String {
         self.handle.render()
     }
 
-    /// Keeps memory bounded where no scraper comes, until `end`.
+    /// Merges samples regularly until `end`, so that memory stays bounded without scrapes.
     pub(crate) async fn keep_folded(self, end: CancellationToken) {
         let mut ticks = tokio::time::interval(FOLD_EVERY);
         while end.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -65,7 +66,7 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
         .set_buckets_for_metric(Matcher::Suffix("_operations".into()), &OPERATIONS)
 }
 
-/// Metrics that only the thread of a test records.
+/// A recorder for the metrics of a test's thread.
 #[cfg(test)]
 pub(crate) fn for_tests() -> (metrics_exporter_prometheus::PrometheusRecorder, Metrics) {
     let recorder = builder().unwrap().build_recorder();

@@ -1,4 +1,4 @@
-//! Whether the server can take payments.
+//! Readiness of the server for payments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long an answer of the store holds: each probe writes and syncs.
+/// Time for which the store's response is reused. Each probe writes and syncs.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest probe; a store that is slower cannot take payments.
+/// Timeout of a probe. A slower store cannot process payments.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
-/// How long a node may serve other modules than the others before it is not ready.
+/// Time for which a node may serve other modules than the other nodes before it reports not ready.
 const MODULES_BEHIND: Duration = Duration::from_secs(30);
 
-/// For how long the server has not followed changes of modules; none where it has.
+/// Time for which the server has not followed changes of modules. `None` if it is up to date.
 pub(super) type ModulesBehind = Box<dyn Fn() -> Option<Duration> + Send + Sync>;
 
-/// Whether the server can take payments; asks the store, not too often.
+/// Determines whether the server can process payments. Limits how often the store is probed.
 pub(super) struct Readiness {
     store: Arc<dyn Store>,
     modules_behind: ModulesBehind,
     stopping: CancellationToken,
-    /// When the store was asked last, and why it could not take operations.
+    /// Time and result of the last probe.
     probed: Mutex<Option<(Instant, Result<(), Unready>)>>,
 }
 
-/// Why the server cannot take payments.
+/// Reason why the server cannot process payments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unready {
     /// One of [`REASONS`].
@@ -38,8 +38,8 @@ pub(super) struct Unready {
     pub(super) why: String,
 }
 
-/// The words for why: the server is told to stop; it serves other modules than the other nodes; the store takes
-/// nothing, has too much to do, answers too late, is damaged, or has ended.
+/// Reasons: the server is stopping; it serves other modules than the other nodes; the store rejects writes, is
+/// busy, responds too late, is damaged, or has stopped.
 pub(super) const REASONS: &[&str] = &[
     "stopping",
     "modules_behind",
@@ -83,10 +83,10 @@ impl Readiness {
         }
     }
 
-    /// Whether the server can take payments now.
+    /// Whether the server can process payments now.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it cannot.
     pub(super) async fn ready(&self) -> Result<(), Unready> {
         if self.stopping.is_cancelled() {
             return Err(Unready::new("stopping", "the server is stopping"));
@@ -99,9 +99,9 @@ impl Readiness {
         Ok(())
     }
 
-    /// Whether the store takes writes; the answer of a moment ago where there is one.
+    /// Whether the store accepts writes, from a recent probe if there is one.
     async fn probe(&self) -> Result<(), Unready> {
-        // A probe that comes while another asks the store waits for that answer.
+        // A concurrent probe waits here for the result of the first.
         let mut probed = self.probed.lock().await;
         if let Some((at, answer)) = probed.as_ref()
             && at.elapsed() < PROBE_EVERY

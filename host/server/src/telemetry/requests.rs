@@ -1,4 +1,4 @@
-//! Counts and durations of requests, by listener, route template, method and status.
+//! Counts and durations of requests by listener, route template, method and status.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -8,17 +8,17 @@ use http::Method;
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::RwLock;
 
-/// The template of a request that no route took.
+/// Label of requests that match no route.
 pub(crate) const UNMATCHED: &str = "unmatched";
 
-/// The measures of one listener. Handles are kept, because looking one up by its labels costs more
-/// than answering a small request; there are only as many as the router has routes.
+/// Metrics of a listener. Keeps the handles, because a lookup by labels costs more than a small request. Their
+/// number is limited by the number of routes.
 pub(crate) struct Requests {
     listener: &'static str,
     routes: RwLock<HashMap<Arc<str>, Vec<Measure>>>,
 }
 
-/// The measures of one route, method and status.
+/// Metrics of a route, method and status.
 #[derive(Clone)]
 struct Measure {
     method: &'static str,
@@ -27,8 +27,8 @@ struct Measure {
     duration: Histogram,
 }
 
-/// What a handler of one route mostly answers: found without a look into the table, which takes a lock
-/// that all cores share. Its first success is taken for that.
+/// Metrics of a handler's most frequent response, which avoids the table and its lock, shared by all cores. Set by
+/// the handler's first success.
 #[derive(Default)]
 pub(crate) struct Usual(OnceLock<(Box<str>, Measure)>);
 
@@ -43,7 +43,7 @@ impl Measure {
     }
 }
 
-/// The method as a label: a closed set, whatever callers invent.
+/// Label of a method. The set of labels is closed, whatever methods callers send.
 fn label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -65,12 +65,12 @@ impl Requests {
         }
     }
 
-    /// The listener's name.
+    /// Name of the listener.
     pub(crate) const fn listener(&self) -> &'static str {
         self.listener
     }
 
-    /// Counts an answered request; `usual` belongs to the handler that answered it.
+    /// Counts a response. `usual` belongs to the handler that produced it.
     pub(crate) fn record(
         &self,
         usual: &Usual,
@@ -104,7 +104,7 @@ impl Requests {
         let measure = self.measure(route, method, status);
         let mut routes = self.routes.write();
         let measures = routes.entry(route.into()).or_default();
-        // Another thread may have been here first; then both stand for the same measures.
+        // Another thread may have added the same metrics in the meantime. Both entries use the same series.
         measures.push(measure.clone());
         measure
     }

@@ -1,8 +1,8 @@
-//! Which program this is.
+//! Version of the program.
 
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// The build: what `KASSETTE_BUILD` said when it was compiled, as the commit that it was made of.
+/// Value of `KASSETTE_BUILD` at compile time, such as the commit.
 pub(super) const BUILD: &str = match option_env!("KASSETTE_BUILD") {
     Some(build) => build,
     None => "unnamed",

@@ -1,5 +1,5 @@
-//! Request bodies: read to the end, but never beyond a cap. How long one may take is the listener's
-//! business; its time-out arrives here as an error of the body.
+//! Reads request bodies up to a cap. The listener limits the time; its timeout arrives here as an error of the
+//! body.
 
 use std::io;
 use std::time::Duration;
@@ -13,37 +13,37 @@ use http_body_util::BodyExt as _;
 
 use super::budget::Overloaded;
 
-/// Bytes beyond the cap that are read and thrown away before 413 is answered. Closing a connection
-/// with unread bytes resets it, and the caller might never see the answer.
+/// Bytes beyond the cap that are read and discarded before the 413 response. Closing a connection with unread
+/// bytes resets it, and the caller might not receive the response.
 const DISCARD: usize = 256 << 10;
 
-/// Longest time for throwing away.
+/// Maximum time for discarding.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 
-/// Why a body was not read.
+/// Reason why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
-    /// Longer than the cap: 413.
+    /// The body is longer than the cap: 413.
     #[error("the body is larger than {cap} bytes")]
     TooLarge {
-        /// Most bytes.
+        /// Maximum size, in bytes.
         cap: usize,
     },
-    /// Slower than the listener allows: 408.
+    /// The body arrived too slowly: 408.
     #[error("the body did not arrive in time")]
     Late,
-    /// The sender holds too many bytes already: 503.
+    /// The sender's byte budget is exhausted: 503.
     #[error("too much is being sent at once")]
     Overloaded,
-    /// The sender broke off, or broke the framing: 400.
+    /// The sender aborted the body or violated the framing: 400.
     #[error("the body did not arrive whole")]
     Broken,
 }
 
-/// Reads a body of at most `cap` bytes. Nothing of it is looked at.
+/// Reads a body of at most `cap` bytes, without interpreting it.
 ///
 /// # Errors
-/// See [`BodyError`]. A declared length over the cap is refused before anything is read.
+/// See [`BodyError`]. A body whose declared length exceeds the cap is rejected before it is read.
 pub(crate) async fn read(
     headers: &HeaderMap,
     mut body: Body,
@@ -57,7 +57,7 @@ pub(crate) async fn read(
         Ok(()) => collect(&mut body, cap).await,
         Err(too_large) => Err(too_large),
     };
-    // A client that waits for "100 Continue" has not sent the body and never needs to.
+    // A client that waits for "100 Continue" has not sent the body and need not send it.
     let waits = headers.contains_key(EXPECT);
     if matches!(outcome, Err(BodyError::TooLarge { .. })) && !waits && declared <= cap + DISCARD {
         let _ = tokio::time::timeout(DISCARD_TIME, collect_nothing(&mut body)).await;
@@ -69,7 +69,7 @@ fn declared(body: &Body) -> usize {
     usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
 }
 
-/// Refuses a body whose declared length is over the cap; nothing is read.
+/// Rejects a body whose declared length exceeds the cap, without reading it.
 ///
 /// # Errors
 /// [`BodyError::TooLarge`].
@@ -83,7 +83,7 @@ pub(crate) fn check_declared(body: &Body, cap: usize) -> Result<(), BodyError> {
 async fn collect(body: &mut Body, cap: usize) -> Result<Bytes, BodyError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        // Trailers mean nothing to us.
+        // Trailers are ignored.
         let Ok(data) = frame.map_err(|error| why(&error))?.into_data() else {
             continue;
         };
@@ -98,7 +98,7 @@ async fn collect(body: &mut Body, cap: usize) -> Result<Bytes, BodyError> {
     Ok(whole.freeze())
 }
 
-/// What an error of the body was.
+/// Classifies an error of the body.
 fn why(error: &axum::Error) -> BodyError {
     let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = error {

@@ -1,10 +1,10 @@
-//! Bytes that peers make this process hold: heads and bodies that are not answered yet, and answers that
-//! are not taken yet.
+//! Limits the bytes that peers make this process hold: heads and bodies of unanswered requests, and responses that
+//! have not been received.
 //!
-//! Each connection has a little of its own. What it holds beyond that counts against its address and
-//! against what all senders share, of which those that have shown no credential have half. An address may
-//! hold as much as is free, so one more always finds some. A request is refused where a budget is used up;
-//! nothing that is under way is cut off for it.
+//! Each connection has a small allowance. Bytes beyond that count against the address and against a budget of the
+//! listener, of which unauthenticated senders may use half. An address may hold at most as many bytes as are free,
+//! so that another address always finds some. A request is rejected if a budget is exhausted, even while its body
+//! arrives. A response that has started is never aborted.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use super::marks::Credential;
 use crate::proxies::subscriber;
 
-/// Bytes of a connection that count against nothing else. An ordinary request needs no more.
+/// Allowance of a connection, in bytes. An ordinary request does not need more.
 pub(crate) const OWN: usize = 16 << 10;
 
-/// The budgets of a listener.
+/// The byte budgets of a listener.
 #[derive(Clone)]
 pub(crate) struct ByteBudget(Arc<Mutex<State>>);
 
@@ -28,14 +28,15 @@ struct State {
     overall: usize,
     addresses: HashMap<IpAddr, usize>,
     held: usize,
-    /// Of those, what senders without a credential hold.
+    /// Part of `held` that unauthenticated senders hold.
     anonymous: usize,
     reserved: Gauge,
     refused: Counter,
 }
 
 impl State {
-    /// Most bytes of one address that reserves so many more: as many as are free then.
+    /// Maximum number of bytes that an address may hold if it reserves `more` now. At most as many as are then
+    /// free.
     fn most(&self, more: usize, anonymous: bool) -> usize {
         let free = self.overall.saturating_sub(self.held + more);
         let most = self.per_address.min(free);
@@ -46,13 +47,13 @@ impl State {
     }
 }
 
-/// The sender, or its class of requests, has used up what may be in flight.
+/// The sender, or its class of requests, has reached the limit for requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many bytes are in hand for this sender")]
 pub(crate) struct Overloaded;
 
 impl ByteBudget {
-    /// So many bytes for each address, and for all of them.
+    /// Budgets in bytes for each address and for the listener.
     pub(crate) fn new(per_address: usize, overall: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             per_address,
@@ -65,7 +66,7 @@ impl ByteBudget {
         })))
     }
 
-    /// A connection that holds nothing yet.
+    /// Returns the budget of a new connection.
     pub(crate) fn connection(&self) -> ConnectionBudget {
         ConnectionBudget {
             budget: self.clone(),
@@ -74,16 +75,17 @@ impl ByteBudget {
     }
 }
 
-/// What a connection holds.
+/// Budget of a connection.
 #[derive(Clone)]
 pub(crate) struct ConnectionBudget {
     budget: ByteBudget,
-    /// Bytes of its own that are left.
+    /// Remaining bytes of the connection's allowance.
     own: Arc<Mutex<usize>>,
 }
 
 impl ConnectionBudget {
-    /// A request or an answer of a client; trusted proxies bring those of many.
+    /// Creates a reservation for a request or response of a client. On a connection from a trusted proxy, `client`
+    /// is the client behind the proxy.
     pub(crate) fn reservation(&self, client: IpAddr, anonymous: bool) -> Reservation {
         Reservation {
             connection: self.clone(),
@@ -99,12 +101,12 @@ impl ConnectionBudget {
     }
 }
 
-/// Whose request or answer it is and what it holds, which is given back on drop.
+/// Bytes held by a request or response, and its client. Dropping it releases the bytes.
 pub(crate) struct Reservation {
     connection: ConnectionBudget,
     client: IpAddr,
     credential: OnceLock<Credential>,
-    /// The client's, as it is counted.
+    /// The client's address, shortened to the part that is counted.
     address: IpAddr,
     sum: Mutex<Held>,
 }
@@ -116,15 +118,15 @@ struct Held {
 }
 
 impl Reservation {
-    /// Reserves more.
+    /// Reserves more bytes.
     ///
     /// # Errors
-    /// [`Overloaded`]; nothing more is reserved then.
+    /// [`Overloaded`]. In that case nothing is reserved.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Overloaded> {
         self.add(bytes, true)
     }
 
-    /// Reserves the bytes of an answer that is made already, whatever the budget says.
+    /// Reserves the bytes of a response that exists already, regardless of the budget.
     pub(crate) fn charge(&self, bytes: usize) {
         let _always = self.add(bytes, false);
     }
@@ -155,26 +157,26 @@ impl Reservation {
         Ok(())
     }
 
-    /// The sender of a request with these extensions has shown a credential.
+    /// Records that the sender of a request with these extensions is authenticated.
     pub(crate) fn mark_authenticated(extensions: &http::Extensions) {
         if let Some(reservation) = extensions.get::<Arc<Self>>() {
             reservation.authenticate();
         }
     }
 
-    /// The sender of a request with these extensions has shown this credential.
+    /// Records the credential of a request with these extensions. Later calls have no effect.
     pub(crate) fn note_credential(extensions: &http::Extensions, credential: Credential) {
         if let Some(reservation) = extensions.get::<Arc<Self>>() {
             let _first = reservation.credential.set(credential);
         }
     }
 
-    /// Where the request comes from.
+    /// Address of the client.
     pub(crate) const fn client(&self) -> IpAddr {
         self.client
     }
 
-    /// The credential that its sender has shown; none where it has shown none yet.
+    /// Credential of the sender. `None` if it has not been verified yet.
     pub(crate) fn credential(&self) -> Option<Credential> {
         self.credential.get().copied()
     }
@@ -209,7 +211,7 @@ impl Drop for Reservation {
     }
 }
 
-/// A gauge's value.
+/// Value of a gauge.
 #[expect(
     clippy::cast_precision_loss,
     reason = "the sum of all is far below 2^52"
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!(*connection.own.lock(), OWN);
     }
 
-    /// As much as it gets, a part at a time.
+    /// Reserves in parts until the budget is exhausted. Returns the shared bytes reserved.
     fn fill(budget: &ByteBudget, last: u8, anonymous: bool) -> (Reservation, usize) {
         const PART: usize = 64 << 10;
         let address = IpAddr::from([198, 51, 100, last]);
@@ -282,7 +284,7 @@ mod tests {
         assert_eq!(late.reserve(PER_ADDRESS), Err(Overloaded));
         late.authenticate();
         late.reserve(PER_ADDRESS / 2).unwrap();
-        // What one sender held while anonymous is free for others once it shows a credential.
+        // The bytes of an anonymous sender are available to others after it has authenticated.
         held[0].0.authenticate();
         let next = budget.connection().reservation(OTHER, true);
         next.reserve(PER_ADDRESS / 2).unwrap();

@@ -1,4 +1,4 @@
-//! What programs tell errors apart by.
+//! Error codes for programs.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// One list of codes, each with the status that it comes with and its meaning for the document.
+/// The only list of error codes, each with its status and its meaning for the API documents.
 macro_rules! codes {
     ($($code:ident $status:literal $meaning:literal;)+) => {
-        /// Which error it is: a word that stays, where the text of an error may change.
+        /// Kind of an error. Stable, unlike the text of an error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
         #[serde(rename_all = "snake_case")]
         pub(crate) enum Code {
@@ -22,7 +22,7 @@ macro_rules! codes {
         impl Code {
             const ALL: &[(Self, u16, &str)] = &[$((Self::$code, $status, $meaning),)+];
 
-            /// The status that it comes with.
+            /// HTTP status of the error.
             pub(crate) fn status(self) -> StatusCode {
                 let status = match self { $(Self::$code => $status,)+ };
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -42,6 +42,7 @@ codes! {
     LiveNotApproved 403 "The merchant is not approved for live payments.";
     NotRolledOut 403 "Live processing is off for the reseller.";
     MerchantNotAuthorized 403 "The merchant has not authorized the reseller.";
+    ResellerRefundNotAllowed 403 "The merchant's delegation does not let the reseller refund.";
     ProviderChoiceNotAllowed 403 "The merchant's routing policy does not let a start name its provider.";
     WrongSite 403 "The connect code was issued for another site.";
     WrongProof 403 "The proof was not made with the connect code.";
@@ -66,6 +67,8 @@ codes! {
     NoAttemptLeft 409 "The payment has had as many attempts as it can.";
     NoAttemptOpen 409 "No attempt waits for an answer.";
     PaymentNotCompleted 409 "Only the money of a completed payment is given back.";
+    PaymentNotCancellable 409 "The payment is neither created nor pending.";
+    AttemptNotClosable 409 "An open attempt could not be closed for certain: call again after `Retry-After`.";
     NotRefundable 409 "The provider does not give this payment's money back, or not any more.";
     WebhookEndpointExists 409 "Another webhook endpoint of the merchant's environment has the URL; the text names it.";
     TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can.";
@@ -89,13 +92,14 @@ codes! {
     TooManyInvitations 422 "As many invitations are open as can be.";
     RateLimited 429 "Too many requests: call again after `Retry-After`.";
     InternalError 500 "The service failed.";
+    Unreadable 500 "What the request is about cannot be read as it was written; nothing was done.";
     Busy 503 "More is in hand than can be carried; nothing was done.";
     Unavailable 503 "The service takes nothing at the moment; nothing was done.";
     InDoubt 503 "The service failed meanwhile; it may have been done or not.";
 }
 
 impl Code {
-    /// As it stands in a body.
+    /// The code as in a response body.
     fn name(self) -> String {
         let name = serde_json::to_value(self).ok();
         let name = name.as_ref().and_then(serde_json::Value::as_str);
@@ -103,8 +107,7 @@ impl Code {
     }
 }
 
-/// A string and no `enum`: a client that is generated from the document must not fail on a code of a
-/// later version.
+/// A string without `enum`, so that a generated client does not fail on a code of a later version.
 impl PartialSchema for Code {
     fn schema() -> RefOr<Schema> {
         let mut about =

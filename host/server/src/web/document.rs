@@ -1,4 +1,4 @@
-//! What the documents of both APIs say alike: the licence, refusals, and the headers of every answer.
+//! Common parts of the documents of both APIs: license, error responses, and headers of all responses.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use utoipa::openapi::{
 
 use super::error::ErrorBody;
 
-/// The project's own.
+/// The project's license.
 pub(crate) fn licence() -> License {
     LicenseBuilder::new()
         .name("Apache License 2.0")
@@ -22,7 +22,7 @@ pub(crate) fn licence() -> License {
         .build()
 }
 
-/// Groups of operations, each with what they are about.
+/// Groups of operations, each with a description.
 pub(crate) fn tags<const N: usize>(list: [(&str, &str); N]) -> Vec<Tag> {
     let tag = |(name, about)| {
         TagBuilder::new()
@@ -33,7 +33,7 @@ pub(crate) fn tags<const N: usize>(list: [(&str, &str); N]) -> Vec<Tag> {
     list.map(tag).into()
 }
 
-/// An answer in the shape of every error.
+/// A response in the common format of errors.
 pub(crate) fn refused(description: &str) -> RefOr<Response> {
     let error = ContentBuilder::new()
         .schema(Some(Ref::from_schema_name(ErrorBody::name())))
@@ -46,7 +46,7 @@ pub(crate) fn refused(description: &str) -> RefOr<Response> {
     )
 }
 
-/// The same of some statuses.
+/// Error responses for several statuses.
 pub(crate) fn refusals<const N: usize>(
     list: [(&str, &str); N],
 ) -> BTreeMap<String, RefOr<Response>> {
@@ -55,7 +55,7 @@ pub(crate) fn refusals<const N: usize>(
         .collect()
 }
 
-/// Every operation of some paths.
+/// All operations of some paths.
 pub(crate) fn operations(paths: &mut Paths) -> impl Iterator<Item = &mut Operation> {
     paths.paths.values_mut().flat_map(|item| {
         let operations = [
@@ -69,7 +69,7 @@ pub(crate) fn operations(paths: &mut Paths) -> impl Iterator<Item = &mut Operati
     })
 }
 
-/// Names the headers that the answers of an operation have because of their status.
+/// Adds the headers that each response of an operation has because of its status.
 pub(crate) fn name_headers(operation: &mut Operation) {
     for (status, response) in &mut operation.responses.responses {
         if let RefOr::T(response) = response {

@@ -1,9 +1,8 @@
-//! The one place that turns failures into HTTP.
+//! The only place that maps failures to HTTP.
 //!
-//! Domain and gateway errors know no HTTP; each is mapped here by an exhaustive match, so that a new
-//! one does not compile until its author has decided its [`Code`], and with it its status. The body is
-//! always `{"error": "...", "code": "..."}`, with `field` where one is at fault. What went wrong inside
-//! is told to the log, never to the caller.
+//! Errors of the domain and the gateway do not know HTTP. An exhaustive match maps each of them here, so that a
+//! new error does not compile without a decision about its [`Code`], which determines the status. The body is
+//! always `{"error": "...", "code": "..."}`, with `field` if a field is at fault. Internal causes are only logged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,11 +14,13 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue};
 use kassette_domain::candidate::BadCanary;
 use kassette_domain::lifecycle::Refusal;
+use kassette_domain::payment::Status;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_gateway::auth::AuthError;
 use kassette_gateway::connect::{ConnectCodeError, ConnectError};
 use kassette_gateway::create::CreateError;
+use kassette_gateway::ledger::CorrectionError;
 use kassette_gateway::nonces::NonceError;
 use kassette_gateway::operator_acts::DecideError;
 use kassette_gateway::refunds::RefundError;
@@ -42,21 +43,23 @@ use super::marks::{InternalCause, PauseReading};
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// When to come again where too much is in hand: what waits is done long before that.
+/// `Retry-After` for a cancellation if it is uncertain whether the attempt was closed.
+const NOT_CLOSED: Duration = Duration::from_secs(2);
+/// `Retry-After` if too many requests are in flight. Waiting requests take much less time than this.
 const BUSY: Duration = Duration::from_secs(1);
-/// When to come again where the disk fails or is full: so often the store tries it.
+/// `Retry-After` if the disk fails or is full. The store tries to write at this interval.
 const DISK: Duration = Duration::from_secs(2);
 
-/// No request is allowed now.
+/// The quota of requests is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted {
-    /// From when on the next one is.
+    /// Time until the next request is allowed.
     pub(crate) retry_after: Duration,
-    /// What was exceeded.
+    /// The limit that was exceeded.
     pub(crate) limit: RateLimit,
 }
 
-/// A rejection.
+/// Response to a rejected request.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
 pub(crate) struct ErrorBody {
@@ -65,18 +68,28 @@ pub(crate) struct ErrorBody {
     error: Cow<'static, str>,
     #[schema(inline)]
     code: Code,
-    /// The field, parameter or header that is at fault, where it is one.
+    /// The field, parameter or header that is at fault. Absent if the error does not concern one.
     #[schema(value_type = String, required = false, example = "amount")]
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<Cow<'static, str>>,
+    /// Status of the payment. Only in a 409 to a start, a cancel or a refund.
+    #[schema(value_type = String, required = false, example = "completed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    /// Ids of the pending refunds or open disputes that prevent an operator's approval.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    despite_needed: Vec<String>,
 }
 
-/// What is told of a rejection.
+/// Description of a rejection.
 #[derive(Debug)]
 pub(crate) struct Reason {
     code: Code,
     field: Option<Cow<'static, str>>,
     message: Cow<'static, str>,
+    /// Status of the payment, for a conflict.
+    status: Option<Status>,
 }
 
 impl Reason {
@@ -85,10 +98,11 @@ impl Reason {
             code,
             field: None,
             message: message.into(),
+            status: None,
         }
     }
 
-    /// The same with the field that is at fault.
+    /// Adds the field that is at fault.
     pub(crate) fn at(self, field: impl Into<Cow<'static, str>>) -> Self {
         Self {
             field: Some(field.into()),
@@ -97,54 +111,61 @@ impl Reason {
     }
 }
 
-/// Why a request has no other answer.
+/// Reason why a request fails.
 #[derive(Debug)]
 pub(crate) enum ApiError {
-    /// 400: not JSON, wrong Content-Type, broken body.
+    /// 400: not JSON, wrong Content-Type, or an incomplete body.
     Malformed(Cow<'static, str>),
     /// 401.
     Unauthorized,
+    /// 401: no valid key. The message names the kind that the path takes.
+    KeyNeeded(&'static str),
     /// 401: the key is good, the signature or what belongs to it is not.
     BadSignature(&'static str),
-    /// 401: a one-time code in the body opens nothing; when to call again, where that may help.
+    /// 401: a one-time code in the body is invalid. With the time to wait before a retry, if a retry may succeed.
     CodeRefused(Reason, Option<Duration>),
     /// 403.
     Forbidden(Reason),
     /// 404.
     NotFound(&'static str),
-    /// 421: of a listener that answers under its own names alone.
+    /// 421: the listener only responds under its own host names.
     UnknownHost,
-    /// 405; the router adds `Allow`.
+    /// 405. The router adds `Allow`.
     MethodNotAllowed,
-    /// 408: the body took too long.
+    /// 408: the body arrived too slowly.
     Late,
-    /// 409: what stands in the way; when to call again, where that may help.
+    /// 409: the conflict. With the time to wait before a retry, if a retry may succeed.
     Conflict(Reason, Option<Duration>),
+    /// 409: ids of the refunds and disputes that prevent an approval.
+    DespiteNeeded(Vec<String>, Reason),
     /// 413.
     TooLarge(BodyError),
     /// 422.
     Invalid(Reason),
-    /// A 429. The connection is put off: 64 of them that ask again as soon as they are answered took half of
-    /// what others had.
+    /// Status 429. Reading from the connection pauses: in a measurement, 64 connections that repeated their request
+    /// immediately halved the throughput of other clients.
     TooMany(Exhausted),
-    /// 500; the text is for the log alone.
+    /// 500. The text is only logged.
     Internal(String),
-    /// 503: more is in hand than can be carried. Nothing was done.
+    /// 500: a row that the request depends on is damaged or not authentic. Nothing was changed. The text is only
+    /// logged.
+    Unreadable(String),
+    /// 503: too many requests are in flight. Nothing was changed.
     Busy,
-    /// 503: the store takes nothing at the moment. Nothing was done. The text is for the log alone.
+    /// 503: the store does not accept requests at the moment. Nothing was changed. The text is only logged.
     Unavailable(String),
-    /// 503: the store failed while it wrote, so it may have been done. The text is for the log alone.
+    /// 503: the store failed while writing, so the change may have been made. The text is only logged.
     InDoubt(String),
 }
 
 impl ApiError {
-    /// The credential does not carry what the call needs.
+    /// 403: the credential does not have the required scope.
     pub(crate) fn missing_scope(scope: &str) -> Self {
         let message = format!("the key does not carry the scope {scope}");
         Self::forbidden(Code::MissingScope, message)
     }
 
-    /// A nonce that is not the request's; `limit` is that of the key.
+    /// Maps the rejection of a nonce. `limit` is the rate limit of the key.
     pub(crate) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
         match error {
             NonceError::Used => Self::conflict_of(Code::NonceUsed, error.to_string()),
@@ -153,24 +174,45 @@ impl ApiError {
         }
     }
 
-    /// A failure of ours.
+    /// 500, with a cause that is only logged.
     pub(crate) fn internal(cause: impl fmt::Display) -> Self {
         Self::Internal(cause.to_string())
     }
 
-    /// 403, with one of its codes.
+    /// 403 with a specific code.
     pub(crate) fn forbidden(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self::Forbidden(Reason::new(code, message))
     }
 
-    /// 409: what is on record does not allow it.
+    /// 409: the stored state does not allow the request.
     pub(crate) fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
         Self::conflict_of(Code::Conflict, message)
     }
 
-    /// 409, with a code of its own.
+    /// 409 with a specific code.
     pub(crate) fn conflict_of(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self::Conflict(Reason::new(code, message), None)
+    }
+
+    /// Adds the payment's status to a conflict. Other errors are unchanged.
+    pub(crate) fn with_status(self, status: Status) -> Self {
+        match self {
+            Self::Conflict(reason, retry_after) => {
+                let status = Some(status);
+                Self::Conflict(Reason { status, ..reason }, retry_after)
+            }
+            other => other,
+        }
+    }
+
+    /// Converts the reason why nothing was refunded. Without `amount_sent`, the error names no field.
+    pub(crate) fn of_refund(error: RefundError, amount_sent: bool) -> Self {
+        match error {
+            RefundError::Amount(refusal) if !amount_sent => {
+                Self::Invalid(Reason::new(code_of_amount(&refusal), refusal.to_string()))
+            }
+            error => error.into(),
+        }
     }
 
     /// 422: what is wrong with a field, parameter or header.
@@ -179,12 +221,12 @@ impl ApiError {
         Self::invalid_of(Code::InvalidField, format!("{field}: {why}"), field)
     }
 
-    /// 422.
+    /// 422: a cursor that the list did not issue.
     pub(crate) fn bad_cursor() -> Self {
         Self::invalid("cursor", "is none that this list gave out")
     }
 
-    /// 422, with a code of its own.
+    /// 422 with a specific code.
     pub(crate) fn invalid_of(
         code: Code,
         message: impl Into<Cow<'static, str>>,
@@ -198,12 +240,14 @@ impl ApiError {
             Self::CodeRefused(reason, _)
             | Self::Forbidden(reason)
             | Self::Conflict(reason, _)
+            | Self::DespiteNeeded(_, reason)
             | Self::Invalid(reason) => return reason,
             Self::Malformed(message) => (Code::MalformedRequest, message),
             Self::Unauthorized => (
                 Code::Unauthorized,
                 "the credential is missing, invalid, revoked or expired".into(),
             ),
+            Self::KeyNeeded(message) => (Code::Unauthorized, message.into()),
             Self::BadSignature(message) => (Code::BadSignature, message.into()),
             Self::NotFound(message) => (Code::NotFound, message.into()),
             Self::UnknownHost => (
@@ -227,6 +271,12 @@ impl ApiError {
                 Code::InternalError,
                 "an unexpected error happened; repeating the request is safe".into(),
             ),
+            Self::Unreadable(_) => (
+                Code::Unreadable,
+                "what this is about cannot be read as it was written; nothing was done, and the operator of the \
+                 gateway has to look"
+                    .into(),
+            ),
             Self::Busy => (
                 Code::Busy,
                 "the service is busy; try again after the time in Retry-After".into(),
@@ -248,7 +298,7 @@ impl ApiError {
     }
 }
 
-/// Whole seconds, at least one: `Retry-After` knows no fractions.
+/// Rounds up to whole seconds, at least one, because `Retry-After` has no fractions.
 fn seconds(duration: Duration) -> u64 {
     let up = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(up).max(1)
@@ -258,10 +308,12 @@ fn bearer() -> (HeaderName, HeaderValue) {
     (WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }
 
-/// The headers that the form of an error demands.
+/// Headers that an error requires.
 fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
     match error {
-        ApiError::Unauthorized | ApiError::BadSignature(_) => vec![bearer()],
+        ApiError::Unauthorized | ApiError::KeyNeeded(_) | ApiError::BadSignature(_) => {
+            vec![bearer()]
+        }
         ApiError::CodeRefused(_, retry_after) => {
             let after = retry_after.map(|after| (RETRY_AFTER, seconds(after).into()));
             after.into_iter().chain([bearer()]).collect()
@@ -276,8 +328,8 @@ fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
     }
 }
 
-/// `Retry-After`, and the quota by draft-ietf-httpapi-ratelimit-headers-10: `q` requests in each
-/// window of `w` seconds, of which `r` remain for `t` seconds.
+/// `Retry-After`, and the quota as in draft-ietf-httpapi-ratelimit-headers-10: `q` requests per window of `w`
+/// seconds, of which `r` remain for `t` seconds.
 fn rate_headers(exhausted: &Exhausted) -> Vec<(HeaderName, HeaderValue)> {
     let after = seconds(exhausted.retry_after);
     let quota = exhausted.limit.burst.max(1);
@@ -295,18 +347,30 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let headers = headers(&self);
         let cause = match &self {
-            Self::Internal(cause) | Self::Unavailable(cause) | Self::InDoubt(cause) => {
-                Some(InternalCause(cause.clone()))
-            }
+            Self::Internal(cause)
+            | Self::Unreadable(cause)
+            | Self::Unavailable(cause)
+            | Self::InDoubt(cause) => Some(InternalCause(cause.clone())),
             _ => None,
         };
         let put_off = matches!(self, Self::TooMany(_));
+        let (despite_needed, this) = match self {
+            Self::DespiteNeeded(ids, reason) => (ids, Self::Conflict(reason, None)),
+            other => (Vec::new(), other),
+        };
         let Reason {
             code,
             field,
             message: error,
-        } = self.reason();
-        let body = ErrorBody { error, code, field };
+            status,
+        } = this.reason();
+        let body = ErrorBody {
+            error,
+            code,
+            field,
+            status: status.map(Status::as_str),
+            despite_needed,
+        };
         let mut response = (code.status(), Json(body)).into_response();
         response.headers_mut().extend(headers);
         if let Some(cause) = cause {
@@ -339,9 +403,8 @@ impl From<NotJson> for ApiError {
 impl From<Invalid> for ApiError {
     fn from(error: Invalid) -> Self {
         Self::Invalid(Reason {
-            code: error.code,
             field: error.field.map(Cow::Owned),
-            message: error.message.into(),
+            ..Reason::new(error.code, error.message)
         })
     }
 }
@@ -358,7 +421,7 @@ impl From<Fault> for ApiError {
             Fault::Busy => Self::Busy,
             Fault::Unavailable(_) => Self::Unavailable(fault.to_string()),
             Fault::Stopping => Self::InDoubt(fault.to_string()),
-            Fault::Corrupt(_) => Self::internal(fault),
+            Fault::Corrupt(_) => Self::Unreadable(fault.to_string()),
         }
     }
 }
@@ -396,6 +459,9 @@ impl From<CreateError> for ApiError {
             }
             CreateError::UnverifiedReturnUrl => {
                 Self::invalid_of(Code::ReturnUrlNotVerified, error.to_string(), "return_url")
+            }
+            CreateError::LivesTooLong { .. } => {
+                Self::invalid_of(Code::InvalidField, error.to_string(), "expires_in")
             }
             CreateError::UnknownMethod => {
                 Self::invalid_of(Code::UnknownMethod, error.to_string(), "payment_method")
@@ -435,7 +501,7 @@ impl From<StartError> for ApiError {
             }
             StartError::NotAvailable(what) => what.into(),
             StartError::Declined => Self::Invalid(Reason::new(Code::Declined, error.to_string())),
-            // Only a page shows notes and is asked to show another.
+            // Only checkout pages show notes and can ask the payer again.
             StartError::AskAgain(_) | StartError::Random => Self::internal(error),
             StartError::Store(fault) => fault.into(),
         }
@@ -448,6 +514,7 @@ impl From<RefundError> for ApiError {
         match error {
             RefundError::KeyRefused => Self::Unauthorized,
             RefundError::NotFound => Self::NotFound("payment not found"),
+            RefundError::Barred(barred) => barred.into(),
             RefundError::Differs { field } => {
                 let reason = Reason::new(Code::IdempotencyConflict, message);
                 Self::Conflict(reason.at(field), None)
@@ -455,16 +522,30 @@ impl From<RefundError> for ApiError {
             RefundError::Conflict(Refusal::WrongStatus(_)) => {
                 Self::conflict_of(Code::PaymentNotCompleted, message)
             }
+            RefundError::Conflict(
+                Refusal::SettledTooEarly | Refusal::RefundEnded(_) | Refusal::Busy(_),
+            ) => Self::conflict(message),
             RefundError::Conflict(_) => Self::conflict_of(Code::NotRefundable, message),
-            RefundError::Amount(Refusal::WholeOnly { .. }) => {
-                Self::invalid_of(Code::WholeRefundOnly, message, "amount")
+            RefundError::Amount(refusal) => {
+                Self::invalid_of(code_of_amount(&refusal), message, "amount")
             }
-            RefundError::Amount(_) => Self::invalid_of(Code::MoreThanLeft, message, "amount"),
-            RefundError::WorkDone | RefundError::NotRefundable => Self::conflict(message),
+            RefundError::WorkDone
+            | RefundError::NotRefundable
+            | RefundError::NotOrdered
+            | RefundError::Claimable => Self::conflict(message),
             RefundError::Unavailable => Self::Unavailable(message),
             RefundError::Store(fault) => fault.into(),
             RefundError::Random => Self::internal(message),
         }
+    }
+}
+
+/// The code of a refund whose amount cannot be refunded.
+const fn code_of_amount(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::WholeOnly { .. } => Code::WholeRefundOnly,
+        Refusal::WholeUnitsOnly { .. } => Code::InvalidField,
+        _ => Code::MoreThanLeft,
     }
 }
 
@@ -505,6 +586,7 @@ impl From<ResellerNotAllowed> for ApiError {
             ResellerNotAllowed::NotAuthorized => Code::MerchantNotAuthorized,
             ResellerNotAllowed::NotRolledOut => Code::NotRolledOut,
             ResellerNotAllowed::NotLiveApproved => Code::LiveNotApproved,
+            ResellerNotAllowed::RefundsNotAllowed => Code::ResellerRefundNotAllowed,
         };
         Self::forbidden(code, barred.to_string())
     }
@@ -605,8 +687,43 @@ impl From<DecideError> for ApiError {
         match error {
             DecideError::NotFound => Self::NotFound("payment not found"),
             DecideError::Conflict(message) => Self::conflict(message),
+            DecideError::NotCancellable(message) => {
+                Self::conflict_of(Code::PaymentNotCancellable, message)
+            }
+            DecideError::NotClosed => {
+                let reason = Reason::new(Code::AttemptNotClosable, error.to_string());
+                Self::Conflict(reason, Some(NOT_CLOSED))
+            }
+            DecideError::DespiteNeeded(ids) => {
+                let message = DecideError::DespiteNeeded(Vec::new()).to_string();
+                Self::DespiteNeeded(ids, Reason::new(Code::Conflict, message))
+            }
+            DecideError::AcceptsTooMuch => {
+                Self::invalid_of(Code::InvalidField, error.to_string(), "accept")
+            }
+            DecideError::NoRate(_) => {
+                Self::invalid_of(Code::NoExchangeRate, error.to_string(), "accept")
+            }
             DecideError::Store(fault) => fault.into(),
         }
+    }
+}
+
+impl From<CorrectionError> for ApiError {
+    fn from(error: CorrectionError) -> Self {
+        let message = error.to_string();
+        let field = match error {
+            CorrectionError::NoAccount => "provider_id",
+            CorrectionError::NoPayment => "payment_id",
+            CorrectionError::OtherCurrency => "currency",
+            CorrectionError::Differs(field) => {
+                let reason = Reason::new(Code::IdempotencyConflict, message);
+                return Self::Conflict(reason.at(field), None);
+            }
+            CorrectionError::Refused(_) => return Self::conflict(message),
+            CorrectionError::Store(fault) => return fault.into(),
+        };
+        Self::invalid_of(Code::InvalidField, message, field)
     }
 }
 
@@ -644,7 +761,7 @@ impl From<LoadError> for ApiError {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::NoCompiler(_) => Self::internal(error),
-            // Every other reason is the module's.
+            // All other errors are the module's fault.
             error => Self::Invalid(Reason::new(Code::ModuleRefused, error.to_string())),
         }
     }
@@ -751,6 +868,7 @@ mod tests {
             (CreateError::TooSmall, 422),
             (CreateError::OverLimit, 422),
             (CreateError::UnverifiedReturnUrl, 422),
+            (CreateError::LivesTooLong { most: 86_400 }, 422),
             (CreateError::UnknownMethod, 422),
             (CreateError::NotEligible("no provider"), 422),
             (CreateError::Store(Fault::Busy), 503),
@@ -865,6 +983,10 @@ mod tests {
             (ResellerError::Barred(ResellerNotAllowed::NotRolledOut), 403),
             (
                 ResellerError::Barred(ResellerNotAllowed::NotLiveApproved),
+                403,
+            ),
+            (
+                ResellerError::Barred(ResellerNotAllowed::RefundsNotAllowed),
                 403,
             ),
             (ResellerError::BadCursor, 422),

@@ -1,8 +1,8 @@
-//! Strict JSON: read once into a small value of our own, then taken apart field by field.
+//! Strict JSON: parsed once into a small value, and then read field by field.
 //!
-//! A name that stands twice in one object is refused while reading (two readers of such a body may
-//! see two different payments), depth is bounded by the parser (128), and every field that a caller
-//! sends must be one that its reader asks for. Serves the public and the admin API alike.
+//! A name that occurs more than once in an object is rejected, because two readers of such a body may see two
+//! different payments. The parser limits the depth to 128. Fields that no reader asks for are rejected. Used by
+//! the public and the admin API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 use super::code::Code;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// Most characters of a caller's own name that an error repeats.
+/// Maximum number of characters of a caller's text that an error repeats.
 const ECHO: usize = 64;
 
 /// A JSON value without repeated names.
@@ -18,31 +18,31 @@ const ECHO: usize = 64;
 pub(crate) enum Value {
     Null,
     Bool(bool),
-    /// A number; never money.
+    /// A number. Never an amount of money.
     Number(serde_json::Number),
     Text(String),
     List(Vec<Self>),
     Object(BTreeMap<String, Self>),
 }
 
-/// The bytes are not JSON of the strict kind: 400.
+/// The bytes are not strict JSON: 400.
 #[derive(Debug, thiserror::Error)]
 #[error("the body is not valid JSON: {0}")]
 pub(crate) struct NotJson(#[from] serde_json::Error);
 
-/// A value does not have the shape that was asked for: 422.
+/// A value has the wrong type or content: 422.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Invalid {
     pub(crate) code: Code,
-    /// The field, where it is one that is at fault.
+    /// The field at fault. `None` if the error does not concern one.
     pub(crate) field: Option<String>,
-    /// What is wrong, behind the field's name.
+    /// The problem, after the field's name.
     pub(crate) message: String,
 }
 
 impl Invalid {
-    /// What is wrong with a field.
+    /// Describes a problem with a field.
     pub(crate) fn new(field: &str, why: impl fmt::Display) -> Self {
         Self {
             code: Code::InvalidField,
@@ -52,37 +52,37 @@ impl Invalid {
     }
 }
 
-/// What is wrong with a value, before the field's name is put in front of it.
+/// A problem with a value, without the field's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Wrong(String);
 
 impl Wrong {
-    /// Says what is wrong: "must be a string".
+    /// Describes the problem, such as "must be a string".
     pub(crate) fn new(what: impl fmt::Display) -> Self {
         Self(what.to_string())
     }
 }
 
-/// Reads a whole body.
+/// Parses a complete body.
 ///
 /// # Errors
-/// [`NotJson`] for anything but exactly one JSON value in UTF-8 without repeated names.
+/// [`NotJson`] unless the bytes are exactly one JSON value in UTF-8 without repeated names.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, NotJson> {
     Ok(serde_json::from_slice(bytes)?)
 }
 
-/// A caller's own name, short and without characters that could mislead a reader.
+/// Quotes a caller's text: shortened and with misleading characters escaped.
 pub(crate) fn echo(name: &str) -> String {
     format!("{:?}", short(name))
 }
 
-/// The beginning of a caller's own name.
+/// The first `ECHO` characters of a caller's text.
 pub(crate) fn short(name: &str) -> String {
     name.chars().take(ECHO).collect()
 }
 
-/// A reader of a string field: `fields.required("amount", text(Minor::parse_positive))`.
+/// A reader for a string field: `fields.required("amount", text(Minor::parse_positive))`.
 pub(crate) fn text<T, E: fmt::Display>(
     read: impl FnOnce(&str) -> Result<T, E>,
 ) -> impl FnOnce(Value) -> Result<T, Wrong> {
@@ -92,7 +92,7 @@ pub(crate) fn text<T, E: fmt::Display>(
     }
 }
 
-/// An object that is taken apart field by field.
+/// An object that is read field by field.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(BTreeMap<String, Value>);
 
@@ -100,8 +100,8 @@ impl Fields {
     /// The fields of an object.
     ///
     /// # Errors
-    /// [`Invalid`] where the value is no object.
-    pub(crate) fn of(value: Value) -> Result<Self, Invalid> {
+    /// [`Invalid`] if the value is not an object.
+    pub(crate) fn read(value: Value) -> Result<Self, Invalid> {
         match value {
             Value::Object(fields) => Ok(Self(fields)),
             _ => Err(Invalid {
@@ -112,10 +112,10 @@ impl Fields {
         }
     }
 
-    /// Takes a field that must be there and not be `null`.
+    /// Takes a required field.
     ///
     /// # Errors
-    /// [`Invalid`] where it is missing, `null`, or `read` refuses it.
+    /// [`Invalid`] if the field is missing or `null`, or if `read` rejects it.
     pub(crate) fn required<T>(
         &mut self,
         name: &str,
@@ -128,10 +128,10 @@ impl Fields {
         }
     }
 
-    /// Takes a field that may be absent; `null` is absence.
+    /// Takes an optional field. `null` counts as absent.
     ///
     /// # Errors
-    /// [`Invalid`] where `read` refuses it.
+    /// [`Invalid`] if `read` rejects the value.
     pub(crate) fn optional<T>(
         &mut self,
         name: &str,
@@ -145,16 +145,16 @@ impl Fields {
         }
     }
 
-    /// The names of the fields that are `null`.
+    /// Names of the fields that are `null`.
     pub(crate) fn nulls(&self) -> BTreeSet<String> {
         let nulls = self.0.iter().filter(|(_, value)| **value == Value::Null);
         nulls.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Ends the reading: a field that no reader took is unknown.
+    /// Checks that all fields have been taken.
     ///
     /// # Errors
-    /// [`Invalid`] naming the first unknown field.
+    /// [`Invalid`] with the first unknown field.
     pub(crate) fn finish(self) -> Result<(), Invalid> {
         match self.0.into_keys().next() {
             None => Ok(()),
@@ -173,7 +173,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Builds a [`Value`] and refuses repeated names.
+/// Builds a [`Value`] and rejects repeated names.
 struct Reader;
 
 impl<'de> Visitor<'de> for Reader {
@@ -243,7 +243,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn fields(body: &str) -> Fields {
-        Fields::of(parse(body.as_bytes()).unwrap()).unwrap()
+        Fields::read(parse(body.as_bytes()).unwrap()).unwrap()
     }
 
     fn any_text(text: &str) -> Result<String, NotAnAmount> {
@@ -329,7 +329,7 @@ mod tests {
     fn a_body_that_is_no_object_has_no_fields() {
         for body in ["[]", "null", "\"x\"", "1", "true"] {
             let value = parse(body.as_bytes()).unwrap();
-            assert!(Fields::of(value).is_err(), "{body}");
+            assert!(Fields::read(value).is_err(), "{body}");
         }
     }
 
@@ -340,7 +340,7 @@ mod tests {
         assert!(echoed.len() < 100 && !echoed.contains(['\u{202E}', '\n']));
     }
 
-    /// A value as serde_json has it, to compare with.
+    /// Converts a value to `serde_json`'s type for comparison.
     fn plain(value: &Value) -> serde_json::Value {
         match value {
             Value::Null => serde_json::Value::Null,

@@ -1,9 +1,9 @@
-//! What the layers of one request tell each other through its extensions, or those of its answer.
+//! Values that the layers of a request pass to each other in the extensions of the request or the response.
 
 use kassette_domain::id::{KeyId, MerchantId, OperatorId, ResellerId};
 use kassette_gateway::auth::{MerchantCaller, ResellerCaller};
 
-/// What a request has shown, by what the log may tell of it: never the credential itself.
+/// Authenticated identity of a request, as far as the log may contain it. Never the credential itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
     Merchant {
@@ -66,15 +66,15 @@ impl From<&ResellerCaller> for Credential {
     }
 }
 
-/// Put into the extensions of a 500: why, for the log. Callers never see it.
+/// Extension of a 500 or 503 response: the cause, for the log. Callers never see it.
 #[derive(Clone, Debug)]
 pub(crate) struct InternalCause(pub(crate) String);
 
-/// Put into the extensions of an answer: the connection is to be read again only after a pause. On
-/// HTTP/2, where many requests share a connection, it is read more slowly once there were many.
+/// Extension of a response: reading from the connection pauses. On HTTP/2, where many requests share a connection,
+/// a number of such responses slows reading down instead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PauseReading;
 
-/// Put into the extensions of a request: its sender holds too many bytes already, so it is refused.
+/// Extension of a request that is rejected because the sender's byte budget is exhausted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverBudget;

@@ -1,5 +1,5 @@
-//! What every HTTP surface shares: errors as answers, strict JSON, the reading of bodies, request ids, and
-//! what the layers of one request tell each other. Imports no other module of this crate.
+//! Code common to all HTTP interfaces: errors as responses, strict JSON, reading of bodies, request ids, and
+//! values that the layers of a request pass to each other. Imports no other module of this crate.
 
 pub(crate) mod body;
 pub(crate) mod budget;

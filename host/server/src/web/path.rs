@@ -1,4 +1,4 @@
-//! The variable parts of a path.
+//! Variable parts of a path.
 
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::web::ApiError;
 
-/// What a path names. Whatever is no text at all names nothing: 404, in the shape of every error.
+/// The variable parts of a path. If they cannot be parsed, the response is a 404 in the common format of errors.
 pub(crate) struct At<T>(pub(crate) T);
 
 impl<S, T> FromRequestParts<S> for At<T>

@@ -1,4 +1,4 @@
-//! Strict query strings and pages of lists.
+//! Strict query strings, and pages of lists.
 
 use kassette_store::{Fault, Listed, Paging};
 use serde_json::{Value, json};
@@ -7,17 +7,17 @@ use crate::web::ApiError;
 use crate::web::code::Code;
 use crate::web::json::{echo, short};
 
-/// Items of a page where `limit` is not given.
+/// Number of items per page without `limit`.
 const DEFAULT_LIMIT: usize = 50;
-/// Most items of a page.
+/// Maximum number of items per page.
 const MAX_LIMIT: usize = 100;
 
-/// The parameters of a request, each taken by the one who knows it.
+/// Query parameters of a request, each taken by the code that reads it.
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a raw query; a repeated parameter is refused.
-    pub(crate) fn of(raw: Option<&str>) -> Result<Self, ApiError> {
+    /// Parses a raw query string. Rejects repeated parameters.
+    pub(crate) fn parse(raw: Option<&str>) -> Result<Self, ApiError> {
         let pairs: Vec<(String, String)> =
             form_urlencoded::parse(raw.unwrap_or_default().as_bytes())
                 .into_owned()
@@ -40,7 +40,7 @@ impl Query {
         Some(self.0.swap_remove(index).1)
     }
 
-    /// Takes a parameter and reads it.
+    /// Takes and parses an optional parameter. `wrong` is the error text if it cannot be parsed.
     pub(crate) fn read<T>(
         &mut self,
         name: &'static str,
@@ -52,7 +52,7 @@ impl Query {
             .transpose()
     }
 
-    /// Takes `limit` and `cursor`, and refuses whatever is left.
+    /// Takes `limit` and `cursor`, and rejects all remaining parameters.
     pub(crate) fn paging(mut self) -> Result<Paging, ApiError> {
         let limit = self
             .read(
@@ -70,7 +70,7 @@ impl Query {
         Ok(Paging { limit, cursor })
     }
 
-    /// Refuses parameters that the handler did not take.
+    /// Rejects parameters that have not been taken.
     pub(crate) fn finish(self) -> Result<(), ApiError> {
         match self.0.into_iter().next() {
             None => Ok(()),
@@ -86,7 +86,7 @@ impl Query {
     }
 }
 
-/// `{"<plural>":[…],"next_cursor":…}`.
+/// Formats a page as `{"<plural>":[…],"next_cursor":…}`.
 pub(crate) fn page<T>(
     plural: &str,
     listed: Result<Listed<T>, Fault>,
@@ -103,8 +103,8 @@ pub(crate) fn page<T>(
     }
 }
 
-/// A page of a list that is held in memory, in the order of its items' names; a cursor is the name of
-/// the last item before.
+/// Formats a page of a list in memory, in the order of the list. The cursor is the name of the last item of the
+/// previous page.
 pub(crate) fn named<'a, T>(
     plural: &str,
     items: &'a [T],
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn unknown_and_repeated_parameters_and_bad_limits_are_refused() {
-        let paging = |query: &str| Query::of(Some(query)).and_then(Query::paging);
+        let paging = |query: &str| Query::parse(Some(query)).and_then(Query::paging);
         assert_eq!(paging("").unwrap().limit, DEFAULT_LIMIT);
         assert_eq!(paging("limit=100&cursor=x").unwrap().limit, MAX_LIMIT);
         for wrong in [

@@ -1,24 +1,24 @@
-//! The name of a request, by which a caller and an operator find the same log lines.
+//! Request ids, with which callers and operators find the same log lines.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header, in requests and in every response.
+/// The header, in requests and in all responses.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest id that is kept from a caller.
+/// Maximum length of an id that a caller sends.
 const MAX: usize = 128;
 
-/// A request's id: the caller's own, or 32 random hex characters.
+/// Id of a request: sent by the caller, or 32 random hexadecimal characters.
 #[derive(Debug)]
 pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The id of a request: the caller's where there is exactly one of 1-128 visible ASCII
+    /// The id of a request. The caller's id is used if there is exactly one header, with 1 to 128 visible ASCII
     /// characters.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(X_REQUEST_ID).iter();
         match (values.next(), values.next()) {
             (Some(value), None) if is_usable(value.as_bytes()) => Self(value.clone()),
@@ -26,12 +26,12 @@ impl RequestId {
         }
     }
 
-    /// Puts the id into an answer.
+    /// Adds the id to a response's headers.
     pub(crate) fn mark(self, answer: &mut HeaderMap) {
         answer.insert(X_REQUEST_ID, self.0);
     }
 
-    /// The id that was put into an answer.
+    /// The id of a response. Empty if it does not have one.
     pub(crate) fn marked(answer: &HeaderMap) -> &str {
         let id = answer.get(X_REQUEST_ID).map(HeaderValue::to_str);
         id.and_then(Result::ok).unwrap_or_default()
@@ -42,12 +42,12 @@ fn is_usable(id: &[u8]) -> bool {
     (1..=MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// Bytes of an id.
+/// Random bytes per id.
 const BYTES: usize = 16;
-/// Ids that are drawn at once: a call of the system for each would cost more than all else about it.
+/// Ids per system call. A system call for each id would cost more than everything else about it.
 const STOCK: usize = 64;
 
-/// Random bytes from the operating system that no id has used yet.
+/// Random bytes from the operating system that have not been used for an id.
 struct Stock {
     bytes: [u8; BYTES * STOCK],
     left: usize,
@@ -74,7 +74,7 @@ fn generate() -> HeaderValue {
     thread_local! {
         static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
     }
-    /// Tells requests apart where the operating system has no randomness to give.
+    /// Distinguishes requests if the operating system provides no random bytes.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let bytes = STOCK.with_borrow_mut(Stock::next).unwrap_or_else(|| {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ mod tests {
             headers.append(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
         }
         let mut answer = HeaderMap::new();
-        RequestId::of(&headers).mark(&mut answer);
+        RequestId::from_headers(&headers).mark(&mut answer);
         RequestId::marked(&answer).to_owned()
     }
 

@@ -1,28 +1,38 @@
-//! Small readers of texts that several handlers take.
+//! Small readers of texts that several handlers use.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kassette_domain::key::Environment;
 use kassette_domain::money::Currency;
-use kassette_domain::text::shows;
+use kassette_domain::order::{BadText, is_name};
+use kassette_domain::text::is_bidi_control;
 use kassette_domain::time::Time;
 
 use crate::web::json::{Fields, Invalid, Value, Wrong};
 
-/// A name, actor or reason: 1-`MOST` characters of which at least one shows, and none is a control
-/// character.
-pub(crate) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
-    let fits = (1..=MOST).contains(&text.chars().count());
-    if fits && shows(text) && !text.chars().any(char::is_control) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!(
-            "must be 1-{MOST} printable characters of which at least one shows"
-        ))
-    }
+/// A name, actor or reason of at most `MOST` characters.
+pub(crate) fn plain<const MOST: usize>(text: &str) -> Result<String, BadText> {
+    is_name(text, MOST).map(|()| text.to_owned())
 }
 
-/// `test` or `live`.
+/// Escapes characters that change the direction of text as in JSON (`\u202e`).
+pub(crate) fn escape_directions(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_bidi_control) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_bidi_control(c) {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped.into()
+}
+
+/// Parses `test` or `live`.
 pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
     match text {
         "test" => Ok(Environment::Test),
@@ -31,12 +41,12 @@ pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
     }
 }
 
-/// A currency that payments may be in.
+/// Parses an invoice currency.
 pub(crate) fn currency(text: &str) -> Result<Currency, &'static str> {
     Currency::parse(text).ok_or("is not a supported invoice currency, written as in \"EUR\"")
 }
 
-/// A time to come, RFC 3339.
+/// Parses an RFC 3339 time in the future.
 pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
         Some(time) if time > now => Ok(time),
@@ -45,7 +55,7 @@ pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
     }
 }
 
-/// A time that has been, RFC 3339.
+/// Parses an RFC 3339 time that is not in the future.
 pub(crate) fn past(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
         Some(time) if time <= now => Ok(time),
@@ -54,7 +64,22 @@ pub(crate) fn past(text: &str, now: Time) -> Result<Time, String> {
     }
 }
 
-/// `true` or `false`.
+/// Minimum length of a digest's prefix that identifies a version.
+pub(crate) const LEAST_DIGEST: usize = 8;
+
+/// Checks a digest or its prefix, which people use to identify versions.
+pub(crate) fn digest_begin(text: &str) -> Result<String, &'static str> {
+    let is_hex = text
+        .bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if is_hex && (LEAST_DIGEST..=64).contains(&text.len()) {
+        Ok(text.to_owned())
+    } else {
+        Err("must be 8 to 64 lower-case hexadecimal characters")
+    }
+}
+
+/// Reads `true` or `false`.
 pub(crate) fn switch(value: Value) -> Result<bool, Wrong> {
     match value {
         Value::Bool(on) => Ok(on),
@@ -62,7 +87,7 @@ pub(crate) fn switch(value: Value) -> Result<bool, Wrong> {
     }
 }
 
-/// A whole number between two bounds, both inclusive.
+/// Reads a whole number between two inclusive bounds.
 pub(crate) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, Wrong> {
     move |value| match value {
         Value::Number(number) => number
@@ -73,12 +98,12 @@ pub(crate) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, 
     }
 }
 
-/// Reads a value as the field of that name, so that what is wrong with it is told with the name.
+/// Reads a value as the named field, so that an error contains the name.
 pub(crate) fn within<T>(
     field: &str,
     value: Value,
     read: impl FnOnce(Value) -> Result<T, Wrong>,
 ) -> Result<T, Invalid> {
     let one = BTreeMap::from([(field.to_owned(), value)]);
-    Fields::of(Value::Object(one))?.required(field, read)
+    Fields::read(Value::Object(one))?.required(field, read)
 }

@@ -1,10 +1,10 @@
-//! Books, questions and callbacks of one account, with a clock that the test moves.
+//! Books, queries and callbacks of one account, with a clock that the test controls.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::{config::Environment, session::tests::session, vendor};
 
-/// An account at one vendor, with a clock that the test moves.
+/// An account at one provider, with a clock that the test controls.
 pub(crate) struct Desk {
     pub(crate) account: Arc<Account>,
     clock: Arc<AtomicU64>,
@@ -26,7 +26,7 @@ impl Desk {
         self.clock.store(to, Ordering::SeqCst);
     }
 
-    /// The same books in a new process.
+    /// Opens the same books again, like a new process.
     pub(crate) fn restart(&mut self) {
         let module = self.account.settings.module.clone();
         self.account = open(&module, &self.clock, self.folder.path());
@@ -43,7 +43,7 @@ impl Desk {
         made
     }
 
-    /// Changes the one payment.
+    /// Changes the only payment.
     pub(crate) async fn act(
         &self,
         act: impl FnOnce(&mut Session, &Account, u64) -> Result<Option<Happened>, Denied>
@@ -54,7 +54,7 @@ impl Desk {
         self.account.alter(reference, act).await
     }
 
-    /// The one payment.
+    /// The only payment.
     pub(crate) fn session(&self) -> Session {
         let all = self.account.books.lock().newest(None, 2).unwrap();
         let [one] = all.as_slice() else {
@@ -63,7 +63,7 @@ impl Desk {
         one.clone()
     }
 
-    /// Bodies of the callbacks that wait, oldest first.
+    /// Bodies of the queued callbacks, oldest first.
     pub(crate) fn callbacks(&self) -> Vec<String> {
         let due = self.account.due(100, &|_| false);
         due.into_iter().map(|callback| callback.body).collect()
@@ -104,7 +104,7 @@ async fn a_payment_that_is_forgotten_is_unknown_to_every_question_from_then_on()
     assert!(!asked(account));
     let changed = account.change(made.reference.clone(), |_, _, _| Ok(None));
     assert!(matches!(changed.await, Err(Unchanged::Unknown)));
-    // The books remain the judge.
+    // The books still prevent duplicates.
     assert_eq!(account.entries().len(), 1);
     desk.restart();
     assert!(!asked(&desk.account));
@@ -115,4 +115,23 @@ async fn a_payment_that_is_forgotten_is_unknown_to_every_question_from_then_on()
     };
     desk.account.create(other).await.unwrap();
     assert!(desk.account.by_reference("other").is_some());
+}
+
+#[tokio::test]
+async fn an_account_lets_every_payment_go_that_it_holds() {
+    for module in ["sandbox", "adyen", "stripe"] {
+        let desk = Desk::at(module);
+        let reference = desk.payment().await.reference;
+        assert_eq!(desk.account.release_held().unwrap(), 0, "{module}");
+        desk.account
+            .choose(reference, Outcome::Review)
+            .await
+            .unwrap();
+        assert!(desk.session().held, "{module}");
+        let told = desk.callbacks().len();
+        assert_eq!(desk.account.release_held().unwrap(), 1, "{module}");
+        assert!(!desk.session().held, "{module}");
+        assert_eq!(desk.callbacks().len(), told + 1, "{module}: it is reported");
+        assert_eq!(desk.account.release_held().unwrap(), 0, "{module}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Checkout's endpoints, as far as payment links, and payments made on any page, need them.
+//! Checkout's endpoints for payment links and for payments made on any page.
 use std::sync::Arc;
 
 use axum::{
@@ -6,6 +6,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, State},
     http::{HeaderMap, StatusCode, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -24,17 +25,18 @@ use crate::{
     http::{MOST_BODY, json_body, only, same},
     ids,
     money::Money,
+    noise::extra_fields,
     refund::{Asked, Outcome},
     session::{Conflict, Opening, Session, State as Stands},
 };
 
-/// Longest idempotency key.
+/// Maximum length of an idempotency key.
 const KEY: usize = 64;
 
-/// How long keys are remembered: seven days, as the document "API idempotency" promises at least.
+/// Lifetime of keys: seven days, the minimum in the document "API idempotency".
 const KEY_LIFE_MS: u64 = 7 * 86_400_000;
 
-/// A link lives this long at most.
+/// Maximum lifetime of a link.
 const LONGEST_LINK_MS: u64 = 70 * 86_400_000;
 
 #[derive(Clone)]
@@ -54,10 +56,11 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(Api(account))
 }
 
-/// Proof of the right API key.
+/// Evidence of a valid API key.
 pub(crate) struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -73,7 +76,7 @@ impl FromRequestParts<Api> for Authorised {
     }
 }
 
-/// What a request is repeated under. Keys are the company's: one is good for one operation.
+/// Idempotency key of a request. Keys are unique per company, so each is for one operation.
 pub(crate) struct Key(pub(crate) String);
 
 impl FromRequestParts<Api> for Key {
@@ -85,7 +88,7 @@ impl FromRequestParts<Api> for Key {
             Some(_) => Err(Problem::unreadable(
                 "Idempotency-Key: at most 64 characters",
             )),
-            // Every such request is one of its own.
+            // A request without a key is always a new one.
             None => id("").map(Self),
         }
     }
@@ -98,7 +101,7 @@ async fn create(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    // A repeated key has its first answer, whatever is asked under it now.
+    // A repeated key results in the first answer, even for a different request.
     if let Some(known) = account.by_key(&key) {
         return Ok(answer(wire::created(&account, &known)));
     }
@@ -107,7 +110,7 @@ async fn create(
     Ok(answer(wire::created(&account, &session)))
 }
 
-/// Enters a page into the books: a link's or a session's.
+/// Adds a page, a link's or a session's, to the books.
 pub(crate) async fn open(
     account: &Arc<Account>,
     asked: Create,
@@ -169,7 +172,7 @@ async fn update(
             return Err(Conflict);
         }
         session.extra.insert(wire::EXPIRED.into(), String::new());
-        // What the payer has begun goes on at the bank.
+        // A payment that the payer has started continues at the bank.
         if !session.extra.contains_key(wire::UNDER_WAY) {
             session.close(now)?;
         }
@@ -199,8 +202,8 @@ async fn capture(
         .filter(fits)
         .ok_or_else(|| Problem::invalid("137", "Invalid amount specified"))?;
     let act = move |session: &mut Session, account: &Account, now| {
-        // A second request is taken in as well; it finds nothing left to capture. A repeated key has
-        // its first answer, and does nothing more.
+        // A second request is accepted too, and finds nothing to capture. A repeated key results in the first
+        // answer and has no further effect.
         let used = format!("key {key}");
         let repeated = session.extra.contains_key(&used);
         if repeated || session.state != Stands::Authorised || session.is_asked() {
@@ -212,14 +215,14 @@ async fn capture(
         Ok(happened)
     };
     match account.capturing(known.reference, act).await {
-        // Voided before the request: it is received all the same.
+        // Voided before the request, which is accepted nevertheless.
         Ok(_) | Err(Unchanged::Conflict) => {}
         Err(unchanged) => return Err(unchanged.into()),
     }
     Ok(answer(wire::received(&payment, &id("")?, &asked)))
 }
 
-/// Every refund of a payment that is known is taken in; a notification tells what became of it.
+/// Accepts every refund of a known payment; a notification reports the outcome.
 async fn refund(
     State(Api(account)): State<Api>,
     _: Authorised,
@@ -243,7 +246,7 @@ async fn refund(
         amount: amount.value,
         order: asked.reference.as_ref().and_then(order),
         key: Some(key),
-        // A repeated key has its first answer, whatever is asked under it now.
+        // A repeated key results in the first answer, even for a different request.
         fingerprint: String::new(),
         note: asked.reference.clone(),
     };
@@ -252,7 +255,7 @@ async fn refund(
         Outcome::Made(_, made) | Outcome::Replayed(_, made) => {
             Ok(answer(wire::received(&payment, &made.id, &asked)))
         }
-        // The key is another payment's.
+        // The key belongs to another payment.
         _ => Err(Problem::invalid("29_001", "The status does not allow this")),
     }
 }
@@ -271,7 +274,7 @@ async fn cancel(
     }
     let known = paid(&account, &asked, &payment)?;
     let act = |session: &mut Session, account: &Account, now| {
-        // What was captured is not cancelled; the request is taken in all the same.
+        // A captured payment is not cancelled, but the request is accepted.
         if session.state != Stands::Authorised || session.is_asked() {
             return Ok(None);
         }
@@ -281,8 +284,7 @@ async fn cancel(
     Ok(answer(wire::received(&payment, &id("")?, &asked)))
 }
 
-/// A cancellation by the merchant's own reference. It is taken in whether there is anything to cancel
-/// or not.
+/// A cancellation by merchant reference. It is accepted even if there is nothing to cancel.
 async fn void(
     State(Api(account)): State<Api>,
     _: Authorised,
@@ -318,7 +320,7 @@ async fn methods(
     ))
 }
 
-/// The payment that is to be modified: one that a payer has made on a page.
+/// The payment to be modified, which a payer has made on a page.
 fn paid(account: &Account, asked: &Modify, payment: &str) -> Result<Session, Problem> {
     wire::only(&asked.others, &wire::MODIFIED_WITH)?;
     of_account(account, &asked.merchant_account)?;
@@ -348,7 +350,7 @@ pub(crate) fn answer(body: Value) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
 }
 
-/// An id as Adyen forms them. A page's is `PL` or `CS` and the id of the payment made there.
+/// An id in Adyen's format. A page's id is `PL` or `CS` and the id of the payment made there.
 fn id(prefix: &str) -> Result<String, Problem> {
     let random = ids::random("").map_err(|error| no_randomness(&error))?;
     let short = random.get(..16).unwrap_or(&random);

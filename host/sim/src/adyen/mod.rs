@@ -1,5 +1,5 @@
-//! Adyen: hosted sessions and payment links of the Checkout API, their payments' captures and
-//! cancellations, and the standard webhook. What it refuses it refuses as Adyen does.
+//! Adyen: hosted sessions and payment links of the Checkout API, captures and cancellations of their payments, and
+//! the standard webhook. Refusals are Adyen's.
 mod api;
 mod notification;
 mod problem;
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     account::Account,
-    afterwards::Part,
+    afterwards::{Later, Part},
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
@@ -25,22 +25,21 @@ use crate::{
     vendor::{Call, Event, Message, Vendor},
 };
 
-/// The vendor; it keeps nothing beside the books.
+/// The provider. The books contain its whole state.
 pub(crate) struct Adyen;
 
-/// Our methods, by their wire ids.
+/// Wire ids of the supported methods.
 const METHODS: [&str; 5] = ["credit_card", "ideal", "klarna", "paypal", "upi_imps"];
 
-/// Whether the merchant captures what a payer approved by that method, or the money is taken at
-/// once.
+/// Whether the merchant captures payments by this method. The others are captured when the payer approves.
 fn is_captured_by_merchant(method: &str) -> bool {
     matches!(method, "credit_card" | "klarna" | "paypal")
 }
 
-/// For how long a payment that was begun by a link can be finished after the link's end.
+/// Time after a link's end in which a started payment can be finished, in milliseconds.
 const UNDER_WAY_MS: u64 = 3_600_000;
 
-/// Whether the payer has begun a payment that the bank still takes.
+/// Whether the payer has started a payment that the bank can still finish.
 fn is_under_way(session: &Session, now: u64) -> bool {
     session.extra.contains_key(wire::UNDER_WAY)
         && now < session.expires_at.saturating_add(UNDER_WAY_MS)
@@ -55,7 +54,7 @@ fn api_key(account: &SimAccount) -> String {
     format!("AQE{}", account.api_key)
 }
 
-/// The key of notifications, which is written down in hexadecimal digits.
+/// The key of notifications, configured as hexadecimal digits.
 fn hmac_key(callback_secret: &str) -> [u8; 32] {
     Sha256::digest(callback_secret.as_bytes()).into()
 }
@@ -96,8 +95,8 @@ impl Vendor for Adyen {
         problem::Problem::of_vendor(status).into_response()
     }
 
-    /// What the merchant captures is only authorised, whether `needs-capture` was ordered or not;
-    /// the other methods know no authorisation without money.
+    /// Payments that the merchant captures are only authorized, with or without the fault `needs-capture`; the
+    /// other methods have no authorization without a capture.
     fn choose(
         &self,
         account: &Account,
@@ -110,7 +109,7 @@ impl Vendor for Adyen {
             session.reopen(now);
         }
         match outcome {
-            // A person at the merchant's accepts a case of the review queue.
+            // An operator of the merchant approves a case in the review queue.
             Outcome::Approve if session.held => {
                 session.held = false;
                 session.updated_at = now;
@@ -122,7 +121,7 @@ impl Vendor for Adyen {
                 let happened = account.approve(session, now, by_merchant)?;
                 session.held = outcome == Outcome::Review;
                 if happened == Happened::Authorised && !by_merchant {
-                    // Nothing is told before the bank has confirmed.
+                    // There is no notification before the bank's confirmation.
                     session.extra.insert(wire::UNDER_WAY.into(), String::new());
                     return Ok(None);
                 }
@@ -144,8 +143,8 @@ impl Vendor for Adyen {
         }
     }
 
-    /// The documents "Capture" and "Cancel": requests are only received, and their results told by
-    /// webhook. Of a capture that failed the authorisation stays.
+    /// The documents "Capture" and "Cancel": requests are only accepted, and webhooks report their outcomes. After
+    /// a failed capture the payment stays authorized.
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
@@ -158,8 +157,7 @@ impl Vendor for Adyen {
         Happened::Captured
     }
 
-    /// The document "Refund": requests are only received, and their results told by webhook, those of
-    /// refunds that cannot be made as well.
+    /// The document "Refund": requests are only accepted, and webhooks report their outcomes, including refusals.
     fn refunds_after_ms(&self, _: &Session) -> u64 {
         LATER_MS
     }
@@ -168,7 +166,15 @@ impl Vendor for Adyen {
         true
     }
 
-    /// A psp reference.
+    fn knows(&self, _: Later) -> bool {
+        true
+    }
+
+    /// Adyen withdraws the money with the chargeback.
+    fn withdraws_at_once(&self) -> bool {
+        true
+    }
+
     fn part_id(&self, _: Part, hex: &str) -> String {
         hex.get(..16).unwrap_or(hex).to_uppercase()
     }
@@ -177,7 +183,7 @@ impl Vendor for Adyen {
         notification::event(account, &event).map(|body| Message::json(&body))
     }
 
-    /// The signature stands in the body.
+    /// The signature is inside the body.
     fn sign(&self, _: &Account, _: &str, _: &str, _: u64) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -186,7 +192,7 @@ impl Vendor for Adyen {
         notification::sealed(&hmac_key(secret), body)
     }
 
-    /// A link's button leads back to the address as it was given.
+    /// A link's button leads back to the unchanged address; a session's page adds its result.
     fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
         if session.reference.starts_with(sessions::PREFIX) {
             sessions::returns(session, outcome)

@@ -1,4 +1,4 @@
-//! Notifications of the standard webhook, and the signature inside them.
+//! Notifications of the standard webhook, and their signatures.
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
@@ -13,10 +13,10 @@ use crate::{
     vendor::Event,
 };
 
-/// The card schemes' code of a dispute here: fraud, the card not being present.
+/// The card schemes' reason code of disputes: fraud in a card-not-present payment.
 const CHARGEBACK: &str = "10.4";
 
-/// What is signed of an item, in this order, with colons between.
+/// First signed fields of an item, in the order of the signature, joined with colons.
 const SIGNED: [&str; 4] = [
     "pspReference",
     "originalReference",
@@ -24,7 +24,7 @@ const SIGNED: [&str; 4] = [
     "merchantReference",
 ];
 
-/// A notification about an event, unsigned; none where Adyen tells nothing.
+/// A notification about an event, without signatures. `None` if Adyen sends none.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
     let item = told(session, event.happened)?;
@@ -66,26 +66,43 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let live = account.settings.environment == Environment::Live;
     let psp_reference = match &item.own {
         Some(own) => own,
-        // A try that was refused is a payment of its own.
+        // A refused authorization is a separate payment.
         None if item.of_payment && item.success => payment,
         None => &own_id,
     };
-    Some(json!({
-        "live": live.to_string(),
-        "notificationItems": [{ "NotificationRequestItem": {
-            "additionalData": additional,
-            "amount": wire::sum(&item.amount),
-            "eventCode": item.code,
-            "eventDate": wire::time(event.at),
-            "merchantAccountCode": merchant_account(&account.settings),
-            "merchantReference": item.reference.as_deref().unwrap_or(&session.attempt_id),
-            "originalReference": if item.of_payment { "" } else { payment },
-            "paymentMethod": wire::brand(&session.method),
-            "pspReference": psp_reference,
-            "reason": item.reason,
-            "success": item.success.to_string(),
-        } }],
-    }))
+    let item = json!({ "NotificationRequestItem": {
+        "additionalData": additional,
+        "amount": wire::sum(&item.amount),
+        "eventCode": item.code,
+        "eventDate": wire::time(event.at),
+        "merchantAccountCode": merchant_account(&account.settings),
+        "merchantReference": item.reference.as_deref().unwrap_or(&session.attempt_id),
+        "originalReference": if item.of_payment { "" } else { payment },
+        "paymentMethod": wire::brand(&session.method),
+        "pspReference": psp_reference,
+        "reason": item.reason,
+        "success": item.success.to_string(),
+    } });
+    let mut items = vec![item];
+    // Adyen signs no reports, and may send a report together with a payment.
+    if event.id.bytes().last().is_some_and(|byte| byte % 3 == 0) {
+        items.push(report(account, event.at));
+    }
+    Some(json!({ "live": live.to_string(), "notificationItems": items }))
+}
+
+/// Notification of a finished report: an item without a signature.
+fn report(account: &Account, at: u64) -> Value {
+    json!({ "NotificationRequestItem": {
+        "amount": { "currency": "EUR", "value": 0 },
+        "eventCode": "REPORT_AVAILABLE",
+        "eventDate": wire::time(at),
+        "merchantAccountCode": merchant_account(&account.settings),
+        "merchantReference": "",
+        "pspReference": "settlement_detail_report_batch_1.csv",
+        "reason": "https://ca-test.adyen.example/reports/download/settlement_detail_report_batch_1.csv",
+        "success": "true",
+    } })
 }
 
 struct NotificationItem {
@@ -95,9 +112,9 @@ struct NotificationItem {
     amount: Money,
     /// Whether the item is about the payment itself, not about a modification.
     of_payment: bool,
-    /// The modification's own psp reference, where more than one item is about it.
+    /// The modification's psp reference, if several items are about it.
     own: Option<String>,
-    /// The merchant's reference of the modification, where it has one.
+    /// The merchant's reference of the modification, if any.
     reference: Option<String>,
 }
 
@@ -128,12 +145,12 @@ fn told(session: &Session, happened: Happened) -> Option<NotificationItem> {
             modified("CAPTURE", received)
         }
         Happened::Authorised | Happened::InReview | Happened::Captured => {
-            // Of a card: the authorisation's code, the last four digits and the month of expiry.
+            // For a card: the authorization code, the last four digits and the expiry month.
             let is_card = session.method == "credit_card";
             let reason = if is_card { "033899:1111:03/2030" } else { "" };
             of_payment("AUTHORISATION", true, reason)
         }
-        // What was cancelled had been approved before.
+        // A cancelled payment was authorized before.
         Happened::Declined if session.state == State::Closed => {
             let technical = session.extra.contains_key(wire::VOIDED);
             let code = if technical {
@@ -144,32 +161,37 @@ fn told(session: &Session, happened: Happened) -> Option<NotificationItem> {
             modified(code, session.due.clone())
         }
         Happened::Declined => of_payment("AUTHORISATION", false, "Refused"),
-        // The capture was no more possible; the authorisation stays.
+        // The capture failed; the payment stays authorized.
         Happened::CaptureRefused => NotificationItem {
             success: false,
             reason: "Insufficient balance on payment",
             ..modified("CAPTURE", session.due.clone())
         },
-        // The document "Webhook structure and types": an authorisation that was not captured in time.
+        // The document "Webhook structure and types": an authorization that was not captured in time.
         Happened::Voided => modified("EXPIRE", session.due.clone()),
+        Happened::CaptureFailed => modified("CAPTURE_FAILED", received),
         Happened::Refunded => refund("REFUND", session)?,
         Happened::RefundFailed if session.newest_refund()?.made => {
             refund("REFUND_FAILED", session)?
         }
-        // It never went out.
+        // The refund was never sent.
         Happened::RefundFailed => NotificationItem {
             success: false,
             reason: "Insufficient balance on payment",
             ..refund("REFUND", session)?
         },
+        Happened::Disputed if is_inquiry(session) => dispute("REQUEST_FOR_INFORMATION", session)?,
+        Happened::DisputeWon if is_inquiry(session) => {
+            dispute("ISSUER_RESPONSE_TIMEFRAME_EXPIRED", session)?
+        }
         Happened::Disputed => dispute("CHARGEBACK", session)?,
         Happened::DisputeWon => dispute("CHARGEBACK_REVERSED", session)?,
-        // The money went when the chargeback came; that it stays away is told by nothing else.
+        // The money was withdrawn with the chargeback; no event reports that it stays withdrawn.
         Happened::DisputeLost => return None,
     })
 }
 
-/// Of one refund alone, under its own psp reference.
+/// An item about one refund, with its own psp reference.
 fn refund(code: &'static str, session: &Session) -> Option<NotificationItem> {
     let refund = session.newest_refund()?;
     let asked = refund.asked.as_ref();
@@ -177,6 +199,12 @@ fn refund(code: &'static str, session: &Session) -> Option<NotificationItem> {
         reference: asked.and_then(|asked| asked.note.clone()),
         ..of_part(code, session, &refund.id, refund.amount)?
     })
+}
+
+fn is_inquiry(session: &Session) -> bool {
+    session
+        .newest_dispute()
+        .is_some_and(|dispute| dispute.inquiry)
 }
 
 fn dispute(code: &'static str, session: &Session) -> Option<NotificationItem> {
@@ -203,7 +231,7 @@ fn of_part(
     })
 }
 
-/// The same body with the signature in each item.
+/// The body with a signature in each item.
 pub(crate) fn sealed(key: &[u8], body: &str) -> String {
     let Ok(mut notification) = serde_json::from_str::<Value>(body) else {
         return body.to_owned();
@@ -237,7 +265,7 @@ fn signature(key: &[u8], item: &Value) -> String {
     fields.push(text(item.pointer("/amount/currency")));
     fields.push(text(item.get("eventCode")));
     fields.push(text(item.get("success")));
-    // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+    // HMAC accepts keys of any length, so this cannot fail; the empty signature would be rejected.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return String::new();
     };
@@ -249,7 +277,7 @@ fn signature(key: &[u8], item: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// The example of Adyen's own libraries, which they test themselves with.
+    /// The example in the tests of Adyen's own libraries.
     #[test]
     fn the_signature_is_the_documented_one() {
         let key = hex::decode("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056");

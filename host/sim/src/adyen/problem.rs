@@ -1,4 +1,4 @@
-//! How Adyen says no.
+//! Adyen's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::account::Unchanged;
 
-/// `{"status","errorCode","message","errorType"}` with its status.
+/// `{"status","errorCode","message","errorType"}` with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -32,12 +32,12 @@ impl Problem {
         }
     }
 
-    /// The request cannot be read.
+    /// The request is malformed.
     pub(crate) fn unreadable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "702", "validation", message)
     }
 
-    /// It can be read, and is not right.
+    /// The request is well-formed but invalid.
     pub(crate) fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -53,18 +53,18 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "000", "security", message)
     }
 
-    /// The key is not the merchant account's.
+    /// The key does not belong to the merchant account.
     pub(crate) fn wrong_account() -> Self {
         let message = "Invalid Merchant Account";
         Self::new(StatusCode::FORBIDDEN, "901", "security", message)
     }
 
-    /// No such link or payment.
+    /// Unknown link or payment.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "", "validation", "Not found")
     }
 
-    /// A failure of the vendor's own.
+    /// A failure of the provider itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let (status, message) = match status {
             StatusCode::TOO_MANY_REQUESTS => (status, "Too many requests"),

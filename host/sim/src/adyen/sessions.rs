@@ -1,4 +1,4 @@
-//! Checkout's sessions with a hosted page: how they are created, and what their result tells.
+//! Checkout's sessions with a hosted page: creation and results.
 use std::net::IpAddr;
 
 use axum::{
@@ -23,10 +23,10 @@ use crate::{
     session::{Outcome, Session},
 };
 
-/// What a session's id begins with.
+/// Prefix of a session's id.
 pub(crate) const PREFIX: &str = "CS";
 
-/// A session lives this long at most.
+/// Maximum lifetime of a session.
 const LONGEST_MS: u64 = 86_400_000;
 
 /// The creation of a session.
@@ -55,12 +55,12 @@ struct CreateSession {
     others: Others,
 }
 
-/// Whose page the payer is on.
+/// Owner of the payment page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
     Hosted,
-    /// The merchant's own, which has no address here.
+    /// The merchant's own page, which is not simulated.
     #[default]
     Embedded,
 }
@@ -80,7 +80,7 @@ struct Additional {
 }
 
 impl CreateSession {
-    /// What a link would be asked for.
+    /// The equivalent request for a link.
     fn into_link(self) -> Create {
         let manual = self.additional_data.and_then(|data| data.manual_capture);
         Create {
@@ -124,7 +124,7 @@ pub(crate) async fn create(
     Ok(api::answer(told))
 }
 
-/// A session as its creation was answered.
+/// A session, as in the answer to its creation.
 fn created(account: &Account, session: &Session) -> Value {
     json!({
         "id": session.reference,
@@ -166,7 +166,7 @@ pub(crate) async fn result(
     Ok(Json(told(&session, stood)))
 }
 
-/// A session as it stood when its payer left the page, whatever became of it since.
+/// A session in the state in which its payer left the page, even if it has changed since.
 fn told(session: &Session, status: &str) -> Value {
     let mut told = json!({
         "id": session.reference, "reference": session.attempt_id, "status": status,
@@ -193,7 +193,7 @@ fn told(session: &Session, status: &str) -> Value {
     told
 }
 
-/// What is appended to the address that a session's payer returns to.
+/// Query added to the address to which a session's payer returns.
 pub(crate) fn returns(session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
     let status = match outcome {
         _ if session.extra.contains_key(PAID) => "completed",
@@ -206,7 +206,7 @@ pub(crate) fn returns(session: &Session, outcome: Outcome) -> Vec<(&'static str,
     ]
 }
 
-/// A result that Adyen alone can have written, with every character that an address escapes.
+/// A result that only Adyen can create, containing all characters that an address escapes.
 fn result_as(session: &Session, status: &str) -> String {
     let seal = hex::encode(Sha256::digest(format!("{}{status}", session.token)));
     format!("Ab02b4c0!BQAB+{status}/{seal}==")

@@ -13,21 +13,21 @@ use crate::{
     session::{Phase, Session},
 };
 
-/// In a payment's extra: it was paid once, whatever became of it then.
+/// Key in a payment's `extra`: it was paid at some time.
 pub(crate) const PAID: &str = "paid";
-/// Likewise: the payer has begun to pay by a method that takes its time.
+/// Key in a payment's `extra`: the payer has started to pay by a slow method.
 pub(crate) const UNDER_WAY: &str = "under-way";
-/// Likewise: the merchant has expired the link.
+/// Key in a payment's `extra`: the merchant has expired the link.
 pub(crate) const EXPIRED: &str = "expired";
-/// Likewise: cancelled by the merchant's own reference.
+/// Key in a payment's `extra`: cancelled by merchant reference.
 pub(crate) const VOIDED: &str = "voided";
 
-/// The last four digits of every card here.
+/// The last four digits of every simulated card.
 pub(crate) const CARD: &str = "1111";
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Adyen's payment method types and our methods.
+/// Adyen's payment method types and the gateway's methods.
 const TYPES: [(&str, &str); 9] = [
     ("scheme", "credit_card"),
     ("ideal", "ideal"),
@@ -40,13 +40,13 @@ const TYPES: [(&str, &str); 9] = [
     ("upi_qr", "upi_imps"),
 ];
 
-/// Adyen's first type of one of our methods.
+/// Adyen's first type of a method.
 pub(crate) fn type_of(method: &str) -> &'static str {
     let of = TYPES.iter().find(|(_, known)| *known == method);
     of.map_or("", |(name, _)| *name)
 }
 
-/// A payment's method as notifications name it: a card by its brand.
+/// A payment's method in notifications: the brand for a card.
 pub(crate) fn brand(method: &str) -> &'static str {
     match type_of(method) {
         "scheme" => "visa",
@@ -59,7 +59,7 @@ pub(crate) fn psp_reference(session: &Session) -> &str {
     session.reference.get(2..).unwrap_or_default()
 }
 
-/// What the payer can be asked for on the payment page.
+/// Data that the payment page can request from the payer.
 const SHOPPER_FIELDS: [&str; 5] = [
     "billingAddress",
     "deliveryAddress",
@@ -85,13 +85,13 @@ impl From<Sum> for Money {
     }
 }
 
-/// An amount as Adyen writes it.
+/// An amount in Adyen's notation.
 pub(crate) fn sum(money: &Money) -> Value {
     json!({ "value": money.value.0, "currency": money.currency })
 }
 
-/// What else the document "Checkout API v72" lets a link or a session be asked for: it changes nothing
-/// about where the money is.
+/// Further fields of a link or a session in the document "Checkout API v72", which do not affect the payment's
+/// status.
 const OTHERS: [&str; 38] = [
     "accountInfo",
     "applicationInfo",
@@ -133,13 +133,13 @@ const OTHERS: [&str; 38] = [
     "trustedShopper",
 ];
 
-/// Fields that this simulator has no use for.
+/// Fields that this simulator ignores.
 pub(crate) type Others = BTreeMap<String, Value>;
 
-/// Refuses what is not among the names.
+/// Refuses fields that are not among `known`.
 ///
 /// # Errors
-/// Where the vendor would refuse it.
+/// Adyen's refusal of an unknown field.
 pub(crate) fn only(others: &Others, known: &[&str]) -> Result<(), Problem> {
     match others.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => Err(Problem::unreadable(format!("unknown field {name}"))),
@@ -159,7 +159,7 @@ pub(crate) struct Create {
     pub(crate) return_url: Option<String>,
     pub(crate) expires_at: Option<String>,
     pub(crate) reusable: Option<bool>,
-    /// Without any the payer has all of the account; the books know one.
+    /// If empty, the payer can choose among all of the account; the books record one.
     #[serde(default)]
     pub(crate) allowed_payment_methods: Vec<String>,
     pub(crate) manual_capture: Option<bool>,
@@ -187,7 +187,7 @@ pub(crate) struct Update {
     pub(crate) status: String,
 }
 
-/// What else a capture, a cancellation or a refund can be asked with.
+/// Further fields of a capture, a cancellation or a refund.
 pub(crate) const MODIFIED_WITH: [&str; 10] = [
     "applicationInfo",
     "capturePspReference",
@@ -212,7 +212,7 @@ pub(crate) struct Modify {
     pub(crate) others: Others,
 }
 
-/// A cancellation of the payment with that reference of the merchant's.
+/// A cancellation by merchant reference.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Void {
@@ -227,7 +227,7 @@ pub(crate) struct Methods {
     pub(crate) merchant_account: String,
 }
 
-/// What a creation means, once it is found right.
+/// A creation after validation.
 pub(crate) struct Checked {
     pub(crate) method: &'static str,
     pub(crate) return_url: String,
@@ -303,7 +303,7 @@ pub(crate) fn check(asked: &Create, now: u64, longest_ms: u64) -> Result<Checked
         return refuse("requiredShopperFields are not known");
     }
     let return_url = asked.return_url.clone().unwrap_or_default();
-    // A link without one ends on Adyen's own page.
+    // A link without a return address ends on Adyen's own page.
     if asked.return_url.is_some() && Url::parse(&return_url).is_err() {
         return Err(Problem::invalid("14_030", "Return URL is missing."));
     }
@@ -321,7 +321,7 @@ pub(crate) fn check(asked: &Create, now: u64, longest_ms: u64) -> Result<Checked
     }
 }
 
-/// The one method that these types belong to.
+/// The method of these types. `None` if they are unknown or belong to several methods.
 fn method(types: &[String]) -> Option<&'static str> {
     let of = |name: &String| {
         let (_, method) = TYPES.iter().find(|(known, _)| known == name)?;
@@ -337,12 +337,12 @@ fn method(types: &[String]) -> Option<&'static str> {
         .then_some(first)
 }
 
-/// A link as it stands.
+/// A link in its current state.
 pub(crate) fn link(account: &Account, session: &Session, now: u64) -> Value {
     link_as(account, session, status(session, now))
 }
 
-/// A link as it was first answered, which a repeated creation is answered with.
+/// A link as in the first answer to its creation, which repetitions receive too.
 pub(crate) fn created(account: &Account, session: &Session) -> Value {
     link_as(account, session, "active")
 }
@@ -380,7 +380,7 @@ fn link_as(account: &Account, session: &Session, status: &str) -> Value {
     })
 }
 
-/// A modification that was taken in.
+/// The answer to an accepted modification.
 pub(crate) fn received(payment: &str, id: &str, asked: &Modify) -> Value {
     let mut answer = BTreeMap::from([
         (
@@ -400,7 +400,7 @@ pub(crate) fn received(payment: &str, id: &str, asked: &Modify) -> Value {
     json!(answer)
 }
 
-/// A cancellation by the merchant's reference that was taken in.
+/// The answer to an accepted cancellation by merchant reference.
 pub(crate) fn void_received(id: &str, asked: &Void) -> Value {
     let mut answer = json!({
         "merchantAccount": asked.merchant_account,
@@ -414,7 +414,7 @@ pub(crate) fn void_received(id: &str, asked: &Void) -> Value {
     answer
 }
 
-/// A time as Adyen writes it, from milliseconds since 1970.
+/// A time in Adyen's notation, from milliseconds since 1970.
 pub(crate) fn time(ms: u64) -> String {
     let second = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
     Timestamp::from_second(second)

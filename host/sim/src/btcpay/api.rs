@@ -1,4 +1,4 @@
-//! The Greenfield API's endpoints, as far as invoices and their refunds need them.
+//! The Greenfield API's endpoints for invoices and their refunds.
 use std::sync::Arc;
 
 use axum::{
@@ -6,21 +6,23 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
     http::{HeaderMap, StatusCode, request::Parts},
-    routing::{get, post},
+    middleware::map_response,
+    routing::{delete, get, post},
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     account::{Account, Created},
     btcpay::{
         problem::Problem,
         store_id,
-        wire::{self, Create, GiveBack, MarkInvoice, Update},
+        wire::{self, Create, GiveBack, MarkInvoice},
     },
     config::SimError,
     http::{MOST_BODY, json_body, only, same},
     ids,
+    noise::extra_fields,
     refund::{Asked, Outcome, Refund},
     session::{Conflict, Happened, Opening, Session},
 };
@@ -28,23 +30,33 @@ use crate::{
 #[derive(Clone)]
 struct Api(Arc<Account>);
 
+/// Routes of the store's invoices and pull payments. Servers before 2.4 have no others.
 pub(crate) fn routes(account: Arc<Account>) -> Router {
+    const STORE: &str = "/api/v1/stores/{store}";
+    let of_store = |path: &str| format!("{STORE}/{path}");
     Router::new()
-        .route("/api/v1/stores/{store}/invoices", post(create).get(find))
-        .route("/api/v1/invoices/{id}", get(read).put(describe))
-        .route("/api/v1/invoices/{id}/status", post(mark))
-        .route("/api/v1/invoices/{id}/payment-methods", get(coins))
-        .route("/api/v1/invoices/{id}/refund", post(refund))
-        .route("/api/v1/stores/{store}/pull-payments", get(pull_payments))
+        .route("/api/v1/server/info", get(server))
+        .route(&of_store("invoices"), post(create).get(find))
+        .route(&of_store("invoices/{id}"), get(read))
+        .route(&of_store("invoices/{id}/status"), post(mark))
+        .route(&of_store("invoices/{id}/payment-methods"), get(coins))
+        .route(&of_store("invoices/{id}/refund"), post(refund))
+        .route(&of_store("pull-payments"), get(pull_payments))
+        .route(&of_store("pull-payments/{id}"), delete(archive))
         .route("/api/v1/pull-payments/{id}", get(pull_payment))
         .route("/api/v1/pull-payments/{id}/payouts", get(payouts))
-        .fallback(async || Problem::not_found())
-        .method_not_allowed_fallback(async || Problem::not_found())
+        .fallback(async || Problem::no_address())
+        .method_not_allowed_fallback(async || Problem::no_address())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(Api(account))
 }
 
-/// Proof of the right API key.
+async fn server(_: Authorised) -> Json<Value> {
+    Json(json!({ "version": wire::VERSION, "onion": null, "fullySynched": true }))
+}
+
+/// Evidence of a valid API key.
 struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -71,28 +83,34 @@ async fn create(
 ) -> Result<Json<Value>, Problem> {
     of_store(&account, &store)?;
     let now = account.now();
-    let asked: Create = read_json(&headers, &body)?;
+    let mut asked: Create = read_json(&headers, &body)?;
+    let checkout = asked.checkout.take().unwrap_or_default();
+    let metadata = asked.metadata.take().unwrap_or_default();
     let (due, attempt_id) = wire::check(asked)?;
     let random = ids::random("").map_err(|error| no_randomness(&error))?;
     let opening = Opening {
         reference: random.get(..22).unwrap_or(&random).to_owned(),
         attempt_id,
-        // The server knows no idempotency keys: every creation is one of its own.
+        // The server does not support idempotency keys: every creation is a new one.
         key: random,
         fingerprint: String::new(),
         due,
         method: "crypto".to_owned(),
-        order: String::new(),
+        order: wire::item(&metadata).to_owned(),
         merchant: store,
-        return_url: String::new(),
-        cancel_url: String::new(),
+        return_url: checkout.redirect_url.clone().unwrap_or_default(),
+        cancel_url: checkout.redirect_url.unwrap_or_default(),
         now,
         expires_at: now.saturating_add(wire::LIFE_MS),
     };
     let mut session = Session::open(opening).map_err(|error| no_randomness(&error))?;
-    // The payer is not led back to the merchant: the checkout ends on its own page.
-    session.return_url = account.page_url(&session);
-    session.cancel_url = session.return_url.clone();
+    // Without a return address, or without an automatic redirect, the checkout ends on its own page.
+    if session.return_url.is_empty() || checkout.redirect_automatically != Some(true) {
+        session.return_url = account.page_url(&session);
+        session.cancel_url = session.return_url.clone();
+    }
+    let kept = Value::Object(metadata).to_string();
+    session.extra.insert(wire::METADATA.into(), kept);
     match account.create(session).await? {
         Created::New(session) | Created::Replay(session) => {
             Ok(Json(wire::invoice(&account, &session, now)))
@@ -101,7 +119,7 @@ async fn create(
     }
 }
 
-/// Newest first, as the server lists them.
+/// Finds invoices, newest first, as the server lists them.
 async fn find(
     State(Api(account)): State<Api>,
     _: Authorised,
@@ -115,7 +133,7 @@ async fn find(
         Some(("textSearch", term)) if !term.is_empty() && !term.contains('&') => {
             account.by_attempt(term)
         }
-        // Of a probe, which looks at nothing in the answer.
+        // A health check, which ignores the invoices in the answer.
         Some(("take", "1")) => Vec::new(),
         _ => return Err(Problem::field("query", "textSearch or take=1 is expected")),
     };
@@ -127,8 +145,9 @@ async fn find(
 async fn read(
     State(Api(account)): State<Api>,
     _: Authorised,
-    Path(id): Path<String>,
+    Path((store, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     Ok(Json(wire::invoice(&account, &session, account.now())))
 }
@@ -136,39 +155,21 @@ async fn read(
 async fn coins(
     State(Api(account)): State<Api>,
     _: Authorised,
-    Path(id): Path<String>,
+    Path((store, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     Ok(Json(wire::coins(&session)))
-}
-
-async fn describe(
-    State(Api(account)): State<Api>,
-    _: Authorised,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Problem> {
-    let asked: Update = read_json(&headers, &body)?;
-    let act = move |session: &mut Session, _: &Account, _| {
-        if let Some(item) = asked.metadata.get("itemDesc").and_then(Value::as_str) {
-            item.clone_into(&mut session.order);
-        }
-        let kept = Value::Object(asked.metadata).to_string();
-        session.extra.insert(wire::METADATA.into(), kept);
-        Ok(None)
-    };
-    let session = account.change(id, act).await?;
-    Ok(Json(wire::invoice(&account, &session, account.now())))
 }
 
 async fn mark(
     State(Api(account)): State<Api>,
     _: Authorised,
-    Path(id): Path<String>,
+    Path((store, id)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
     let asked: MarkInvoice = read_json(&headers, &body)?;
     if asked.status != "Invalid" {
         return Err(Problem::field("status", "only Invalid is played here"));
@@ -187,10 +188,11 @@ async fn mark(
 async fn refund(
     State(Api(account)): State<Api>,
     _: Authorised,
-    Path(id): Path<String>,
+    Path((store, id)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
     let asked: GiveBack = read_json(&headers, &body)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     let money = wire::check_refund(&asked, &session)?;
@@ -199,7 +201,7 @@ async fn refund(
         amount: money,
         order: wire::order(&name).map(str::to_owned),
         note: Some(wire::note(&name, &asked.description)),
-        // The server knows no idempotency keys.
+        // The server does not support idempotency keys.
         ..Asked::default()
     };
     match account.give_back(&id, asked, 0).await? {
@@ -213,7 +215,7 @@ async fn refund(
     }
 }
 
-/// Newest first, as the server lists them.
+/// Lists pull payments, newest first, as the server lists them.
 async fn pull_payments(
     State(Api(account)): State<Api>,
     _: Authorised,
@@ -236,7 +238,26 @@ async fn pull_payments(
     Ok(Json(told.collect()))
 }
 
-/// Its id is all that the server asks for.
+/// Ends a refund that the payer has not claimed.
+async fn archive(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path((store, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    of_store(&account, &store)?;
+    let session = account.by_part(&id).ok_or_else(Problem::no_pull_payment)?;
+    let made = session.refund_of(&id);
+    if made.is_some_and(Refund::waits_for_claim) {
+        let act = move |session: &mut Session, _: &Account, now| {
+            session.cancel_refund(&id, now)?;
+            Ok(None)
+        };
+        account.change(session.reference, act).await?;
+    }
+    Ok(StatusCode::OK)
+}
+
+/// A pull payment. The server requires only its id, no key.
 async fn pull_payment(
     State(Api(account)): State<Api>,
     Path(id): Path<String>,
@@ -245,7 +266,7 @@ async fn pull_payment(
     Ok(Json(wire::pull_payment(&account, &session, &made)))
 }
 
-/// Its id is all that the server asks for.
+/// The payouts of a pull payment. The server requires only its id, no key.
 async fn payouts(
     State(Api(account)): State<Api>,
     Path(id): Path<String>,

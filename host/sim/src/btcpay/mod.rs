@@ -1,11 +1,11 @@
-//! BTCPay Server: invoices of the Greenfield API, their refunds and their webhooks. What it refuses it refuses as
-//! the server does.
+//! BTCPay Server: invoices of the Greenfield API, their refunds and their webhooks. Refusals are the server's.
 //!
-//! A chain knows no declines, disputes or captures. Here a payer who declines lets the invoice
-//! expire, a dispute is a conflict, and `needs-capture` does nothing.
+//! A chain has no declines, disputes or captures. Here a payer who declines lets the invoice expire, a dispute is
+//! a conflict, and `needs-capture` has no effect.
 //!
-//! A refund is a pull payment that waits for the payer's claim, the payer page's `claim`; one that fails is
-//! archived. The server makes whatever it is told to; here no more than is left, so that the books hold.
+//! A refund is a pull payment that waits for the payer's claim, the payer page's `claim`; a failed refund is
+//! archived. The real server creates any pull payment; here the amount is limited to the rest, so that the books
+//! stay consistent.
 mod api;
 mod problem;
 mod wire;
@@ -30,7 +30,7 @@ use crate::{
     vendor::{Call, Event, Message, Vendor},
 };
 
-/// The vendor; it keeps nothing beside the books.
+/// The provider. The books contain its whole state.
 pub(crate) struct BtcPay;
 
 fn store_id(account: &SimAccount) -> &str {
@@ -55,10 +55,11 @@ impl Vendor for BtcPay {
         }
     }
 
-    /// Looking for invoices changes nothing and precedes every creation: a fault ordered for a
-    /// payment is not spent on it.
+    /// Searches change nothing and precede every creation, so they do not use up a fault that was ordered for a
+    /// payment.
     fn call(&self, method: &Method, path: &str) -> Call {
-        let looks = method == Method::GET && path.starts_with("/api/v1/stores/");
+        let lists = ["/invoices", "/pull-payments", "/server/info"];
+        let looks = method == Method::GET && lists.iter().any(|list| path.ends_with(list));
         if looks { Call::Other } else { Call::Payment }
     }
 
@@ -93,7 +94,7 @@ impl Vendor for BtcPay {
         }
     }
 
-    /// A chain knows no disputes.
+    /// A chain has no disputes.
     fn knows(&self, later: Later) -> bool {
         matches!(later, Later::Refund | Later::RefundFails | Later::Claim)
     }
@@ -102,7 +103,7 @@ impl Vendor for BtcPay {
         ON_CLAIM
     }
 
-    /// The server's ids are letters and digits.
+    /// The server's ids consist of letters and digits.
     fn part_id(&self, _: Part, hex: &str) -> String {
         hex.to_owned()
     }
@@ -112,7 +113,7 @@ impl Vendor for BtcPay {
     }
 
     fn sign(&self, _: &Account, secret: &str, body: &str, _: u64) -> Vec<(&'static str, String)> {
-        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        // HMAC accepts keys of any length, so this cannot fail; a missing signature would be rejected.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
             return Vec::new();
         };
@@ -121,7 +122,7 @@ impl Vendor for BtcPay {
         vec![("btcpay-sig", format!("sha256={code}"))]
     }
 
-    /// The checkout leads back to the address as it was given.
+    /// The checkout leads back to the unchanged address.
     fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! How BTCPay Server says no.
+//! BTCPay Server's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::account::Unchanged;
 
-/// `{"code","message"}`, or a list of fields with what is wrong with them.
+/// `{"code","message"}`, or a list of invalid fields with messages.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -23,7 +23,7 @@ impl Problem {
         }
     }
 
-    /// A field is wrong.
+    /// A field is invalid.
     pub(crate) fn field(path: &str, message: &str) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -31,7 +31,7 @@ impl Problem {
         }
     }
 
-    /// The body cannot be read.
+    /// The body is malformed.
     pub(crate) fn unreadable(message: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid-request", message)
     }
@@ -42,31 +42,39 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
     }
 
-    /// The key is not the store's.
+    /// The key does not belong to the store.
     pub(crate) fn forbidden() -> Self {
         let message = "Insufficient API Permissions";
         Self::new(StatusCode::FORBIDDEN, "missing-permission", message)
     }
 
-    /// The invoice is in no state in which it could be given back.
+    /// The invoice's state does not allow a refund.
     pub(crate) fn non_refundable() -> Self {
         let message = "Cannot refund this invoice";
         Self::new(StatusCode::BAD_REQUEST, "non-refundable", message)
     }
 
-    /// No such pull payment.
+    /// Unknown pull payment.
     pub(crate) fn no_pull_payment() -> Self {
         let message = "The pull payment was not found";
         Self::new(StatusCode::NOT_FOUND, "pullpayment-not-found", message)
     }
 
-    /// No such invoice or endpoint.
+    /// Unknown endpoint: the web server itself answers, without a body of the API.
+    pub(crate) fn no_address() -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            body: Value::Null,
+        }
+    }
+
+    /// Unknown invoice.
     pub(crate) fn not_found() -> Self {
         let message = "The invoice was not found";
         Self::new(StatusCode::NOT_FOUND, "invoice-not-found", message)
     }
 
-    /// A failure of the server's own.
+    /// A failure of the server itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::new(status, "rate-limited", "Slow down"),

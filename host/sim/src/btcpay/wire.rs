@@ -7,34 +7,49 @@ use crate::{
     btcpay::{problem::Problem, store_id},
     money::{Amount, Money},
     refund::{Refund, RefundState},
+    rfc3339,
     session::{Happened, Phase, Session, State},
     vendor::Event,
 };
 
-/// How long an invoice can be paid, as the simulated store is set.
+/// Lifetime of an invoice in the simulated store's settings.
 pub(crate) const LIFE_MS: u64 = 3_600_000;
 const DAY_SECONDS: u64 = 86_400;
 
-/// Where the coins of every invoice go.
+/// Destination of the coins of every invoice.
 const ADDRESS: &str = "bc1qsimulatedsimulatedsimulatedsimulated";
 
-/// In a payment's extra: what the invoice was told to be for.
+/// Key in a payment's `extra`: the invoice's metadata.
 pub(crate) const METADATA: &str = "metadata";
 
-/// The fields that the document's schema of a creation allows.
+/// The server's version: the oldest that the module supports.
+pub(crate) const VERSION: &str = "1.7.1.0";
+
+/// The creation of an invoice.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Create {
-    /// A top-up invoice has none; this store makes no such.
+    /// Required, because this store creates no top-up invoices.
     amount: String,
     currency: String,
     additional_search_terms: Vec<String>,
+    pub(crate) metadata: Option<Map<String, Value>>,
+    pub(crate) checkout: Option<Checkout>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Update {
-    pub(crate) metadata: Map<String, Value>,
+pub(crate) struct Checkout {
+    #[serde(rename = "redirectURL")]
+    pub(crate) redirect_url: Option<String>,
+    #[serde(rename = "redirectAutomatically")]
+    pub(crate) redirect_automatically: Option<bool>,
+}
+
+/// The description of the purchased item.
+pub(crate) fn item(metadata: &Map<String, Value>) -> &str {
+    let item = metadata.get("itemDesc").and_then(Value::as_str);
+    item.unwrap_or_default()
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,7 +70,7 @@ pub(crate) struct GiveBack {
     custom_currency: Option<String>,
 }
 
-/// Refuses what the server would refuse of a refund; how much it is of what was received.
+/// Refuses a refund that the server would refuse. Returns the refund's amount.
 pub(crate) fn check_refund(asked: &GiveBack, session: &Session) -> Result<Amount, Problem> {
     let methods = asked.payout_methods.iter().flatten();
     if methods.into_iter().any(|method| method != "BTC-CHAIN") {
@@ -85,19 +100,19 @@ pub(crate) fn check_refund(asked: &GiveBack, session: &Session) -> Result<Amount
     amount.ok_or_else(|| Problem::field("customAmount", "Amount must be greater than 0"))
 }
 
-/// The shop's own id of a refund, for the books: how the name of its pull payment ends.
+/// The refund order's id for the books: the last part of the pull payment's name. `None` if it has another form.
 pub(crate) fn order(name: &str) -> Option<&str> {
     let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let last = name.rsplit(' ').next()?;
     (last.len() == 32 && last.bytes().all(digit)).then_some(last)
 }
 
-/// What is kept of a pull payment's words.
+/// The stored name and description of a pull payment.
 pub(crate) fn note(name: &str, description: &str) -> String {
     json!({ "name": name, "description": description }).to_string()
 }
 
-/// A refund as the server tells it.
+/// A refund as the server returns it.
 pub(crate) fn pull_payment(account: &Account, session: &Session, made: &Refund) -> Value {
     let note = made.asked.as_ref().and_then(|asked| asked.note.as_deref());
     let words: Option<Value> = note.and_then(|note| serde_json::from_str(note).ok());
@@ -119,7 +134,7 @@ pub(crate) fn pull_payment(account: &Account, session: &Session, made: &Refund) 
     })
 }
 
-/// What was claimed of a refund: all at once, or nothing.
+/// The payouts of a refund, which was claimed in full or not at all.
 pub(crate) fn payouts(session: &Session, made: &Refund) -> Value {
     let received = session.received.as_ref().unwrap_or(&session.due);
     let claimed = (made.state == RefundState::Succeeded).then(|| {
@@ -141,7 +156,7 @@ pub(crate) fn payouts(session: &Session, made: &Refund) -> Value {
     claimed.into_iter().collect()
 }
 
-/// Refuses what the server would refuse; what is to be paid, and the term that finds it.
+/// Refuses a creation that the server would refuse. Returns the amount due and the search term.
 pub(crate) fn check(asked: Create) -> Result<(Money, String), Problem> {
     let money = Amount::parse(&asked.amount).map(|value| Money {
         value,
@@ -167,7 +182,7 @@ fn status(session: &Session, now: u64) -> (&'static str, &'static str) {
     let over = |received: &Money| received.value > session.due.value;
     match session.phase(now) {
         Phase::Open => ("New", "None"),
-        // A payer who has declined lets the time pass.
+        // A payer who declines lets the invoice expire.
         Phase::Declined | Phase::Expired => ("Expired", "None"),
         Phase::Authorised => ("Processing", "None"),
         Phase::InReview => ("Expired", "PaidLate"),
@@ -177,11 +192,11 @@ fn status(session: &Session, now: u64) -> (&'static str, &'static str) {
     }
 }
 
-/// An invoice as it stands. One that was settled in another currency than asked for is told in that.
+/// An invoice in its current state. If it was settled in another currency, it is shown in that currency.
 pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
     let (status, additional) = status(session, now);
     let received = session.received.as_ref();
-    // Unconfirmed coins count as paid as well.
+    // Unconfirmed coins count as paid too.
     let paid = match session.state {
         State::Authorised => session.due.value,
         _ => received.map_or(Amount(0), |money| money.value),
@@ -191,7 +206,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         "New" | "Processing" | "Expired" => &["Settled", "Invalid"],
         _ => &[],
     };
-    json!({
+    let mut told = json!({
         "id": session.reference,
         "storeId": store_id(&account.settings),
         "amount": session.due.value,
@@ -207,18 +222,52 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         "availableStatusesForManualMarking": marks,
         "archived": false,
         "metadata": metadata(session),
-        "checkout": {},
-        "receipt": {},
-    })
+        "checkout": { "redirectURL": session.return_url, "defaultLanguage": null },
+        "receipt": { "enabled": null },
+    });
+    if is_old(session)
+        && let Some(fields) = told.as_object_mut()
+    {
+        // In the format of servers of 2021.
+        if paid == session.due.value {
+            fields.remove("paidAmount");
+        }
+        fields.remove("receipt");
+        for name in ["createdTime", "expirationTime", "monitoringExpiration"] {
+            let seconds = fields.get(name).and_then(Value::as_u64).unwrap_or_default();
+            fields.insert(name.into(), rfc3339::utc(seconds * 1_000).into());
+        }
+        let amount: Result<Value, _> = serde_json::from_str(&session.due.value.to_string());
+        fields.insert("amount".into(), amount.unwrap_or_default());
+    }
+    told
 }
 
-/// The ways that an invoice can be paid, with what came by each.
+/// Whether an invoice has an old server's format: about every second one.
+fn is_old(session: &Session) -> bool {
+    session
+        .token
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte % 2 == 0)
+}
+
+/// The payment method of an invoice.
+fn way(session: &Session) -> &'static str {
+    match is_old(session) {
+        true => "BTC-OnChain",
+        false => "BTC-CHAIN",
+    }
+}
+
+/// The payment methods of an invoice, with their payments.
 pub(crate) fn coins(session: &Session) -> Value {
     let status = if session.received.is_some() {
         "Settled"
     } else {
         "Processing"
     };
+    let received = session.received.as_ref().unwrap_or(&session.due);
     let came = session.authorised_at.map(|at| {
         let transaction = session.token.repeat(2);
         json!({
@@ -230,9 +279,16 @@ pub(crate) fn coins(session: &Session) -> Value {
             "destination": ADDRESS,
         })
     });
+    let name = match is_old(session) {
+        true => "paymentMethod",
+        false => "paymentMethodId",
+    };
     json!([{
-        "paymentMethodId": "BTC-CHAIN",
+        name: way(session),
         "currency": "BTC",
+        // So that the coins' value equals the amount paid.
+        "rate": format!("{}", received.value.0 * 20),
+        "paymentLink": null,
         "destination": ADDRESS,
         "activated": true,
         "payments": came.into_iter().collect::<Vec<_>>(),
@@ -245,7 +301,7 @@ fn metadata(session: &Session) -> Value {
         .unwrap_or_else(|| json!({}))
 }
 
-/// The webhook about an event; none where the server sends none: refunds are payouts of their own.
+/// The webhook about an event. `None` if the server sends none: refunds are separate payouts.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
     let mut told = json!({
@@ -263,13 +319,14 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         Happened::Opened => ("InvoiceCreated", "", false),
         Happened::Authorised => ("InvoiceProcessing", "overPaid", over),
         Happened::Captured => ("InvoiceSettled", "overPaid", over),
-        // It came too late: what the chain confirms then is a payment, and no invoice.
+        // Late payment: the chain's confirmation is an event of the payment, not of the invoice.
         Happened::InReview => ("InvoicePaymentSettled", "afterExpiration", true),
         Happened::Declined if session.state == State::Closed => {
             ("InvoiceInvalid", "manuallyMarked", true)
         }
         Happened::Declined => ("InvoiceExpired", "partiallyPaid", false),
         Happened::CaptureRefused
+        | Happened::CaptureFailed
         | Happened::Voided
         | Happened::Refunded
         | Happened::RefundPending
@@ -310,7 +367,7 @@ mod tests {
             ("amount", json!("49,90")),
             ("currency", json!("eur")),
             ("orderId", json!("attempt-1")),
-            ("metadata", json!({ "orderId": "attempt-1" })),
+            ("checkout", json!({ "expiry": 1 })),
             ("additionalSearchTerms", json!([])),
             ("additionalSearchTerms", json!("attempt-1")),
         ] {

@@ -1,4 +1,4 @@
-//! What vendors do at once, and what a moment later.
+//! Immediate and delayed changes at each provider.
 use super::*;
 use crate::{
     account::{Unchanged, tests::Desk},

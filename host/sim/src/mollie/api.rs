@@ -6,6 +6,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, Query, RawQuery, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -21,10 +22,11 @@ use crate::{
         refunds,
         wire::{self, Capture, Create, Nothing},
     },
+    noise::extra_fields,
     session::{Conflict, Opening, Session, State as Stands},
 };
 
-/// Items a page has where the caller does not say, and at most.
+/// Items per page: default and maximum.
 const PAGE: usize = 50;
 const MOST_PAGE: usize = 250;
 
@@ -39,10 +41,11 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .fallback(async || Problem::not_found("no such endpoint"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(account)
 }
 
-/// Proof of the right API key: no handler that takes it can be reached without.
+/// Evidence of a valid API key: a handler with this parameter cannot be reached without.
 pub(crate) struct Authorised;
 
 impl FromRequestParts<Arc<Account>> for Authorised {
@@ -61,7 +64,7 @@ impl FromRequestParts<Arc<Account>> for Authorised {
     }
 }
 
-/// The idempotency key, or one that no other request uses.
+/// The idempotency key, or a random one if the request has none.
 pub(crate) fn key(headers: &HeaderMap) -> Result<String, Problem> {
     if !headers.contains_key("idempotency-key") {
         return Ok(ids::random("none-")?);
@@ -106,7 +109,7 @@ async fn create(
     };
     let mut session = Session::open(Opening {
         reference: ids::random("tr_")?,
-        // The books tell payments apart by what the merchant calls them, where it is a text.
+        // The books distinguish payments by the merchant's reference, if the metadata is text.
         attempt_id: asked.metadata.as_str().unwrap_or_default().to_owned(),
         key,
         fingerprint,
@@ -134,7 +137,7 @@ async fn create(
     match account.create(session).await? {
         Created::New(session) => Ok(tell(&account, StatusCode::CREATED, &session)),
         Created::Replay(session) => {
-            // The first answer again, whatever has become of the payment.
+            // Repeats the first answer, even if the payment has changed.
             let first = wire::at_creation(&session);
             let body = wire::payment(&account, &first, first.created_at);
             Ok(replayed(hal(StatusCode::CREATED, &body)))
@@ -145,7 +148,7 @@ async fn create(
     }
 }
 
-/// Says of an answer that it is that of an earlier request.
+/// Marks an answer as a repetition of an earlier one.
 pub(crate) fn replayed(answer: Response) -> Response {
     let replayed = (
         HeaderName::from_static("idempotent-replayed"),
@@ -219,7 +222,7 @@ async fn cancel(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    // No news of it: the merchant knows.
+    // Without a callback: the merchant knows.
     let act = |session: &mut Session, _: &Account, now| {
         if !wire::is_cancelable(session, now) {
             return Err(Conflict);

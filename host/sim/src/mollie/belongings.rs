@@ -1,4 +1,4 @@
-//! What belongs to a payment: captures, refunds, chargebacks, what the payer paid with.
+//! Parts of a payment: captures, refunds, chargebacks, the payer's means of payment.
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -11,16 +11,16 @@ use crate::{
     session::Session,
 };
 
-/// What a session keeps beside: how many captures failed before the newest.
+/// Key in a session's `extra`: number of failed captures before the newest one.
 const FAILED: &str = "failedCaptures";
 
-/// What a session keeps beside: when the chargeback that came at once was reversed.
+/// Key in a session's `extra`: time of the reversal of an immediate chargeback.
 const REVERSED: &str = "reversedAt";
 
-/// What can be told along with a payment.
+/// Parts that can be embedded in a payment.
 const EMBEDDED: [&str; 3] = ["captures", "refunds", "chargebacks"];
 
-/// What is asked for along with a payment.
+/// The embedded parts that a query requests.
 pub(crate) fn asked(query: Option<&str>) -> Result<Vec<&'static str>, Problem> {
     let known = |name: &str| EMBEDDED.into_iter().find(|known| *known == name);
     let unknown = || Problem::bad_request("embed: captures, refunds or chargebacks");
@@ -33,7 +33,7 @@ pub(crate) fn asked(query: Option<&str>) -> Result<Vec<&'static str>, Problem> {
                     asked.push(known(name).ok_or_else(unknown)?);
                 }
             }
-            // Codes and details that no payer here is shown.
+            // QR codes and details, which simulated payers do not need.
             "include" | "testmode" => {}
             _ => return Err(Problem::bad_request(format!("{name}: unknown parameter"))),
         }
@@ -41,7 +41,7 @@ pub(crate) fn asked(query: Option<&str>) -> Result<Vec<&'static str>, Problem> {
     Ok(asked)
 }
 
-/// Everything of that kind, the newest first.
+/// The embedded parts with these names, each newest first.
 pub(crate) fn embedded(account: &Account, session: &Session, names: &[&'static str]) -> Value {
     let list = |name: &str| match name {
         "captures" => captures(account, session),
@@ -54,7 +54,7 @@ pub(crate) fn embedded(account: &Account, session: &Session, names: &[&'static s
     Value::Object(named.collect::<Map<String, Value>>())
 }
 
-/// Notes that a capture failed, before the next is made.
+/// Records a failed capture, before the next one is requested.
 pub(crate) fn begin_anew(session: &mut Session) {
     if session.capture_refused {
         let failed = failed(session) + 1;
@@ -68,7 +68,7 @@ fn failed(session: &Session) -> usize {
     kept.and_then(|kept| kept.parse().ok()).unwrap_or(0)
 }
 
-/// The newest capture as the API tells it.
+/// The newest capture as the API returns it.
 pub(crate) fn capture(account: &Account, session: &Session) -> Value {
     let status = match session.capturing() {
         Some(_) => "pending",
@@ -124,23 +124,23 @@ fn told(account: &Account, session: &Session, number: usize, status: &str) -> Va
     })
 }
 
-/// Every refund, the newest first.
+/// All refunds, newest first.
 pub(crate) fn refunds(account: &Account, session: &Session) -> Vec<Value> {
     let refunds = session.refunds.iter().rev();
     refunds.map(|made| refund(account, session, made)).collect()
 }
 
-/// A refund as the API tells it.
+/// A refund as the API returns it.
 pub(crate) fn refund(account: &Account, session: &Session, refund: &Refund) -> Value {
     let status = match (refund.state, refund.ends_at()) {
-        // What waits for the clock waits for the balance.
+        // A refund that waits for the clock is shown as waiting for the balance.
         (RefundState::Pending, Some(None)) => "queued",
         (RefundState::Pending, _) => "pending",
         (RefundState::Succeeded, _) => "refunded",
         (RefundState::Failed, _) => "failed",
         (RefundState::Cancelled, _) => "canceled",
     };
-    let note = Note::of(refund);
+    let note = Note::new(refund);
     let own = own(session);
     json!({
         "resource": "refund",
@@ -164,7 +164,7 @@ pub(crate) fn refund(account: &Account, session: &Session, refund: &Refund) -> V
     })
 }
 
-/// What a refund's request says beside its amount.
+/// Further fields of a refund's request.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) description: String,
@@ -172,8 +172,8 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// That of a refund; empty where it was made in the dashboard.
-    fn of(refund: &Refund) -> Self {
+    /// The fields of a refund; empty for a refund made in the dashboard.
+    fn new(refund: &Refund) -> Self {
         let note = refund
             .asked
             .as_ref()
@@ -183,13 +183,15 @@ impl Note {
     }
 }
 
-/// A chargeback has taken the money, defended or not, until the bank brings it back.
+/// The chargebacks. Each withdraws the money, defended or not, until the bank reverses it.
 fn chargebacks(session: &Session) -> Vec<Value> {
     let chargeback = |id: &str, amount, created, reversed: Option<String>| {
         json!({
             "resource": "chargeback",
             "id": id,
-            "amount": of_received(session, amount),
+            // Mollie writes some amounts with a minus, and the settlement's always.
+            "amount": signed(session, amount, session.token.ends_with(['0', '2', '4', '6', '8'])),
+            "settlementAmount": signed(session, amount, true),
             "reason": null,
             "paymentId": session.reference,
             "createdAt": time(created),
@@ -217,7 +219,14 @@ fn chargebacks(session: &Session) -> Vec<Value> {
     disputed.chain(at_once).collect()
 }
 
-/// What chargebacks have taken.
+/// An amount of the received currency as text, with or without a minus.
+fn signed(session: &Session, amount: Amount, minus: bool) -> Value {
+    let sign = if minus { "-" } else { "" };
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    json!({ "value": format!("{sign}{amount}"), "currency": received.currency })
+}
+
+/// The amount withdrawn by chargebacks.
 pub(crate) fn charged_back(session: &Session) -> Amount {
     let taken = |dispute: &&Dispute| dispute.state != DisputeState::Won;
     let disputed = session.disputes.iter().filter(taken);
@@ -226,12 +235,17 @@ pub(crate) fn charged_back(session: &Session) -> Amount {
     Amount(disputed.saturating_add(at_once.map_or(0, |money| money.value.0)))
 }
 
-/// The bank brings the money of the chargeback that came at once back.
+/// Reverses the immediate chargeback.
 pub(crate) fn reverse(session: &mut Session, now: u64) {
     session.extra.insert(REVERSED.to_owned(), time(now));
 }
 
-/// What the payer paid with; none before they have approved.
+/// The fee that Mollie reports: only PayPal's.
+pub(crate) fn fee(session: &Session) -> Amount {
+    Amount(if session.method == "paypal" { 199 } else { 0 })
+}
+
+/// The payer's means of payment. `None` before the approval.
 pub(crate) fn details(session: &Session) -> Option<Value> {
     session.authorised_at?;
     Some(match session.method.as_str() {
@@ -246,13 +260,13 @@ pub(crate) fn details(session: &Session) -> Option<Value> {
         "paypal" => json!({
             "consumerAccount": "payer@shop.example",
             "paypalReference": session.reference.replacen("tr_", "", 1),
-            "paypalFee": of_received(session, Amount(199)),
+            "paypalFee": of_received(session, fee(session)),
         }),
         _ => return None,
     })
 }
 
-/// Where the payment is at the API.
+/// Address of the payment at the API.
 pub(crate) fn own(session: &Session) -> String {
     format!("https://api.mollie.com/v2/payments/{}", session.reference)
 }

@@ -1,8 +1,8 @@
 //! Mollie's Payments API v2, as far as the module `mollie` uses it.
 //!
-//! What differs from the vendor: idempotency keys of payments are kept as long as the books are (those of
-//! refunds an hour, as there), two refunds of the same amount may follow each other, an authorisation is
-//! captured as a whole or not at all, and the payer never chooses among methods.
+//! Differences from the provider: idempotency keys of payments do not expire (those of refunds live for an hour,
+//! like the real ones), several refunds of the same amount are possible, an authorization is captured in full or
+//! not at all, and the payer never chooses among methods.
 mod api;
 mod belongings;
 mod problem;
@@ -23,6 +23,7 @@ use crate::{
     afterwards::Part,
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Environment, Profile, SimAccount},
+    money::Amount,
     refund::RefundState,
     session::{Conflict, Happened, Outcome, Session},
     vendor::{self, Call, Event, Message, Vendor},
@@ -30,7 +31,7 @@ use crate::{
 
 pub(crate) struct Mollie;
 
-/// The account's API key, as its dashboard shows it.
+/// The account's API key, as in its dashboard.
 fn api_key(account: &SimAccount) -> String {
     let mode = match account.environment {
         Environment::Test => "test",
@@ -76,7 +77,7 @@ impl Vendor for Mollie {
             Outcome::Approve if wire::is_manual(session) && session.is_payable(now) => {
                 account.approve(session, now, true).map(Some)
             }
-            // A payment that failed is over: the payer tries again with a new one.
+            // A failed payment has ended: the payer tries again with a new one.
             Outcome::Decline => {
                 let happened = session.decline(now)?;
                 session.close(now)?;
@@ -87,14 +88,14 @@ impl Vendor for Mollie {
                 belongings::reverse(session, now);
                 Ok(Some(happened))
             }
-            // Mollie reviews nothing. What a person has to look at is a chargeback, here one that comes
-            // at once; letting it go is the bank's taking it back.
+            // Mollie has no reviews. The case that needs an operator is a chargeback, here an immediate one;
+            // releasing it means that the bank reverses it.
             _ => vendor::usually(account, session, outcome, now),
         }
     }
 
-    /// The document "Captures API": a capture is pending until it has succeeded or failed; of one
-    /// that failed the payment stays authorized.
+    /// The document "Captures API": a capture is pending until it has succeeded or failed; after a failed one the
+    /// payment stays authorized.
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
@@ -106,6 +107,19 @@ impl Vendor for Mollie {
         LATER_MS
     }
 
+    /// A payer who leaves by "cancel" on Mollie's page cancels the payment.
+    fn give_up(&self, session: &mut Session, now: u64) -> Result<Option<Happened>, Conflict> {
+        session.give_up(now).map(Some)
+    }
+
+    fn fee(&self, session: &Session, _: Amount) -> Amount {
+        belongings::fee(session)
+    }
+
+    fn withdraws_at_once(&self) -> bool {
+        true
+    }
+
     fn part_id(&self, part: Part, hex: &str) -> String {
         match part {
             Part::Refund => format!("re_{hex}"),
@@ -114,7 +128,7 @@ impl Vendor for Mollie {
     }
 
     fn event(&self, _: &Account, event: Event<'_>) -> Option<Message> {
-        // The document "Refunds": of a refund that waits, or was canceled, nothing is told.
+        // The document "Refunds": there are no webhooks about queued or cancelled refunds.
         let silent = match event.happened {
             Happened::Opened | Happened::RefundPending => true,
             Happened::RefundFailed => {

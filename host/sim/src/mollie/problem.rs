@@ -1,4 +1,4 @@
-//! How Mollie says no.
+//! Mollie's refusals.
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -27,7 +27,7 @@ impl Problem {
         }
     }
 
-    /// What is wrong with which field.
+    /// An invalid field.
     pub(crate) fn field(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             field: Some(field.into()),
@@ -35,12 +35,12 @@ impl Problem {
         }
     }
 
-    /// The request is understood and cannot be met.
+    /// The request is well-formed but cannot be executed.
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
-    /// The request cannot be understood, or its idempotency key belongs to another one.
+    /// The request is malformed, or its idempotency key belongs to another one.
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
@@ -58,7 +58,7 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, detail)
     }
 
-    /// A failure of the vendor's own.
+    /// A failure of the provider itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let detail = match status {
             StatusCode::TOO_MANY_REQUESTS => "too many requests",
@@ -106,7 +106,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// An answer in the vendor's media type.
+/// An answer in the provider's media type.
 pub(crate) fn hal(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, HAL)], body.to_string()).into_response()
 }

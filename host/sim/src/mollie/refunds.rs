@@ -25,14 +25,14 @@ use crate::{
     session::Session,
 };
 
-/// How long keys are remembered: an hour, as the document "API idempotency" says.
+/// Lifetime of keys: an hour, according to the document "API idempotency".
 const KEY_LIFE_MS: u64 = 60 * 60 * 1_000;
 
-/// Items a page has where the caller does not say, and at most.
+/// Items per page: default and maximum.
 const PAGE: usize = 50;
 const MOST_PAGE: usize = 250;
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION: usize = 255;
 
 /// Body of a refund.
@@ -117,7 +117,7 @@ async fn list(
     page(&address, &belongings::refunds(&account, &session), &query)
 }
 
-/// Of all payments, the newest first.
+/// The refunds of all payments, newest first.
 async fn all(
     State(account): State<Arc<Account>>,
     _: Authorised,
@@ -142,7 +142,7 @@ async fn all(
     page("https://api.mollie.com/v2/refunds", &refunds, &query)
 }
 
-/// What is asked for of a list.
+/// A page of a list of refunds, according to the query.
 fn page(
     address: &str,
     refunds: &[Value],

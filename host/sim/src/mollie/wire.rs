@@ -1,4 +1,4 @@
-//! Mollie's JSON: what it takes and what it tells.
+//! Mollie's JSON: requests and answers.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -17,30 +17,30 @@ use crate::{
 /// The website profile of every account.
 pub(crate) const PROFILE: &str = "pfl_simulated";
 
-/// What a session keeps beside: when the money is taken.
+/// Key in a session's `extra`: time of the capture.
 pub(crate) const CAPTURE_MODE: &str = "captureMode";
-/// In what is kept with a payment: the address that its news goes to.
+/// Key in a session's `extra`: address of its webhook.
 pub(crate) const WEBHOOK_URL: &str = "webhookUrl";
 
-/// In what is kept with a payment: metadata that is no text.
+/// Key in a session's `extra`: metadata that is not text.
 pub(crate) const METADATA_KEPT: &str = "metadata";
 
-/// The settlement that everything is paid out with.
+/// The settlement of all payments.
 const SETTLEMENT: &str = "stl_simulated";
 
-/// How long an authorisation can be captured, in milliseconds.
+/// Time in which an authorization can be captured, in milliseconds.
 const HOLDS_MS: u64 = 7 * 86_400_000;
 
-/// Longest description.
+/// Maximum length of a description.
 const DESCRIPTION: usize = 255;
 
-/// Longest metadata, in bytes.
+/// Maximum length of metadata, in bytes.
 const METADATA: usize = 1_024;
 
 const MINUTE: u64 = 60_000;
 
-/// A method: Mollie's name, the gateway's, how long a payment waits for its payer, whether it can be
-/// captured later, and in what it can be paid.
+/// A method: Mollie's id, the gateway's id, time that a payment waits for its payer, whether it can be captured
+/// later, and its currencies.
 struct Method {
     id: &'static str,
     wire_id: &'static str,
@@ -88,8 +88,7 @@ const METHODS: [Method; 4] = [
     },
 ];
 
-/// What else the document "Create payment" lets a payment be asked for: it changes nothing about where
-/// the money is.
+/// Further fields in the document "Create payment", which do not affect the payment's status.
 const OTHERS: [&str; 15] = [
     "captureDelay",
     "company",
@@ -117,9 +116,9 @@ pub(crate) struct Create {
     pub(crate) redirect_url: String,
     pub(crate) cancel_url: Option<String>,
     pub(crate) webhook_url: Option<String>,
-    /// Without one the payer chooses; the books know one.
+    /// If missing, the payer chooses; the books record one.
     method: Option<Methods>,
-    /// Any JSON; the gateway's is its attempt's id.
+    /// Any JSON; the gateway sends its attempt's id.
     #[serde(default)]
     pub(crate) metadata: Value,
     locale: Option<String>,
@@ -162,7 +161,7 @@ struct Line {
 /// Body of `POST /v2/payments/{id}/captures`.
 #[derive(Deserialize)]
 pub(crate) struct Capture {
-    /// Without one all that was authorised is captured.
+    /// If missing, the full authorized amount is captured.
     pub(crate) amount: Option<Money>,
 }
 
@@ -171,7 +170,10 @@ pub(crate) struct Capture {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// Checks a creation as the vendor would. The method's wire id.
+/// Maximum amount of every method.
+const MOST: Amount = Amount(5_000_000);
+
+/// Validates a creation like the provider. Returns the method's wire id.
 pub(crate) fn check(create: &Create) -> Result<&'static str, Problem> {
     let known = |name: &&String| !OTHERS.contains(&name.as_str());
     if let Some(name) = create.others.keys().find(known) {
@@ -192,6 +194,12 @@ pub(crate) fn check(create: &Create) -> Result<&'static str, Problem> {
     }
     if create.amount.value.0 == 0 {
         return Err(Problem::field("amount", "The amount is too low"));
+    }
+    if create.amount.value > MOST {
+        return Err(Problem::field(
+            "amount",
+            "The amount is higher than the maximum",
+        ));
     }
     let length = create.description.chars().count();
     if length == 0 || length > DESCRIPTION {
@@ -238,7 +246,7 @@ fn is_locale(locale: &str) -> bool {
         if a.is_ascii_lowercase() && b.is_ascii_lowercase() && c.is_ascii_uppercase() && d.is_ascii_uppercase())
 }
 
-/// Klarna needs the payer's address, and lines that add up.
+/// Klarna requires the payer's address, and lines that add up to the amount.
 fn check_klarna(create: &Create) -> Result<(), Problem> {
     let missing = |field: &str| {
         let detail = "The field is required for this payment method";
@@ -259,6 +267,10 @@ fn check_klarna(create: &Create) -> Result<(), Problem> {
         if value.as_deref().is_none_or(|text| text.trim().is_empty()) {
             return missing(field);
         }
+    }
+    if address.postal_code.as_deref() == Some("0000") {
+        let detail = "The postal code is invalid for the country";
+        return Err(Problem::field("billingAddress.postalCode", detail));
     }
     let email = address.email.as_deref().unwrap_or_default();
     if !email.contains('@') {
@@ -297,8 +309,7 @@ fn check_klarna(create: &Create) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How long a payment of that method waits for its payer: the vendor's own time, which no client
-/// can shorten.
+/// Time that a payment by this method waits for its payer: the provider's own time, which clients cannot shorten.
 pub(crate) fn life_ms(wire_id: &str) -> u64 {
     method(wire_id).map_or(15 * MINUTE, |method| method.life_ms)
 }
@@ -307,13 +318,13 @@ fn method(wire_id: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.wire_id == wire_id)
 }
 
-/// Whether the merchant takes the money himself.
+/// Whether the merchant requests the capture.
 pub(crate) fn is_manual(session: &Session) -> bool {
     session.extra.get(CAPTURE_MODE).map(String::as_str) == Some("manual")
 }
 
-/// Whether the payment can be called off as it stands. The vendor says only that it depends on the
-/// method; here these can: Klarna's while it waits for the payer, a card's while it is authorised.
+/// Whether the payment can be cancelled in its current state. The provider only documents that this depends on the
+/// method; here it is possible for Klarna while it waits for the payer, and for a card while it is authorized.
 pub(crate) fn is_cancelable(session: &Session, now: u64) -> bool {
     match session.phase(now) {
         Phase::Open => session.method == "klarna",
@@ -322,7 +333,7 @@ pub(crate) fn is_cancelable(session: &Session, now: u64) -> bool {
     }
 }
 
-/// The payment as it was when it was made.
+/// The payment in the state of its creation.
 pub(crate) fn at_creation(session: &Session) -> Session {
     Session {
         updated_at: session.created_at,
@@ -330,7 +341,7 @@ pub(crate) fn at_creation(session: &Session) -> Session {
     }
 }
 
-/// A payment as the API tells it.
+/// A payment as the API returns it.
 pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     let method = method(&session.method);
     let captures = method.is_some_and(|method| method.captures);
@@ -338,13 +349,13 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     let status = match phase {
         Phase::Open => "open",
         Phase::Declined => "failed",
-        // Taken by Mollie itself, and not confirmed yet.
+        // Captured by Mollie automatically, and not confirmed yet.
         Phase::Authorised if session.capturing().is_some() && session.capture_key.is_none() => {
             "pending"
         }
         Phase::Authorised => "authorized",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "paid",
-        // The document "Place a hold for a payment": what is not captured in time expires.
+        // The document "Place a hold for a payment": an authorization that is not captured in time expires.
         Phase::Closed if session.voided => "expired",
         Phase::Closed => "canceled",
         Phase::Expired => "expired",
@@ -389,7 +400,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
                 currency: received.currency.clone()
             })
         };
-        // Where a method knows no captures, the amount itself is what was paid.
+        // For a method without captures, the amount itself is the amount paid.
         put(
             if captures { "amountCaptured" } else { "amount" },
             json!(received),
@@ -439,14 +450,14 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     told
 }
 
-/// What the merchant gave with the payment: the gateway's attempt id, or any JSON.
+/// The merchant's metadata: the gateway's attempt id, or any JSON.
 fn metadata(session: &Session) -> Value {
     let kept = session.extra.get(METADATA_KEPT);
     let other = kept.and_then(|kept| serde_json::from_str(kept).ok());
     other.unwrap_or_else(|| session.attempt_id.as_str().into())
 }
 
-/// A time as the vendor writes it.
+/// A time in the provider's notation.
 pub(crate) fn time(ms: u64) -> String {
     rfc3339::utc(ms).replace('Z', "+00:00")
 }

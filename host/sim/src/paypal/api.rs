@@ -4,8 +4,9 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, FromRequestParts, Path, State},
+    extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State},
     http::{HeaderMap, StatusCode, header, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     account::{Account, Created},
     http::{self, MOST_BODY},
+    noise::extra_fields,
     paypal::{
         PayPal,
         authority::Authority,
@@ -28,16 +30,16 @@ use crate::{
     session::{Conflict, Happened, Opening, Phase, Session, State as Stands},
 };
 
-/// How long an order can be approved, in milliseconds.
+/// Time in which an order can be approved, in milliseconds.
 const LIFE_MS: u64 = 3 * 3_600_000;
 
-/// How long a refund's request id is kept, in milliseconds.
+/// Lifetime of a refund's request id, in milliseconds.
 const REFUND_KEY_MS: u64 = 45 * 86_400_000;
 
-/// Longest request id.
+/// Maximum length of a request id.
 const LONGEST_KEY: usize = 108;
 
-/// What the paths of patched fields begin with: the order's only unit.
+/// Prefix of the paths of patched fields: the order's only unit.
 const UNIT: &str = "/purchase_units/@reference_id=='default'/";
 
 #[derive(Clone)]
@@ -55,6 +57,8 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v2/payments/captures/{id}", get(read_capture))
         .route("/v2/payments/captures/{id}/refund", post(refund))
         .route("/v2/payments/refunds/{id}", get(read_refund))
+        .route("/v1/customer/disputes", get(disputes))
+        .route("/v1/customer/disputes/{id}", get(read_dispute))
         .route("/v1/notifications/webhooks", get(webhooks))
         .route("/v1/notifications/certs/{name}", get(certificate))
         .route(
@@ -64,10 +68,11 @@ pub(crate) fn routes(api: Api) -> Router {
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_allowed())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(api)
 }
 
-/// Proof of a good access token: no handler that takes it can be reached without.
+/// Evidence of a valid access token: a handler with this parameter cannot be reached without.
 struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -83,7 +88,7 @@ impl FromRequestParts<Api> for Authorised {
     }
 }
 
-/// The `PayPal-Request-Id`, which no payment with a wallet needs.
+/// The `PayPal-Request-Id`, which is optional for wallet payments.
 struct Key(Option<String>);
 
 impl FromRequestParts<Api> for Key {
@@ -149,7 +154,7 @@ async fn create(
         Created::New(session) => {
             Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
         }
-        // The request id answers with the order as it stands now.
+        // A repeated request id results in the current order.
         Created::Replay(session) => Ok(api.tell(&headers, &session).into_response()),
         Created::Differs => Err(Problem::refused("DUPLICATE_REQUEST_ID")),
     }
@@ -163,7 +168,7 @@ fn session(
 ) -> Result<Session, Problem> {
     let opened = ids::order().and_then(|reference| {
         Session::open(Opening {
-            // Without one every request makes an order.
+            // Without a request id every request creates an order.
             key: key.unwrap_or_else(|| reference.clone()),
             reference,
             attempt_id: asked.custom_id,
@@ -255,7 +260,7 @@ async fn capture(
     let act = move |session: &mut Session, account: &Account, now| {
         let happened = account.capture(session, now, session.due.clone())?;
         session.capture_key = key;
-        // That a capture is pending is told too.
+        // A pending capture is reported too.
         Ok(happened.or(Some(Happened::InReview)))
     };
     let changed = api.account.capturing(id, act).await;
@@ -323,6 +328,41 @@ async fn read_refund(
     Ok(Json(returns::refund(&session, refund)))
 }
 
+#[derive(Deserialize)]
+struct Disputes {
+    disputed_transaction_id: String,
+}
+
+/// The disputes about a capture. A list does not contain outcomes.
+async fn disputes(
+    State(api): State<Api>,
+    _: Authorised,
+    Query(asked): Query<Disputes>,
+) -> Result<Json<Value>, Problem> {
+    let session = api.captured(&asked.disputed_transaction_id)?;
+    let disputes = session.disputes.iter().map(|dispute| {
+        let mut told = returns::dispute(&session, dispute);
+        if let Some(fields) = told.as_object_mut() {
+            fields.remove("dispute_outcome");
+            fields.remove("disputed_transactions");
+        }
+        told
+    });
+    let disputes: Vec<Value> = disputes.collect();
+    Ok(Json(json!({ "items": disputes, "links": [] })))
+}
+
+async fn read_dispute(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = api.account.by_part(&id).ok_or(Problem::not_found())?;
+    let dispute = session.disputes.iter().find(|dispute| dispute.id == id);
+    let dispute = dispute.ok_or(Problem::not_found())?;
+    Ok(Json(returns::dispute(&session, dispute)))
+}
+
 async fn webhooks(State(api): State<Api>, _: Authorised) -> Json<Value> {
     let webhook = api.account.callback_url().map(|url| {
         json!({
@@ -335,7 +375,7 @@ async fn webhooks(State(api): State<Api>, _: Authorised) -> Json<Value> {
     Json(json!({ "webhooks": webhooks }))
 }
 
-/// The certificate of the webhooks' key, and the one above it: published.
+/// The public certificates: that of the webhooks' key, and its issuer's.
 async fn certificate(State(api): State<Api>, Path(name): Path<String>) -> Result<String, Problem> {
     let authority = api.authority()?;
     let signer = authority.signer().map_err(|_| api.broken())?;
@@ -346,7 +386,7 @@ async fn certificate(State(api): State<Api>, Path(name): Path<String>) -> Result
     }
 }
 
-/// What a receiver asks that does not verify by itself.
+/// The request of a receiver that does not verify webhooks itself.
 #[derive(Deserialize)]
 struct Delivered {
     auth_algo: String,
@@ -365,7 +405,7 @@ async fn verify_signature(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     let asked: Delivered = json_body(&headers, &body)?;
-    // The event's own bytes are summed up, so that it has to be the last field.
+    // The checksum covers the event's own bytes, so it has to be the last field.
     let marker = br#""webhook_event":"#;
     let at = body.windows(marker.len()).position(|part| part == marker);
     let event = at.and_then(|at| body.get(at + marker.len()..body.len() - 1));
@@ -389,10 +429,11 @@ async fn verify_signature(
 impl Api {
     fn authority(&self) -> Result<Arc<Authority>, Problem> {
         let settings = &self.account.settings;
-        Authority::of(&settings.callback_secret, settings.environment).map_err(|_| self.broken())
+        Authority::derive(&settings.callback_secret, settings.environment)
+            .map_err(|_| self.broken())
     }
 
-    /// The simulator cannot do what PayPal can.
+    /// The simulator cannot sign webhooks.
     fn broken(&self) -> Problem {
         tracing::error!(
             provider_id = self.account.settings.provider_id,
@@ -401,7 +442,7 @@ impl Api {
         Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// An order that PayPal still knows: one that the payer did not approve in time is forgotten.
+    /// An order that PayPal still knows: PayPal forgets an order that the payer did not approve in time.
     fn living(&self, id: &str) -> Result<Session, Problem> {
         let session = self.account.by_reference(id).ok_or(Problem::not_found())?;
         if session.phase(self.account.now()) == Phase::Expired {
@@ -418,7 +459,7 @@ impl Api {
         captured.ok_or(Problem::not_found())
     }
 
-    /// The order, as much of it as was asked for.
+    /// The order, complete or minimal as the request prefers.
     fn tell(&self, headers: &HeaderMap, session: &Session) -> Json<Value> {
         shown(
             headers,
@@ -427,7 +468,7 @@ impl Api {
     }
 }
 
-/// As much of it as was asked for.
+/// A complete or minimal object, as the request prefers.
 fn shown(headers: &HeaderMap, whole: Value) -> Json<Value> {
     Json(match http::only(headers, "prefer") {
         Some("return=representation") => whole,
@@ -435,7 +476,7 @@ fn shown(headers: &HeaderMap, whole: Value) -> Json<Value> {
     })
 }
 
-/// A body that may be left out.
+/// Parses an optional body.
 fn optional<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<Option<T>, Problem> {
     if body.is_empty() {
         return Ok(None);

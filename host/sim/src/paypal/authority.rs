@@ -1,9 +1,9 @@
-//! What PayPal signs its webhooks with: a root certificate, an issuer below it, and a certificate of PayPal's
-//! name, RSA all of them, as the real ones are.
+//! The certificates of PayPal's webhooks: a root, an issuer below it, and a certificate with PayPal's name, all
+//! RSA like the real ones.
 //!
-//! All of it follows from the account's callback secret: it is the same after a restart, and a forgery under
-//! another secret is signed by another key. Making a key takes a tenth of a second, so that it is done when it
-//! is needed first, and once in a process.
+//! Everything is derived from the account's callback secret: it is identical after a restart, and a forgery under
+//! another secret is signed by another key. Creating a key takes a tenth of a second, so it is created on first
+//! use, once per process.
 use std::{
     collections::HashMap,
     convert::Infallible,
@@ -34,8 +34,8 @@ struct Key {
 }
 
 impl Key {
-    fn of(seed: &[u8], label: &str) -> Result<Self, Broken> {
-        let private = PrivateKey::new(&mut Stream::of(seed, label), BITS)?;
+    fn derive(seed: &[u8], label: &str) -> Result<Self, Broken> {
+        let private = PrivateKey::new(&mut Stream::derive(seed, label), BITS)?;
         let public = private.to_public_key().to_pkcs1_der()?.as_bytes().to_vec();
         Ok(Self { private, public })
     }
@@ -65,7 +65,7 @@ impl SigningKey for Key {
 /// Everything that signs for an account.
 pub(crate) struct Authority {
     seed: Vec<u8>,
-    /// Who the certificate is for.
+    /// Name in the certificate.
     subject: &'static str,
     root: Issuer<'static, Key>,
     /// The root's certificate, in DER.
@@ -76,14 +76,14 @@ pub(crate) struct Authority {
 /// The key of the webhooks.
 pub(crate) struct Signer {
     key: Key,
-    /// Its certificate's name in the address.
+    /// Name of its certificate in the address.
     pub(crate) name: String,
     /// Its certificate and the issuer's, in PEM.
     pub(crate) chain: String,
 }
 
 impl Signer {
-    /// A signature over a message, in base64.
+    /// The signature of a message, in base64.
     pub(crate) fn sign(&self, message: &str) -> Result<String, Broken> {
         Ok(STANDARD.encode(self.key.sign(message.as_bytes())?))
     }
@@ -93,11 +93,11 @@ impl Authority {
     /// The authority of that secret.
     ///
     /// # Errors
-    /// Where a key or a certificate cannot be made.
-    pub(crate) fn of(secret: &str, environment: Environment) -> Result<Arc<Self>, Broken> {
+    /// If a key or a certificate cannot be created.
+    pub(crate) fn derive(secret: &str, environment: Environment) -> Result<Arc<Self>, Broken> {
         static KNOWN: Mutex<Option<HashMap<Vec<u8>, Arc<Authority>>>> = Mutex::new(None);
         let seed = Sha256::digest(format!("{}|{secret}", environment.as_str())).to_vec();
-        // The lock is held while a key is made: who wants the same waits for it.
+        // The lock is held while a key is created, so that concurrent callers wait for the same one.
         let mut known = KNOWN.lock();
         let known = known.get_or_insert_default();
         if let Some(authority) = known.get(&seed) {
@@ -113,7 +113,7 @@ impl Authority {
     }
 
     fn new(seed: Vec<u8>, subject: &'static str) -> Result<Self, Broken> {
-        let key = Key::of(&seed, "root")?;
+        let key = Key::derive(&seed, "root")?;
         let params = params("Simulated Root", Some(1))?;
         let certificate = params.self_signed(&key)?.der().to_vec();
         Ok(Self {
@@ -130,20 +130,20 @@ impl Authority {
         STANDARD.encode(&self.certificate)
     }
 
-    /// What signs webhooks.
+    /// The signer of webhooks.
     ///
     /// # Errors
-    /// Where a key or a certificate cannot be made.
+    /// If a key or a certificate cannot be created.
     pub(crate) fn signer(&self) -> Result<&Signer, &Broken> {
         self.signer.get_or_init(|| self.make_signer()).as_ref()
     }
 
     fn make_signer(&self) -> Result<Signer, Broken> {
-        let above = Key::of(&self.seed, "issuer")?;
+        let above = Key::derive(&self.seed, "issuer")?;
         let above_params = params("Simulated Issuer", Some(0))?;
         let above_certificate = above_params.signed_by(&above, &self.root)?;
         let issuer = Issuer::new(above_params, above);
-        let key = Key::of(&self.seed, "webhooks")?;
+        let key = Key::derive(&self.seed, "webhooks")?;
         let certificate = params(self.subject, None)?.signed_by(&key, &issuer)?;
         let digest = hex::encode(Sha256::digest(certificate.der()));
         let part = |at: usize| digest.get(at..at + 8).unwrap_or_default();
@@ -155,12 +155,12 @@ impl Authority {
     }
 }
 
-/// What a certificate says; `below` is how many authorities may stand below one.
+/// Parameters of a certificate. `below` is the maximum number of authorities below it, or `None` for a signer.
 fn params(name: &str, below: Option<u8>) -> Result<CertificateParams, rcgen::Error> {
     let names = below.map_or(vec![name.to_owned()], |_| Vec::new());
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::CommonName, name);
-    // The clock is the caller's and may be moved by years.
+    // The clock belongs to the caller and may be moved by years.
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2120, 1, 1);
     if let Some(below) = below {
@@ -184,14 +184,14 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
 }
 
-/// Bytes that follow from a seed and a label: not to be guessed without the seed.
+/// Bytes derived from a seed and a label, unpredictable without the seed.
 struct Stream {
     start: Sha256,
     block: u64,
 }
 
 impl Stream {
-    fn of(seed: &[u8], label: &str) -> Self {
+    fn derive(seed: &[u8], label: &str) -> Self {
         Self {
             start: Sha256::new_with_prefix(seed).chain_update(label),
             block: 0,
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_signs_follows_from_the_secret_and_the_world() {
-        let of = |secret, environment| Authority::of(secret, environment).unwrap();
+        let of = |secret, environment| Authority::derive(secret, environment).unwrap();
         let one = of("one", Environment::Test);
         let again = Authority::new(one.seed.clone(), one.subject).unwrap();
         assert_eq!(one.root(), again.root());

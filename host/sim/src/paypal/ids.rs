@@ -1,41 +1,41 @@
-//! PayPal's ids: 17 capital letters and digits. Those of an order's capture and refund follow from the
-//! order's, so that a capture is found by its id.
+//! PayPal's ids: 17 capital letters and digits. Those of a capture and a refund are derived from the order's, so
+//! that a capture is found by its id.
 use crate::{config::SimError, ids};
 
-/// Letters of an id.
+/// Number of characters of an id.
 pub(crate) const LENGTH: usize = 17;
 
 /// A new order's id.
 pub(crate) fn order() -> Result<String, SimError> {
-    Ok(of("5", &ids::random("")?.to_ascii_uppercase()))
+    Ok(id("5", &ids::random("")?.to_ascii_uppercase()))
 }
 
 /// The id of an order's capture.
 pub(crate) fn capture(order: &str) -> String {
-    of("3", order.get(1..).unwrap_or_default())
+    id("3", order.get(1..).unwrap_or_default())
 }
 
-/// A refund's id, out of hexadecimal characters.
+/// A refund's id, from hexadecimal digits.
 pub(crate) fn refund(hex: &str) -> String {
-    of("1", &hex.to_ascii_uppercase())
+    id("1", &hex.to_ascii_uppercase())
 }
 
-/// A dispute's id, out of hexadecimal characters.
+/// A dispute's id, from hexadecimal digits.
 pub(crate) fn dispute(hex: &str) -> String {
-    format!("PP-D-{}", of("4", &hex.to_ascii_uppercase()))
+    format!("PP-D-{}", id("4", &hex.to_ascii_uppercase()))
 }
 
-/// The id of what a lost dispute took, out of the dispute's.
+/// The id of the refund that a lost dispute is booked as, from the dispute's id.
 pub(crate) fn reversal(dispute: &str) -> String {
-    of("2", dispute.trim_start_matches("PP-D-4"))
+    id("2", dispute.trim_start_matches("PP-D-4"))
 }
 
 /// The order that a capture's id belongs to.
 pub(crate) fn captured_order(capture: &str) -> Option<String> {
-    Some(of("5", capture.strip_prefix('3')?))
+    Some(id("5", capture.strip_prefix('3')?))
 }
 
-fn of(kind: &str, rest: &str) -> String {
+fn id(kind: &str, rest: &str) -> String {
     kind.chars().chain(rest.chars()).take(LENGTH).collect()
 }
 

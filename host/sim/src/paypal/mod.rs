@@ -1,9 +1,9 @@
-//! PayPal as far as its REST API serves one-off payments with a wallet: Orders v2, captures, webhooks.
+//! PayPal's REST API for one-off payments with a wallet: Orders v2, captures, webhooks.
 //!
-//! The payer's approval moves nothing: every payment waits for the merchant's capture, so the fault
-//! `needs-capture` changes nothing. An order cannot be called off. `decline` on the payer's page stands
-//! for an approval that PayPal takes back (its documents' "Handle uncaptured payments"): the order is
-//! voided, and a webhook says so.
+//! The payer's approval moves no money: every payment waits for the merchant's capture, so the fault
+//! `needs-capture` has no effect. An order cannot be cancelled. `decline` on the payer's page stands for an
+//! approval that PayPal reverses (document "Handle uncaptured payments"): the order is voided, and a webhook
+//! reports it.
 mod api;
 mod authority;
 mod ids;
@@ -24,10 +24,11 @@ use axum::{
 use self::authority::Authority;
 use crate::{
     account::Account,
-    afterwards::Part,
+    afterwards::{Later, Part},
     capture::Captures,
     config::{Profile, SimAccount},
     fault::Fault,
+    money::Amount,
     sandbox::tokens::Tokens,
     session::{Conflict, Happened, Outcome, Session},
     vendor::{Call, Event, Message, Vendor},
@@ -54,7 +55,7 @@ impl Vendor for PayPal {
             pair("webhook-id", webhook::ID.to_owned()),
             pair("venmo-by-redirect", true.to_string()),
         ];
-        match Authority::of(&account.callback_secret, account.environment) {
+        match Authority::derive(&account.callback_secret, account.environment) {
             Ok(authority) => settings.push(pair("simulator-root", authority.root())),
             Err(error) => tracing::error!(%error, "no certificate can be made"),
         }
@@ -91,7 +92,7 @@ impl Vendor for PayPal {
         match outcome {
             Outcome::Approve if session.held => session.release(now).map(Some),
             Outcome::Approve => {
-                // Used up all the same, so that it does not wait for a payment of another day.
+                // Used up nevertheless, so that it does not wait for a later payment.
                 let _as_always = account.faults.take(Fault::NeedsCapture);
                 account.approve(session, now, true).map(Some)
             }
@@ -111,8 +112,8 @@ impl Vendor for PayPal {
         }
     }
 
-    /// Most captures are complete when they are answered; `capture-late` lets one be pending. A
-    /// refusal (`INSTRUMENT_DECLINED`) leaves the order approved.
+    /// Most captures are complete when they are answered; with `capture-late` they are pending. A refusal
+    /// (`INSTRUMENT_DECLINED`) leaves the order approved.
     fn captures(&self) -> Captures {
         Captures::AT_ONCE
     }
@@ -126,6 +127,14 @@ impl Vendor for PayPal {
         } else {
             Happened::Captured
         }
+    }
+
+    fn knows(&self, later: Later) -> bool {
+        later != Later::CaptureFails
+    }
+
+    fn fee(&self, _: &Session, received: Amount) -> Amount {
+        wire::fee(received)
     }
 
     fn part_id(&self, part: Part, hex: &str) -> String {

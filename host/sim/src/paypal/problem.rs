@@ -1,4 +1,4 @@
-//! How PayPal says no.
+//! PayPal's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::account::Unchanged;
 
-/// `{"name","message","debug_id","details":[{"issue","description"}]}` with its status.
+/// `{"name","message","debug_id","details":[{"issue","description"}]}` with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -27,7 +27,7 @@ impl Problem {
         }
     }
 
-    /// The request is not in the form that the API documents.
+    /// The request is not in the documented format.
     pub(crate) fn invalid(issue: &'static str, description: impl Into<String>) -> Self {
         Self {
             issue: Some(issue),
@@ -36,7 +36,7 @@ impl Problem {
         }
     }
 
-    /// The form is right; it cannot be done.
+    /// The request is well-formed but cannot be executed.
     pub(crate) fn refused(issue: &'static str) -> Self {
         Self {
             issue: Some(issue),
@@ -44,7 +44,7 @@ impl Problem {
         }
     }
 
-    /// No such order, capture or webhook.
+    /// Unknown order, capture or webhook.
     pub(crate) fn not_found() -> Self {
         Self {
             issue: Some("INVALID_RESOURCE_ID"),
@@ -57,12 +57,12 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "AUTHENTICATION_FAILURE")
     }
 
-    /// A verb that the address does not have.
+    /// A method that the address does not support.
     pub(crate) fn not_allowed() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_SUPPORTED")
     }
 
-    /// A failure of PayPal's own.
+    /// A failure of PayPal itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::new(status, "RATE_LIMIT_REACHED"),
@@ -73,7 +73,7 @@ impl Problem {
 }
 
 impl Unchanged {
-    /// In PayPal's words; `conflict` is what it calls a state that does not allow the call.
+    /// The refusal in PayPal's terms; `conflict` is its issue for a state that does not allow the call.
     pub(crate) fn told(self, conflict: &'static str) -> Problem {
         match self {
             Self::Unknown => Problem::not_found(),

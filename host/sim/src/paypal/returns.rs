@@ -1,4 +1,4 @@
-//! The JSON of what went back of an order: refunds, what lost disputes took, and the disputes themselves.
+//! The JSON of an order's refunds, of the amounts of lost disputes, and of the disputes themselves.
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
     session::Session,
 };
 
-/// Everything that the order lists as a refund. What a lost dispute takes PayPal books as one, which it
-/// calls a reversal in its news.
+/// All entries that the order lists as refunds. PayPal books the amount of a lost dispute as a refund, and calls
+/// it a reversal in its webhooks.
 pub(crate) fn all(session: &Session) -> Vec<Value> {
     let refunds = session.refunds.iter().map(|made| refund(session, made));
     let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
@@ -23,7 +23,7 @@ pub(crate) fn all(session: &Session) -> Vec<Value> {
         .collect()
 }
 
-/// What a lost dispute took.
+/// The amount of a lost dispute, as a refund.
 fn reversed(session: &Session, dispute: &Dispute) -> Value {
     let id = ids::reversal(&dispute.id);
     refund(
@@ -32,8 +32,8 @@ fn reversed(session: &Session, dispute: &Dispute) -> Value {
     )
 }
 
-/// One of the order's refunds. What was made in PayPal's dashboard may name neither `custom_id` nor
-/// `invoice_id`, so that it names none here.
+/// One of the order's refunds. A refund made in PayPal's dashboard may contain neither `custom_id` nor
+/// `invoice_id`, so it contains none here.
 pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     let received = session.received.as_ref().unwrap_or(&session.due);
     let of_received = |value: Amount| {
@@ -109,7 +109,8 @@ pub(crate) fn dispute(session: &Session, dispute: &Dispute) -> Value {
         "dispute_id": dispute.id,
         "reason": "UNAUTHORISED",
         "status": if outcome.is_some() { "RESOLVED" } else { "OPEN" },
-        "dispute_life_cycle_stage": "INQUIRY",
+        "dispute_life_cycle_stage": if dispute.inquiry { "INQUIRY" } else { "CHARGEBACK" },
+        "dispute_channel": "INTERNAL",
         "dispute_amount": money(&disputed),
         "create_time": time::rfc3339(dispute.opened_at),
         "update_time": time::rfc3339(dispute.updated_at),

@@ -1,4 +1,4 @@
-//! Webhooks: what is told, and how it is signed.
+//! Webhooks: events and signatures.
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -13,10 +13,10 @@ use crate::{
 pub(crate) const ID: &str = "1JE4291016473214C";
 
 pub(crate) const ALGORITHM: &str = "SHA256withRSA";
-/// Where certificates are.
+/// Path of the certificates.
 pub(crate) const CERTIFICATES: &str = "/v1/notifications/certs/";
 
-/// The callback about an event; none where PayPal tells nothing of it.
+/// The callback about an event. `None` if PayPal sends none.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Message> {
     let id = format!(
         "WH-{}",
@@ -43,8 +43,11 @@ fn tell(
             "checkout-order",
             wire::order(account, session, at),
         ),
-        // No document tells of a refund that failed: only its order does.
-        Happened::CaptureRefused | Happened::RefundPending | Happened::RefundFailed => {
+        // No document describes a webhook about a failed refund; only the order shows it.
+        Happened::CaptureRefused
+        | Happened::CaptureFailed
+        | Happened::RefundPending
+        | Happened::RefundFailed => {
             return None;
         }
         Happened::Declined | Happened::Voided => (
@@ -81,14 +84,14 @@ fn tell(
 /// The headers of a delivery.
 ///
 /// # Errors
-/// Where nothing can be signed.
+/// If the delivery cannot be signed.
 pub(crate) fn sign(
     account: &Account,
     secret: &str,
     body: &str,
     now_ms: u64,
 ) -> Result<Vec<(&'static str, String)>, String> {
-    let authority = Authority::of(secret, account.settings.environment);
+    let authority = Authority::derive(secret, account.settings.environment);
     let authority = authority.map_err(|error| error.to_string())?;
     let signer = authority.signer().map_err(ToString::to_string)?;
     let base = account.api_base().ok_or("the API is not served")?;
@@ -110,7 +113,7 @@ pub(crate) fn sign(
     ])
 }
 
-/// What a signature is made over.
+/// The message that is signed.
 pub(crate) fn message(transmission: &str, time: &str, body: &[u8]) -> String {
     format!("{transmission}|{time}|{ID}|{}", crc32fast::hash(body))
 }

@@ -1,4 +1,4 @@
-//! The JSON of orders: what is taken, and what is told.
+//! The JSON of orders: requests and answers.
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
@@ -11,34 +11,34 @@ use crate::{
     session::{Phase, Session, State},
 };
 
-/// What PayPal takes of the gateway's invoice currencies, and more.
+/// The currencies that PayPal supports, more than the gateway's.
 const CURRENCIES: [&str; 24] = [
     "AUD", "BRL", "CAD", "CNY", "CZK", "DKK", "EUR", "HKD", "HUF", "ILS", "JPY", "MYR", "MXN",
     "TWD", "NZD", "NOK", "PHP", "PLN", "GBP", "SGD", "SEK", "CHF", "THB", "USD",
 ];
-/// Without decimals.
+/// Currencies without decimals.
 const WHOLE: [&str; 3] = ["HUF", "JPY", "TWD"];
 
-/// Where a payer goes whose order names no address.
+/// Destination of a payer whose order contains no address.
 const STAYS: &str = "https://www.paypal.example/";
 
-/// How long after the capture a refund is taken, in milliseconds.
+/// Time after the capture in which a refund is possible, in milliseconds.
 const REFUNDABLE_MS: u64 = 180 * 86_400_000;
 
-/// Extra fields of a session: the `custom_id` as it was patched, and the mark of an approval whose
-/// capture PayPal will hold.
+/// Keys in a session's `extra`: the patched `custom_id`, and the mark of an approval whose capture PayPal will
+/// hold.
 const CUSTOM_ID: &str = "custom_id";
 pub(crate) const TO_BE_HELD: &str = "to_be_held";
-/// When the capture was made.
+/// Key in a session's `extra`: time of the capture.
 pub(crate) const CAPTURED_AT: &str = "captured_at";
-/// The `invoice_id`, likewise.
+/// Key in a session's `extra`: the `invoice_id`.
 const INVOICE_ID: &str = "invoice_id";
 
-/// A documented field that changes nothing here.
+/// A documented field without effect here.
 type Unused = Option<serde::de::IgnoredAny>;
 
-/// Defines what a request holds: first the fields that matter here, then those that PayPal documents
-/// beside. A field that it documents nowhere is refused.
+/// Defines a request: first the fields that matter here, then other documented fields. Undocumented fields are
+/// refused.
 macro_rules! request {
     ($(#[$about:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? } beside: $($other:ident),* $(,)?) => {
         $(#[$about])*
@@ -83,7 +83,7 @@ request! {
     Paid {} beside: payment_source
 }
 request! {
-    /// Body of a refund; absent, or without an amount, for all that is left.
+    /// Body of a refund. Without a body or an amount the rest is refunded.
     GiveBack {
         amount: Option<Wanted>, custom_id: Option<String>, invoice_id: Option<String>,
         note_to_payer: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) struct Patch {
     pub(crate) value: String,
 }
 
-/// Reads a refund of that capture as PayPal would.
+/// Validates a refund of the session's capture like PayPal.
 pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
     let received = session.taken().unwrap_or(&session.due);
     let amount = match &asked.amount {
@@ -124,7 +124,7 @@ pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Pro
     })
 }
 
-/// Whether PayPal gives this back now, what is left aside.
+/// Whether PayPal accepts this refund now, except for the check of the remaining amount.
 pub(crate) fn check_refund(asked: &Asked, session: &Session, now: u64) -> Result<(), Problem> {
     let captured = session.captured_at.unwrap_or(session.created_at);
     let repeated =
@@ -143,7 +143,7 @@ pub(crate) fn check_refund(asked: &Asked, session: &Session, now: u64) -> Result
     Err(Problem::refused(issue))
 }
 
-/// A creation that PayPal would take.
+/// A valid creation.
 pub(crate) struct NewOrder {
     pub(crate) due: Money,
     pub(crate) custom_id: String,
@@ -155,7 +155,7 @@ pub(crate) struct NewOrder {
     pub(crate) cancel_url: String,
 }
 
-/// Checks every value of a creation as PayPal would.
+/// Validates a creation like PayPal.
 pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     if create.intent != "CAPTURE" {
         return Err(Problem::refused("UNSUPPORTED_INTENT"));
@@ -171,7 +171,7 @@ pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     let (method, context) = match (create.payment_source.paypal, create.payment_source.venmo) {
         (Some(paypal), None) => ("paypal", paypal.experience_context),
         (None, Some(venmo)) => ("venmo", venmo.experience_context),
-        // Its page offers the wallet.
+        // PayPal's page offers the wallet.
         (None, None) => ("paypal", Context::default()),
         _ => return Err(Problem::refused("ONE_OF_PARAMETERS_REQUIRED")),
     };
@@ -190,7 +190,7 @@ pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     let words = |words, most| text(words, most).map(Option::unwrap_or_default);
     words(unit.reference_id, 256)?;
     let address = |one: Option<String>, other: Option<String>| {
-        // Without one the payer stays at PayPal.
+        // Without an address the payer stays at PayPal.
         let url = one.or(other).unwrap_or_else(|| STAYS.to_owned());
         let good = Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if good {
@@ -214,7 +214,7 @@ pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     })
 }
 
-/// A text of so many characters, where there is one.
+/// An optional text of 1 to `most` characters.
 fn text(text: Option<String>, most: usize) -> Result<Option<String>, Problem> {
     match text {
         Some(text) if text.is_empty() || text.chars().count() > most => Err(Problem::invalid(
@@ -266,7 +266,7 @@ fn wanted(amount: &Wanted) -> Result<Money, Problem> {
     }
 }
 
-/// An amount as PayPal tells it.
+/// An amount in PayPal's notation.
 pub(super) fn money(money: &Money) -> Value {
     let whole = WHOLE.contains(&money.currency.as_str()) && money.value.0.is_multiple_of(100);
     let value = if whole {
@@ -277,13 +277,13 @@ pub(super) fn money(money: &Money) -> Value {
     json!({ "currency_code": money.currency, "value": value })
 }
 
-/// The `custom_id` as it stands.
+/// The current `custom_id`.
 pub(super) fn custom_id(session: &Session) -> &str {
     let patched = session.extra.get(CUSTOM_ID);
     patched.map_or(&session.attempt_id, |patched| patched)
 }
 
-/// Keeps what only PayPal needs of a creation.
+/// Stores the part of a creation that only PayPal needs.
 pub(crate) fn remember(session: &mut Session, invoice_id: String) {
     session.extra.insert(INVOICE_ID.to_owned(), invoice_id);
 }
@@ -292,7 +292,7 @@ pub(super) fn invoice_id(session: &Session) -> &str {
     session.extra.get(INVOICE_ID).map_or("", String::as_str)
 }
 
-/// An order as the API tells it.
+/// An order as the API returns it.
 pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
     let status = match session.phase(now) {
         Phase::Open | Phase::Expired => "PAYER_ACTION_REQUIRED",
@@ -329,7 +329,7 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
     })
 }
 
-/// Without `Prefer: return=representation`.
+/// The answer without `Prefer: return=representation`.
 pub(crate) fn minimal(whole: &Value) -> Value {
     json!({ "id": whole["id"], "status": whole["status"], "links": whole["links"] })
 }
@@ -350,13 +350,10 @@ fn links(account: &Account, session: &Session, now: u64) -> Value {
     links.into()
 }
 
-/// What PayPal keeps of a capture: 3.49 % and 0.49.
-fn fee(captured: &Money) -> Money {
-    let share = captured.value.0.saturating_mul(349) / 10_000;
-    Money {
-        value: Amount(share.saturating_add(49).min(captured.value.0)),
-        currency: captured.currency.clone(),
-    }
+/// PayPal's fee for a capture: 3.49 % and 0.49.
+pub(crate) fn fee(captured: Amount) -> Amount {
+    let share = captured.0.saturating_mul(349) / 10_000;
+    Amount(share.saturating_add(49).min(captured.0))
 }
 
 /// The order's capture.
@@ -396,13 +393,16 @@ pub(crate) fn capture(session: &Session) -> Value {
     } else {
         capture["seller_receivable_breakdown"] = json!({
             "gross_amount": money(received),
-            "paypal_fee": money(&fee(received)),
+            "paypal_fee": money(&Money {
+                value: fee(received.value),
+                currency: received.currency.clone(),
+            }),
         });
     }
     capture
 }
 
-/// An approval that PayPal took back before it was captured.
+/// An approval that PayPal reversed before the capture.
 pub(crate) fn reversal(session: &Session) -> Value {
     json!({
         "order_id": session.reference,

@@ -6,6 +6,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
     http::{HeaderMap, StatusCode, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -19,6 +20,7 @@ use crate::{
     http::{self, MOST_BODY},
     ids,
     money::Amount,
+    noise::extra_fields,
     paysafe::{
         problem::Problem,
         wire::{self, CreateHandle, CreatePayment, CreateRefund},
@@ -43,10 +45,11 @@ pub(crate) fn routes(account: Api) -> Router {
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_allowed())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(account)
 }
 
-/// Proof of a good API key: no handler that takes it can be reached without.
+/// Evidence of a valid API key: a handler with this parameter cannot be reached without.
 struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -80,13 +83,13 @@ async fn create_handle(
             let told = wire::handle(&account, &session, account.now());
             Ok((StatusCode::CREATED, Json(told)).into_response())
         }
-        // What was made before is never told again.
+        // The first answer is never repeated.
         Created::Replay(_) | Created::Differs => Err(Problem::repeated()),
     }
 }
 
 fn session(asked: &CreateHandle, body: &[u8], now: u64) -> Result<Session, SimError> {
-    // Without the check nothing keeps a second handle from being made.
+    // Without the check, duplicates of the handle are possible.
     let key = if asked.dup_check == Some(true) {
         asked.merchant_ref_num.clone()
     } else {
@@ -142,7 +145,7 @@ async fn create_payment(
         account.capture(session, now, session.due.clone())
     };
     let session = account.capturing(handle.reference, act).await?;
-    // How it ends is told by the webhook and by later looks.
+    // The webhook and later queries report the result.
     let told = wire::payment(&session).unwrap_or_default();
     Ok((StatusCode::CREATED, Json(told)).into_response())
 }
@@ -193,10 +196,13 @@ async fn refund(
         ));
     }
     let unchecked = asked.dup_check == Some(false);
+    let key = asked.merchant_ref_num;
+    // The refund order's id for the books: the last part of its reference.
+    let order = key.rsplit('-').next().map(str::to_owned);
     let asked = Asked {
         amount: Amount(asked.amount),
-        key: (!unchecked).then(|| asked.merchant_ref_num.clone()),
-        order: Some(asked.merchant_ref_num),
+        key: (!unchecked).then_some(key),
+        order,
         ..Asked::default()
     };
     match account
@@ -207,7 +213,7 @@ async fn refund(
             let told = Json(wire::refund(&session, &refund));
             Ok((StatusCode::CREATED, told).into_response())
         }
-        // What was made before is never told again.
+        // The first answer is never repeated.
         Outcome::Replayed(..) | Outcome::Differs => Err(Problem::repeated()),
         Outcome::Unpaid => Err(Problem::no_refund(
             "3406",
@@ -238,10 +244,16 @@ async fn find_refunds(
 ) -> Result<Json<Value>, Problem> {
     let now = account.now();
     let (reference, since) = wire::refund_search(query.as_deref(), now)?;
-    let session = account.by_refund_key(&reference);
-    let made = session.iter().flat_map(|session| {
+    // Refunds requested with this reference, and refunds that the Business Portal made of the payment with it.
+    let mut sessions = account.by_attempt(&reference);
+    sessions.extend(account.by_refund_key(&reference));
+    let made = sessions.iter().flat_map(|session| {
         let ours = |refund: &&Refund| {
-            refund.order() == Some(&reference) && (since..=now).contains(&refund.created_at)
+            let named = match &refund.asked {
+                Some(asked) => asked.key.as_ref() == Some(&reference),
+                None => session.attempt_id == reference,
+            };
+            named && (since..=now).contains(&refund.created_at)
         };
         let ours = session.refunds.iter().filter(ours);
         ours.map(|refund| wire::refund(session, refund))
@@ -274,7 +286,7 @@ async fn listed(
     Ok(Json(json!({ name: items, "meta": meta })))
 }
 
-/// Makes the payment with a handle that the shop did not use in time and whose payer has paid.
+/// Makes the payment with a handle whose payer has paid, and that the shop did not use in time.
 fn take_left(
     session: &mut Session,
     account: &Account,

@@ -1,4 +1,4 @@
-//! How Paysafe says no.
+//! Paysafe's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,10 @@ use serde_json::json;
 
 use crate::account::Unchanged;
 
-/// `{"error":{"code","message"}}` with its status.
+/// Error code: a field is missing, unknown or invalid.
+const INVALID: &str = "5068";
+
+/// `{"error":{"code","message"}}` with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -25,12 +28,12 @@ impl Problem {
         }
     }
 
-    /// A field is missing, unknown or wrong.
+    /// A field is missing, unknown or invalid.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "5068", message)
+        Self::new(StatusCode::BAD_REQUEST, INVALID, message)
     }
 
-    /// The handle cannot be paid with.
+    /// The handle is not payable.
     pub(crate) fn not_payable() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "5283", "the handle is not payable")
     }
@@ -45,12 +48,12 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "5031", "processed before")
     }
 
-    /// No such address.
+    /// Unknown address.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "5269", "not found")
     }
 
-    /// A verb that the address does not have.
+    /// A method that the address does not support.
     pub(crate) fn not_allowed() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "5271", "not like that")
     }
@@ -60,7 +63,7 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "5279", "invalid credentials")
     }
 
-    /// A failure of Paysafe's own.
+    /// A failure of Paysafe itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let code = match status {
             StatusCode::TOO_MANY_REQUESTS => "1200",
@@ -85,7 +88,11 @@ impl From<Unchanged> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let error = json!({ "code": self.code, "message": self.message });
+        // The message of an invalid request starts with the field's name.
+        let field = self.message.split(':').next().unwrap_or_default();
+        let fields =
+            (self.code == INVALID).then(|| json!([{ "field": field, "error": self.message }]));
+        let error = json!({ "code": self.code, "message": self.message, "fieldErrors": fields });
         (self.status, Json(json!({ "error": error }))).into_response()
     }
 }

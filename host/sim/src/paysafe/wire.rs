@@ -1,4 +1,4 @@
-//! The JSON of handles and payments: what is taken, and what is told.
+//! The JSON of handles and payments: requests and answers.
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
@@ -13,18 +13,18 @@ use crate::{
     vendor::Event,
 };
 
-/// How long a handle lives, in milliseconds.
+/// Lifetime of a handle, in milliseconds.
 pub(crate) const LIFE_MS: u64 = 15 * 60_000;
 
-/// How long a `merchantRefNum` is known, in milliseconds.
+/// Time for which a `merchantRefNum` is known, in milliseconds.
 pub(crate) const DUP_CHECK_MS: u64 = 90 * DAY_MS;
 
-/// How far a search without a beginning looks back, in milliseconds.
+/// Default period of a search without a start date, in milliseconds.
 const SEARCH_MS: u64 = 30 * DAY_MS;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Extra fields of a session: the mark of an approval whose payment will be held, and the handle's token.
+/// Keys in a session's `extra`: the mark of an approval whose payment will be held, and the handle's token.
 const TO_BE_HELD: &str = "to_be_held";
 const TOKEN: &str = "token";
 
@@ -88,7 +88,7 @@ pub(crate) struct CreateRefund {
 }
 
 impl CreateHandle {
-    /// What is to be paid.
+    /// Amount due.
     pub(crate) fn due(&self) -> Money {
         Money {
             value: Amount(self.amount),
@@ -96,7 +96,7 @@ impl CreateHandle {
         }
     }
 
-    /// Where the payer comes back to; the default one where there is none of that kind.
+    /// The payer's return address of this kind, or else the default one.
     pub(crate) fn link(&self, rel: &str) -> String {
         let of = |rel: &str| self.return_links.iter().find(|link| link.rel == rel);
         let link = of(rel).or_else(|| of("default"));
@@ -104,7 +104,7 @@ impl CreateHandle {
     }
 }
 
-/// Checks every value of a handle as Paysafe would.
+/// Validates a handle like Paysafe.
 pub(crate) fn check(asked: &CreateHandle) -> Result<(), Problem> {
     let field = |good: bool, name: &str| {
         if good {
@@ -148,7 +148,7 @@ pub(crate) fn check(asked: &CreateHandle) -> Result<(), Problem> {
     field(good && !asked.return_links.is_empty(), "returnLinks")
 }
 
-/// Checks every value of a refund as Paysafe would.
+/// Validates a refund like Paysafe.
 pub(crate) fn check_refund(asked: &CreateRefund) -> Result<(), Problem> {
     if !(1..=255).contains(&asked.merchant_ref_num.chars().count()) {
         return Err(Problem::invalid("merchantRefNum"));
@@ -159,13 +159,14 @@ pub(crate) fn check_refund(asked: &CreateRefund) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The `merchantRefNum` that is searched for, and from when on, in milliseconds.
+/// The `merchantRefNum` and the start of a search, in milliseconds since 1970.
 pub(crate) fn refund_search(query: Option<&str>, now: u64) -> Result<(String, u64), Problem> {
     let mut since = now.saturating_sub(SEARCH_MS);
     let mut reference = None;
     for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         match name.as_ref() {
             "merchantRefNum" if !value.is_empty() => reference = Some(value.into_owned()),
+            "limit" if matches!(value.parse(), Ok(1..=50)) => {}
             "startDate" => {
                 let begin: Option<jiff::Timestamp> = value.parse().ok();
                 let begin = begin.and_then(|begin| u64::try_from(begin.as_millisecond()).ok());
@@ -178,7 +179,7 @@ pub(crate) fn refund_search(query: Option<&str>, now: u64) -> Result<(String, u6
     Ok((reference, since))
 }
 
-/// The session of a settlement's id.
+/// The session's reference in a settlement's id.
 pub(crate) fn settled(id: &str) -> Option<&str> {
     id.strip_prefix('p')
 }
@@ -193,7 +194,7 @@ pub(crate) fn is_to_be_held(session: &Session) -> bool {
     session.extra.contains_key(TO_BE_HELD)
 }
 
-/// Gives a new session its handle's token.
+/// Stores the handle's token in a new session.
 pub(crate) fn set_token(session: &mut Session, token: String) {
     session.extra.insert(TOKEN.to_owned(), token);
 }
@@ -203,13 +204,14 @@ pub(crate) fn token(session: &Session) -> &str {
     session.extra.get(TOKEN).map_or("", String::as_str)
 }
 
-/// A handle as the API tells it.
+/// A handle as the API returns it.
 pub(crate) fn handle(account: &Account, session: &Session, now: u64) -> Value {
     let over = now >= session.expires_at || session.voided;
     let status = match session.state {
-        // Used up by a payment, whatever became of that.
+        // Used by a payment, even a failed one.
         State::Authorised if session.is_asked() => "COMPLETED",
         State::Declined if session.capture_refused => "COMPLETED",
+        State::Closed if session.given_up => "CANCELLED",
         State::Open | State::Authorised | State::Closed if over => "EXPIRED",
         State::Open => "INITIATED",
         State::Authorised => "PAYABLE",
@@ -234,7 +236,7 @@ pub(crate) fn handle(account: &Account, session: &Session, now: u64) -> Value {
     })
 }
 
-/// The payment made with a handle; none where none was.
+/// The payment made with a handle. `None` if there is none.
 pub(crate) fn payment(session: &Session) -> Option<Value> {
     let error = session.capture_refused.then_some("3022");
     let (amount, status) = match &session.received {
@@ -261,25 +263,25 @@ pub(crate) fn payment(session: &Session) -> Option<Value> {
     }))
 }
 
-/// The settlement of a payment; none where there is none.
+/// The settlement of a payment. `None` if there is none.
 pub(crate) fn settlement(session: &Session) -> Option<Value> {
     let (amount, status) = match &session.received {
         Some(received) => (received, "COMPLETED"),
         None => (session.capturing()?, "PENDING"),
     };
     Some(json!({
-        // Money that is taken in one step is its own settlement.
+        // With immediate settlement, it has the payment's id.
         "id": payment_id(session),
         "merchantRefNum": session.attempt_id,
         "status": status,
         "amount": amount.value.0,
-        "refundedAmount": session.returned.0,
-        "availableToRefund": session.left().0,
+        // The settlement is not batched yet.
+        "availableToRefund": 0,
+        "gatewayReconciliationId": null,
     }))
 }
 
-/// Whether the payer has paid at Interac and the shop has not asked for the money in time: Paysafe makes the
-/// payment itself then.
+/// Whether the payer has paid at Interac and the shop has not made the payment in time, so that Paysafe makes it.
 pub(crate) fn is_left(session: &Session, now: u64) -> bool {
     session.state == State::Authorised && session.underway.is_none() && now >= session.expires_at
 }
@@ -288,12 +290,16 @@ fn payment_id(session: &Session) -> String {
     format!("p{}", session.reference)
 }
 
-/// The body of a webhook; none where Paysafe tells nothing.
+/// The body of a webhook. `None` if Paysafe sends none.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
     let (name, payload) = match event.happened {
-        Happened::Opened | Happened::RefundPending => return None,
+        Happened::Opened | Happened::RefundPending | Happened::CaptureFailed => return None,
         Happened::Authorised => ("PAYMENT_HANDLE_PAYABLE", handle(account, session, event.at)),
+        Happened::Declined if session.given_up => (
+            "PAYMENT_HANDLE_CANCELLED",
+            handle(account, session, event.at),
+        ),
         Happened::Declined => ("PAYMENT_HANDLE_FAILED", handle(account, session, event.at)),
         Happened::InReview | Happened::Disputed => ("PAYMENT_HELD", payment(session)?),
         Happened::Captured | Happened::DisputeWon => ("PAYMENT_COMPLETED", payment(session)?),
@@ -301,11 +307,12 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         Happened::Voided => ("PAYMENT_HANDLE_EXPIRED", handle(account, session, event.at)),
         Happened::Refunded => ("REFUND_COMPLETED", newest_refund(session)?),
         Happened::RefundFailed => ("REFUND_FAILED", newest_refund(session)?),
-        // Nothing of Interac's tells it.
+        // Interac has no event for it.
         Happened::DisputeLost => return None,
     };
     Some(json!({
-        "eventType": name,
+        // Some of Paysafe's products use one of these names, some the other.
+        "eventType": if event.id.ends_with(is_low) { Value::Null } else { name.into() },
         "eventName": name,
         "eventId": event.id,
         "attemptNumber": "1",
@@ -315,14 +322,19 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     }))
 }
 
+/// True for half of all hexadecimal digits.
+fn is_low(digit: char) -> bool {
+    digit < '8'
+}
+
 fn newest_refund(session: &Session) -> Option<Value> {
     Some(refund(session, session.newest_refund()?))
 }
 
-/// A refund as the API tells it.
+/// A refund as the API returns it.
 pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
-    // One of the Business Portal has a reference of its own.
-    let reference = refund.order().map(str::to_owned);
+    // A refund made in the Business Portal has the payment's reference.
+    let reference = refund.asked.as_ref().and_then(|asked| asked.key.as_deref());
     let (status, error) = match refund.state {
         RefundState::Pending => ("PENDING", None),
         RefundState::Succeeded => ("COMPLETED", None),
@@ -331,12 +343,10 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     };
     json!({
         "id": refund.id,
-        "merchantRefNum": reference.unwrap_or_else(|| format!("portal-{}", refund.id)),
-        "settlementId": payment_id(session),
+        "merchantRefNum": reference.unwrap_or(&session.attempt_id),
         "paymentType": "INTERAC_ETRANSFER",
         "status": status,
         "amount": refund.amount.0,
-        "currencyCode": "CAD",
         "txnTime": rfc3339::utc(refund.created_at),
         "statusTime": rfc3339::utc(refund.updated_at),
         "error": error.map(|code| json!({ "code": code, "message": "The refund failed." })),

@@ -1,4 +1,4 @@
-//! Razorpay's endpoints, as far as a Payment Link needs them.
+//! Razorpay's endpoints for Payment Links.
 use std::sync::Arc;
 
 use axum::{
@@ -6,6 +6,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
     http::{HeaderMap, StatusCode, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -16,6 +17,7 @@ use crate::{
     http::{self, MOST_BODY},
     ids,
     money::{Amount, Money},
+    noise::extra_fields,
     razorpay::{
         key_id, payment,
         problem::Problem,
@@ -25,14 +27,13 @@ use crate::{
     session::{Conflict, Opening, Session, State as Stands},
 };
 
-/// How long an idempotency key is remembered, in milliseconds. Razorpay says nothing of it, so that it is
-/// short here.
+/// Lifetime of an idempotency key, in milliseconds. Razorpay does not document it, so it is short here.
 const KEY_MS: u64 = 86_400_000;
 
-/// How long banks take a payment back, in milliseconds: six months.
+/// Time in which banks accept a refund, in milliseconds: six months.
 const REFUNDABLE_MS: u64 = 183 * 86_400_000;
 
-/// Most items of a collection.
+/// Maximum number of items in a collection.
 const MOST_ITEMS: usize = 100;
 
 #[derive(Clone)]
@@ -59,10 +60,11 @@ pub(crate) fn routes(api: Api) -> Router {
         .fallback(async || Problem::no_such_address())
         .method_not_allowed_fallback(async || Problem::no_such_address())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(api)
 }
 
-/// Proof of the API key: no handler that takes it can be reached without.
+/// Evidence of a valid API key: a handler with this parameter cannot be reached without.
 struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -92,7 +94,7 @@ async fn create(
     let expires_at = wire::expires_at(&asked, now);
     let reference = ids::random("plink_")?;
     let mut session = Session::open(Opening {
-        // A reference is taken once, as a key would be.
+        // A reference is unique, like an idempotency key.
         key: if asked.reference_id.is_empty() {
             reference.clone()
         } else {
@@ -109,7 +111,7 @@ async fn create(
         order: asked.description,
         merchant: String::new(),
         return_url: asked.callback_url.clone(),
-        // The page has no way back but the browser's.
+        // The page can only be left by the browser.
         cancel_url: asked.callback_url,
         now,
         expires_at,
@@ -125,7 +127,7 @@ async fn create(
     }
 }
 
-/// By the merchant's reference, by a payment, or the newest.
+/// Finds links by merchant reference or by payment, or lists the newest.
 async fn find(
     State(api): State<Api>,
     _: Authorised,
@@ -142,12 +144,12 @@ async fn find(
     )?;
     let found = match named.as_slice() {
         [] => api.sessions().collect(),
-        [(name, id)] if name == "payment_id" => api.of(id).into_iter().collect(),
+        [(name, id)] if name == "payment_id" => api.session(id).into_iter().collect(),
         [(_, reference)] => api.account.by_attempt(reference),
         _ => return Err(Problem::bad("one of reference_id and payment_id")),
     };
     let links = found.iter().map(|session| api.link(session).0);
-    let links: Vec<Value> = page.of(links).collect();
+    let links: Vec<Value> = page.items(links).collect();
     Ok(Json(json!({ "payment_links": links })))
 }
 
@@ -175,7 +177,7 @@ async fn cancel(
             let marked = session.extra.insert(wire::CANCELLED.into(), String::new());
             return marked.map_or(Ok(None), |_| Err(Conflict));
         }
-        // A link under which money is held or taken cannot be called off.
+        // A link with an authorized or captured payment cannot be cancelled.
         let open = matches!(session.state, Stands::Open | Stands::Declined);
         if !open || !session.is_payable(now) {
             return Err(Conflict);
@@ -185,7 +187,7 @@ async fn cancel(
     Ok(api.link(&api.account.change(id, act).await?))
 }
 
-/// The newest payments: as much as a probe needs.
+/// The newest payment, which is sufficient for a health check.
 async fn payments(State(api): State<Api>, _: Authorised) -> Json<Value> {
     let now = api.account.now();
     let newest = api
@@ -200,7 +202,7 @@ async fn read_payment(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let session = api.session(&id).ok_or_else(Problem::unknown_id)?;
     Ok(Json(api.payment(&session, &id)?))
 }
 
@@ -216,8 +218,8 @@ async fn refund(
     } else {
         http::json_body(&headers, &body).map_err(Problem::bad)?
     };
-    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
-    // A try that brought nothing has an id of its own.
+    let session = api.session(&id).ok_or_else(Problem::unknown_id)?;
+    // A try without money has a separate id.
     if payment::id(&session) != id {
         return Err(not_captured());
     }
@@ -258,7 +260,7 @@ fn not_captured() -> Problem {
     Problem::bad("The payment status should be captured for action to be taken")
 }
 
-/// The idempotency key, where there is one: ten characters at least.
+/// The optional idempotency key, of at least ten characters.
 fn refund_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     const NAME: &str = "x-refund-idempotency";
     if !headers.contains_key(NAME) {
@@ -277,13 +279,13 @@ async fn refunds(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
-    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let session = api.session(&id).ok_or_else(Problem::unknown_id)?;
     let page = page_of(query.as_deref())?;
-    let items: Vec<Value> = page.of(payment::refunds(&session)).collect();
+    let items: Vec<Value> = page.items(payment::refunds(&session)).collect();
     Ok(Json(wire::collection(&items)))
 }
 
-/// Of every payment, those of the newest payments first.
+/// Refunds of all payments, those of the newest payments first.
 async fn all_refunds(
     State(api): State<Api>,
     _: Authorised,
@@ -293,7 +295,7 @@ async fn all_refunds(
     let refunds = api
         .sessions()
         .flat_map(|session| payment::refunds(&session));
-    let items: Vec<Value> = page.of(refunds).collect();
+    let items: Vec<Value> = page.items(refunds).collect();
     Ok(Json(wire::collection(&items)))
 }
 
@@ -306,7 +308,7 @@ async fn read_refund(
     told(&session, &id)
 }
 
-/// Other notes for a refund.
+/// Replaces the notes of a refund.
 async fn edit_refund(
     State(api): State<Api>,
     _: Authorised,
@@ -332,7 +334,7 @@ async fn refund_of_payment(
     _: Authorised,
     Path((payment, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    told(&api.of(&payment).ok_or_else(Problem::unknown_id)?, &id)
+    told(&api.session(&payment).ok_or_else(Problem::unknown_id)?, &id)
 }
 
 /// One of a payment's refunds.
@@ -347,7 +349,7 @@ async fn read_order(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let session = api.session(&id).ok_or_else(Problem::unknown_id)?;
     let order = payment::order(&session, api.account.now());
     Ok(Json(order.ok_or_else(Problem::unknown_id)?))
 }
@@ -357,7 +359,7 @@ async fn of_order(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let session = api.session(&id).ok_or_else(Problem::unknown_id)?;
     let payments = payment::all(&session, api.account.now());
     Ok(Json(wire::collection(&payments)))
 }
@@ -370,7 +372,7 @@ async fn capture(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     let asked: Capture = http::json_body(&headers, &body).map_err(Problem::bad)?;
-    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let session = api.session(&id).ok_or_else(Problem::unknown_id)?;
     if asked.amount != session.due.value.0 || asked.currency != session.due.currency {
         let description = "Capture amount must be equal to the amount authorized";
         return Err(Problem::bad(description).field("amount"));
@@ -384,7 +386,7 @@ async fn capture(
     Ok(Json(api.payment(&session, &id)?))
 }
 
-/// Newest first.
+/// Lists disputes, newest first.
 async fn disputes(
     State(api): State<Api>,
     _: Authorised,
@@ -394,11 +396,11 @@ async fn disputes(
     let disputes = api
         .sessions()
         .flat_map(|session| payment::disputes(&session));
-    let items: Vec<Value> = page.of(disputes).collect();
+    let items: Vec<Value> = page.items(disputes).collect();
     Ok(Json(wire::collection(&items)))
 }
 
-/// Which part of a collection is wanted.
+/// The requested part of a collection.
 struct Page {
     from: u64,
     to: u64,
@@ -407,8 +409,8 @@ struct Page {
 }
 
 impl Page {
-    /// That part of what is told newest first.
-    fn of(&self, all: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Value> {
+    /// The page's items, from items sorted newest first.
+    fn items(&self, all: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Value> {
         let (from, to) = (self.from, self.to);
         let within = move |item: &Value| {
             let at = item["created_at"].as_u64();
@@ -461,7 +463,7 @@ impl Api {
     }
 
     /// The link that a payment or an order belongs to.
-    fn of(&self, id: &str) -> Option<Session> {
+    fn session(&self, id: &str) -> Option<Session> {
         self.account.by_reference(&payment::link_id(id)?)
     }
 
@@ -472,14 +474,14 @@ impl Api {
         found.ok_or_else(Problem::unknown_id)
     }
 
-    /// Newest first, one after the other.
+    /// All sessions, newest first.
     fn sessions(&self) -> impl Iterator<Item = Session> {
         let all = self.account.newest(None, usize::MAX);
         all.unwrap_or_default().into_iter()
     }
 }
 
-/// A failure of Razorpay's own.
+/// A failure of Razorpay itself.
 pub(crate) fn failure(status: StatusCode) -> Response {
     Problem::of_vendor(status).into_response()
 }

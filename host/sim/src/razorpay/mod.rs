@@ -1,4 +1,4 @@
-//! Razorpay: Payment Links, their payments, and events as its webhooks send them.
+//! Razorpay: Payment Links, their payments, and webhook events.
 mod api;
 mod payment;
 mod problem;
@@ -17,13 +17,14 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
-    afterwards::Part,
+    afterwards::{Later, Part},
     config::{Environment, Profile, SimAccount},
+    money::Amount,
     session::{Conflict, Happened, Outcome, Session},
     vendor::{Call, Event, Message, Vendor, usually},
 };
 
-/// Every account of Razorpay's speaks the same.
+/// The provider. The books contain its whole state.
 pub(crate) struct Razorpay;
 
 /// The public half of the account's API key.
@@ -66,8 +67,8 @@ impl Vendor for Razorpay {
         api::failure(status)
     }
 
-    /// What is held for review here is a payment that the bank suspects. A payer who goes away has the
-    /// payment open in an app, and may approve it there when the link is over.
+    /// `review` stands for a payment that the bank suspects. A payer who leaves has the payment open in an app,
+    /// and may approve it there after the link has ended.
     fn choose(
         &self,
         account: &Account,
@@ -90,6 +91,15 @@ impl Vendor for Razorpay {
         Ok(happened)
     }
 
+    fn knows(&self, later: Later) -> bool {
+        later != Later::CaptureFails
+    }
+
+    fn fee(&self, _: &Session, received: Amount) -> Amount {
+        let (fee, tax) = payment::fee(received);
+        Amount(fee.saturating_add(tax))
+    }
+
     fn part_id(&self, part: Part, hex: &str) -> String {
         let end = hex.get(..14).unwrap_or(hex);
         match part {
@@ -98,12 +108,12 @@ impl Vendor for Razorpay {
         }
     }
 
-    /// Of the events that Razorpay sends about one change, the one that tells it. None of a link that
-    /// is made; and a merchant's own cancellation is not told.
+    /// Razorpay sends several events about a change; this is the main one. There is no event about a link's
+    /// creation or the merchant's own cancellation.
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
         let of = event.session;
         let kind = match event.happened {
-            Happened::Opened | Happened::CaptureRefused => return None,
+            Happened::Opened | Happened::CaptureRefused | Happened::CaptureFailed => return None,
             Happened::RefundPending => "refund.created",
             Happened::Declined => "payment.failed",
             Happened::Authorised => "payment.authorized",
@@ -111,7 +121,7 @@ impl Vendor for Razorpay {
             Happened::Captured if of.extra.contains_key(payment::ASKED) => "payment.dispute.closed",
             Happened::Captured if of.capture_key.is_some() => "payment.captured",
             Happened::Captured => "payment_link.paid",
-            // An authorisation that runs out is refunded by Razorpay: "Auto-Refunds".
+            // Razorpay refunds an authorization that expires: "Auto-Refunds".
             Happened::Refunded | Happened::Voided => "refund.processed",
             Happened::RefundFailed => "refund.failed",
             Happened::DisputeWon => "payment.dispute.won",
@@ -151,9 +161,9 @@ impl Vendor for Razorpay {
         })))
     }
 
-    /// The signature covers the body alone, whenever it is delivered.
+    /// The signature covers only the body, not the time of the delivery.
     fn sign(&self, _: &Account, secret: &str, body: &str, _: u64) -> Vec<(&'static str, String)> {
-        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        // HMAC accepts keys of any length, so this cannot fail; a missing signature would be rejected.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
             return Vec::new();
         };
@@ -162,7 +172,7 @@ impl Vendor for Razorpay {
         vec![("x-razorpay-signature", code)]
     }
 
-    /// A payer who has paid comes back with what was paid; others are not sent back.
+    /// A payer who has paid returns with the payment's ids; other payers return without a query.
     fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
         if !matches!(outcome, Outcome::Approve | Outcome::Review) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Payments: the tries to pay a link, which its order collects, and what becomes of them.
+//! Payments: the tries to pay a link, which its order contains, and their results.
 use serde_json::{Value, json};
 
 use crate::{
@@ -8,31 +8,31 @@ use crate::{
     session::{Session, State},
 };
 
-/// Kept with a payment: the bank asked about it.
+/// Key in a payment's `extra`: the bank has requested information.
 pub(crate) const ASKED: &str = "asked";
 
-/// How long the bank waits for an answer, in milliseconds.
+/// Time in which the merchant may respond to the bank, in milliseconds.
 const ANSWER_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
-/// How long a try waits for the payer, in milliseconds: then it is marked as failed.
+/// Time that a try waits for the payer, in milliseconds; then it is marked as failed.
 const PATIENCE_MS: u64 = 10 * 60 * 1_000;
-/// How long it may be authorised late, in milliseconds.
+/// Time in which a try may be authorized late, in milliseconds.
 const LATE_MS: u64 = 3 * 24 * 60 * 60 * 1_000;
 
-/// What the name of a try begins with that brought nothing, and why it did not.
+/// Prefix of the keys of tries without money, and the reasons.
 const TRY: &str = "try ";
 const WAITING: &str = "waiting";
 const REFUSED: &str = "payment_declined";
 
-/// A try that has brought nothing so far.
+/// A try without money so far.
 struct Try<'a> {
-    /// Counts upwards.
+    /// Sequence number.
     number: usize,
     began_at: u64,
-    /// Why it failed; `waiting` while the payer's app or bank has not answered.
+    /// Reason of the failure; `waiting` while the payer's app or bank has not answered.
     why: &'a str,
 }
 
-/// Tries that have brought nothing, oldest first.
+/// Tries without money, oldest first.
 fn tries(of: &Session) -> impl Iterator<Item = Try<'_>> {
     let tries = of.extra.iter().filter(|(name, _)| name.starts_with(TRY));
     tries.enumerate().filter_map(|(number, (_, kept))| {
@@ -50,24 +50,24 @@ fn keep(of: &mut Session, now: u64, why: &str) {
     of.extra.insert(name, format!("{now} {why}"));
 }
 
-/// The payer's bank says no.
+/// The payer's bank declines.
 pub(crate) fn refused(of: &mut Session, now: u64) {
     keep(of, now, REFUSED);
 }
 
-/// The payer goes away with the payment open in an app; once is enough.
+/// The payer leaves with the payment open in an app; at most one such try is recorded.
 pub(crate) fn waits(of: &mut Session, now: u64) {
     if !tries(of).any(|each| each.why == WAITING) {
         keep(of, now, WAITING);
     }
 }
 
-/// Whether the payer may still approve in an app what was begun on the link, whatever became of the link.
+/// Whether the payer may still approve in an app a try that was started on the link, even if the link has ended.
 pub(crate) fn may_come_late(of: &Session, now: u64) -> bool {
     tries(of).any(|each| each.why == WAITING && now < each.began_at.saturating_add(LATE_MS))
 }
 
-/// The payer has approved: what waited is the payment now.
+/// The payer has approved: the waiting try becomes the payment.
 pub(crate) fn approved(of: &mut Session) {
     of.extra
         .retain(|name, kept| !(name.starts_with(TRY) && kept.ends_with(WAITING)));
@@ -77,12 +77,12 @@ pub(crate) fn is_tried(of: &Session) -> bool {
     status(of).is_some() || tries(of).next().is_some()
 }
 
-/// All ids of one payment have the same end.
+/// Id of the payment. All ids of one payment have the same suffix.
 pub(crate) fn id(of: &Session) -> String {
     format!("pay_{}", end(of))
 }
 
-/// The id of the order that collects the tries.
+/// Id of the order that contains the tries.
 pub(crate) fn order_id(of: &Session) -> String {
     format!("order_{}", end(of))
 }
@@ -91,17 +91,17 @@ fn end(of: &Session) -> &str {
     of.reference.rsplit('_').next().unwrap_or_default()
 }
 
-/// The link that an id of a payment, a try or an order belongs to.
+/// The link that the id of a payment, a try or an order belongs to.
 pub(crate) fn link_id(id: &str) -> Option<String> {
     let (kind, end) = id.split_once('_')?;
     let known = matches!(kind, "pay" | "order");
     known.then(|| format!("plink_{}", end.split('t').next().unwrap_or_default()))
 }
 
-/// `status` of the payment that was approved; none where none was.
+/// `status` of the approved payment. `None` if there is none.
 fn status(of: &Session) -> Option<&'static str> {
     Some(match of.state {
-        // The document "Capture settings": what is not captured in time is refunded.
+        // The document "Capture settings": an authorization that is not captured in time is refunded.
         State::Closed if of.voided => "refunded",
         State::Open | State::Declined | State::Closed => return None,
         State::Authorised => "authorized",
@@ -110,13 +110,13 @@ fn status(of: &Session) -> Option<&'static str> {
     })
 }
 
-/// Every payment of the order, oldest first.
+/// All payments of the order, oldest first.
 pub(crate) fn all(of: &Session, now: u64) -> Vec<Value> {
     let tried = tries(of).map(|each| tried(of, &each, now));
     tried.chain(payment(of)).collect()
 }
 
-/// The one that news is about: what was approved, or else the last try.
+/// The payment for an event: the approved one, or else the last try.
 pub(crate) fn newest(of: &Session, now: u64) -> Option<Value> {
     all(of, now).pop()
 }
@@ -138,7 +138,7 @@ fn tried(of: &Session, each: &Try<'_>, now: u64) -> Value {
     payment
 }
 
-/// What was approved, where anything was. Razorpay keeps 2 % and 18 % tax on that here.
+/// The approved payment. `None` if there is none. Razorpay's fee is 2 % here, and 18 % tax on that.
 fn payment(of: &Session) -> Option<Value> {
     let mut payment = told(of, status(of)?);
     let given_back = if of.voided {
@@ -155,8 +155,7 @@ fn payment(of: &Session) -> Option<Value> {
     payment["acquirer_data"]["rrn"] = json!("103608848276");
     payment["created_at"] = json!(of.authorised_at.unwrap_or(of.created_at) / 1_000);
     if let Some(money) = &of.received {
-        let fee = money.value.0 / 50;
-        let tax = fee.saturating_mul(18) / 100;
+        let (fee, tax) = fee(money.value);
         payment["captured"] = json!(true);
         payment["fee"] = json!(fee.saturating_add(tax));
         payment["tax"] = json!(tax);
@@ -164,9 +163,15 @@ fn payment(of: &Session) -> Option<Value> {
     Some(payment)
 }
 
-/// What all payments have.
+/// Razorpay's fee without tax, and the tax on it.
+pub(crate) fn fee(received: Amount) -> (u64, u64) {
+    let fee = received.0 / 50;
+    (fee, fee.saturating_mul(18) / 100)
+}
+
+/// The fields of all payments.
 fn told(of: &Session, status: &str) -> Value {
-    // What was taken, or else what is due: a wrong currency is wrong in the whole payment.
+    // The amount received, or else the amount due: a wrong currency applies to the whole payment.
     let money = of.received.as_ref().unwrap_or(&of.due);
     json!({
         "id": id(of),
@@ -201,7 +206,7 @@ fn told(of: &Session, status: &str) -> Value {
     })
 }
 
-/// The order of a link, where anything was tried.
+/// The order of a link. `None` before the first try.
 pub(crate) fn order(of: &Session, now: u64) -> Option<Value> {
     let attempts = all(of, now).len();
     let paid = of.received.as_ref().map_or(0, |money| money.value.0);
@@ -222,14 +227,14 @@ pub(crate) fn order(of: &Session, now: u64) -> Option<Value> {
     })
 }
 
-/// Every refund of the payment, newest first: those that the merchant made, and Razorpay's own of what
-/// was not captured in time.
+/// All refunds of the payment, newest first: the merchant's, and Razorpay's automatic refund of an uncaptured
+/// authorization.
 pub(crate) fn refunds(of: &Session) -> Vec<Value> {
     let made = of.refunds.iter().rev().map(|made| refund(of, made));
     made.chain(released(of)).collect()
 }
 
-/// Razorpay's own refund of what was not captured in time.
+/// Razorpay's automatic refund of an authorization that was not captured in time.
 pub(crate) fn released(of: &Session) -> Option<Value> {
     of.voided.then(|| {
         let id = format!("rfnd_{}", end(of));
@@ -237,7 +242,7 @@ pub(crate) fn released(of: &Session) -> Option<Value> {
     })
 }
 
-/// What is disputed, oldest first. An inquiry of the bank's is one of phase `fraud`.
+/// The disputes, oldest first. The bank's inquiry has the phase `fraud`.
 pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     let money = of.received.as_ref().unwrap_or(&of.due);
     let told = |name: &str, amount: Amount, chargeback, status, respond_by: u64, at: u64| {
@@ -284,7 +289,7 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
         told(
             id,
             amount,
-            true,
+            !dispute.inquiry,
             status,
             dispute.respond_by,
             dispute.opened_at,
@@ -294,7 +299,7 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     all
 }
 
-/// What a refund's request said beside: its notes and its speed.
+/// Notes and speed of a refund's request.
 fn words(refund: &Refund) -> Value {
     let asked = refund.asked.as_ref();
     let words = asked.and_then(|asked| asked.note.as_deref());
@@ -302,14 +307,14 @@ fn words(refund: &Refund) -> Value {
     words.unwrap_or_else(|| json!({ "notes": [], "speed": "normal" }))
 }
 
-/// Gives a refund other notes.
+/// Replaces the notes of a refund.
 pub(crate) fn note(refund: &mut Refund, notes: Value) {
     let mut words = words(refund);
     words["notes"] = notes;
     refund.asked.get_or_insert_default().note = Some(words.to_string());
 }
 
-/// A refund; its receipt, notes and speed are those of the request.
+/// A refund with the receipt, notes and speed of its request.
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
     let words = words(refund);

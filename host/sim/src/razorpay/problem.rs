@@ -1,4 +1,4 @@
-//! How Razorpay says no.
+//! Razorpay's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{account::Unchanged, config::SimError};
 
-/// `{"error":{"code","description","field",…}}` with its status.
+/// `{"error":{"code","description","field",…}}` with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -18,8 +18,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// A request that cannot be had, whatever the reason: Razorpay says 400 of ids that it does not know
-    /// and of states that do not allow it, too.
+    /// A refused request, for any reason: Razorpay uses 400 for unknown ids and for wrong states too.
     pub(crate) fn bad(description: impl Into<String>) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -54,7 +53,7 @@ impl Problem {
         }
     }
 
-    /// A failure of Razorpay's own.
+    /// A failure of Razorpay itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         if status == StatusCode::TOO_MANY_REQUESTS {
             return Self {

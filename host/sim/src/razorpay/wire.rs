@@ -1,4 +1,4 @@
-//! Razorpay's JSON: what it takes and what it tells.
+//! Razorpay's JSON: requests and answers.
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, de::IgnoredAny};
@@ -14,18 +14,18 @@ use crate::{
     session::{Phase, Session},
 };
 
-/// Kept with a payment: the notes of its link.
+/// Key in a payment's `extra`: the notes of its link.
 pub(crate) const NOTES: &str = "notes";
-/// Kept with a payment: its link was cancelled after Razorpay had given it back.
+/// Key in a payment's `extra`: its link was cancelled after Razorpay had refunded the payment.
 pub(crate) const CANCELLED: &str = "cancelled";
 
-/// A link lives a quarter of an hour at least, in seconds.
+/// Minimum lifetime of a link, in seconds: a quarter of an hour.
 const LEAST_LIFE: u64 = 15 * 60;
-/// And half a year at most.
+/// Maximum lifetime of a link, in seconds: half a year.
 const MOST_LIFE: u64 = 183 * 24 * 60 * 60;
-/// One rupee.
+/// Minimum amount in paise: one rupee.
 const LEAST: u64 = 100;
-/// What UPI takes in one payment: 1 lakh rupees.
+/// Maximum amount of a UPI payment in paise: 1 lakh rupees.
 const MOST: u64 = 10_000_000;
 
 /// Body of `POST /v1/payment_links`.
@@ -64,7 +64,7 @@ pub(crate) struct Create {
     first_min_partial_amount: Option<IgnoredAny>,
 }
 
-/// Where a payer goes whose link names no address.
+/// Destination of a payer whose link contains no address.
 fn stays() -> String {
     "https://razorpay.example/".to_owned()
 }
@@ -83,7 +83,7 @@ struct Options {
     checkout: Checkout,
 }
 
-/// How the link's page looks, of which the methods alone count here.
+/// Options of the link's page, of which only the methods matter here.
 #[derive(Deserialize)]
 struct Checkout {
     method: Option<BTreeMap<String, Value>>,
@@ -102,7 +102,7 @@ pub(crate) struct Capture {
     pub(crate) currency: String,
 }
 
-/// Body of a refund; absent, or without an amount, for all that is left.
+/// Body of a refund. Without a body or an amount the rest is refunded.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct GiveBack {
@@ -112,14 +112,14 @@ pub(crate) struct GiveBack {
     receipt: Option<String>,
 }
 
-/// Body of a refund's change.
+/// Body of a change of a refund.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
     pub(crate) notes: Notes,
 }
 
-/// Notes: texts and numbers by name; none is an empty list to Razorpay.
+/// Notes: texts and numbers by name. Razorpay writes empty notes as an empty list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Notes {
@@ -134,10 +134,10 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// As Razorpay tells them again.
+    /// The notes as Razorpay returns them.
     ///
     /// # Errors
-    /// Where there are too many, or one is too long or no text or number.
+    /// If there are too many, or if a note is too long or neither text nor a number.
     pub(crate) fn told(&self) -> Result<Value, Problem> {
         let Self::Some(notes) = self else {
             return Ok(json!([]));
@@ -153,7 +153,7 @@ impl Notes {
     }
 }
 
-/// Reads a refund as Razorpay would.
+/// Validates a refund like Razorpay.
 pub(crate) fn refund_of(asked: &GiveBack, of: &Session) -> Result<Asked, Problem> {
     let amount = Amount(asked.amount.unwrap_or(of.left().0));
     if asked.amount.is_some_and(|amount| amount < LEAST) {
@@ -177,7 +177,7 @@ pub(crate) fn refund_of(asked: &GiveBack, of: &Session) -> Result<Asked, Problem
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// Checks every value of a creation as Razorpay would.
+/// Validates a creation like Razorpay.
 pub(crate) fn check(create: &Create, environment: Environment, now: u64) -> Result<(), Problem> {
     if create.amount < LEAST {
         return Err(Problem::bad("The amount must be atleast INR 1.00").field("amount"));
@@ -244,12 +244,12 @@ impl Options {
             matches!(name.as_str(), "upi" | "card" | "netbanking" | "wallet")
                 && (on(value) || off(value))
         };
-        // Some method must be left, and here that is UPI.
+        // At least one method must be enabled, and here that is UPI.
         method.iter().all(known) && method.get("upi").is_none_or(on)
     }
 }
 
-/// When a link without an end of its own expires, milliseconds.
+/// Expiry of a link in milliseconds since 1970, with the default for links without one.
 pub(crate) fn expires_at(create: &Create, now: u64) -> u64 {
     let at = create.expire_by.unwrap_or(now / 1_000 + MOST_LIFE);
     at.saturating_mul(1_000)
@@ -258,7 +258,7 @@ pub(crate) fn expires_at(create: &Create, now: u64) -> u64 {
 /// A Payment Link.
 pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
     let status = match of.phase(now) {
-        // What was given back uncaptured leaves its link as it was.
+        // The refund of an uncaptured authorization does not change its link.
         Phase::Closed if of.voided && !of.extra.contains_key(CANCELLED) => {
             if now < of.expires_at {
                 "created"
@@ -272,7 +272,7 @@ pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
         Phase::Expired => "expired",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "paid",
     };
-    // What was not captured is not shown here.
+    // Only captured payments are listed here.
     let payments = of.received.as_ref().map(|money| {
         json!([{
             "amount": money.value.0,

@@ -1,4 +1,4 @@
-//! Refunds of one payment, and those that are asked for through the API.
+//! Refunds of one payment, and refunds requested through the API.
 use super::*;
 use crate::{account::tests::Desk, session::tests::session};
 
@@ -49,7 +49,7 @@ async fn captured(module: &str) -> Desk {
     desk
 }
 
-/// Asks for a part under a key that lives for a second.
+/// Requests a partial refund with a key that lives for a second.
 async fn give_back(desk: &Desk, key: &str, amount: u64) -> Outcome {
     let asked = Asked {
         amount: Amount(amount),

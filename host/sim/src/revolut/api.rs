@@ -6,6 +6,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State},
     http::{HeaderMap, StatusCode, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -18,6 +19,7 @@ use crate::{
     http::{self, MOST_BODY},
     ids,
     money::{Amount, Money},
+    noise::extra_fields,
     refund::{Asked, Outcome},
     revolut::{
         problem::Problem,
@@ -27,11 +29,10 @@ use crate::{
     session::{Conflict, Happened, Opening, Session, State as Stands},
 };
 
-/// How long an idempotency key is remembered, in milliseconds. Revolut says nothing of it, so that it is
-/// short here.
+/// Lifetime of an idempotency key, in milliseconds. Revolut does not document it, so it is short here.
 const KEY_MS: u64 = 86_400_000;
 
-/// Orders that a list has where the caller does not say, and at most.
+/// Orders per list: default and maximum.
 const PAGE: usize = 100;
 const MOST_PAGE: usize = 500;
 
@@ -47,10 +48,11 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(account)
 }
 
-/// Proof of the right key and of a version: no handler that takes it can be reached without.
+/// Evidence of a valid key and version: a handler with this parameter cannot be reached without.
 struct Authorised;
 
 impl FromRequestParts<Arc<Account>> for Authorised {
@@ -85,7 +87,7 @@ async fn create(
     let reference = wire::order_id(&ids::random("")?);
     let now = account.now();
     let mut session = Session::open(Opening {
-        // No idempotency here: the same request twice makes two orders.
+        // Creations are not idempotent: a repeated request creates another order.
         key: reference.clone(),
         reference,
         attempt_id: asked.merchant_order_data.reference,
@@ -120,6 +122,7 @@ async fn list(
 ) -> Result<Json<Value>, Problem> {
     let mut most = PAGE;
     let mut reference = None;
+    let mut since = jiff::Timestamp::UNIX_EPOCH;
     for (name, value) in &query {
         match name.as_str() {
             "limit" => {
@@ -130,6 +133,10 @@ async fn list(
                     .ok_or_else(|| Problem::validation("limit: 1 to 500"))?;
             }
             "merchant_order_data_reference" => reference = Some(value),
+            "from" => {
+                let time: Option<jiff::Timestamp> = value.parse().ok();
+                since = time.ok_or_else(|| Problem::validation("from: a date-time"))?;
+            }
             _ => return Err(Problem::bad_request(format!("{name} is not simulated"))),
         }
     }
@@ -142,9 +149,15 @@ async fn list(
         None => account.newest(None, most).unwrap_or_default(),
     };
     let now = account.now();
-    // Refunds have the reference that they were given, which is looked for among those of its order.
+    // A refund has the reference of its request, which may be the one searched for.
     let named = |order: &Value| {
         reference.is_none_or(|name| order["merchant_order_data"]["reference"] == **name)
+    };
+    let recent = |order: &Value| {
+        let created = order["created_at"].as_str().unwrap_or_default();
+        created
+            .parse::<jiff::Timestamp>()
+            .is_ok_and(|at| at >= since)
     };
     let orders: Vec<Value> = found
         .iter()
@@ -152,7 +165,7 @@ async fn list(
             let order = wire::simplified(&account, session, now);
             wire::refunds(session).chain([order])
         })
-        .filter(named)
+        .filter(|order| named(order) && recent(order))
         .take(most)
         .collect();
     Ok(Json(json!({ "orders": orders })))
@@ -193,7 +206,7 @@ async fn refund(
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
 
-/// "Refund an order": of a refund that is declined there is an order all the same.
+/// "Refund an order": a declined refund has an order too.
 fn declined(
     session: &mut Session,
     account: &Account,
@@ -239,7 +252,7 @@ async fn capture(
         return Err(Problem::validation(message));
     }
     let act = |session: &mut Session, account: &Account, now| {
-        // Sent again: nothing more is taken.
+        // Repeated request: nothing more is captured.
         if session.taken().is_some() {
             return Ok(None);
         }
@@ -254,7 +267,7 @@ async fn cancel(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    // No news of it: the merchant knows.
+    // Without a webhook: the merchant knows.
     let act = |session: &mut Session, _: &Account, now| {
         if !session.is_payable(now) && session.state != Stands::Authorised {
             return Err(Conflict);

@@ -1,8 +1,8 @@
-//! Revolut's Merchant API, the orders and disputes that the module `revolut` uses.
+//! Revolut's Merchant API: the orders and disputes that the module `revolut` uses.
 //!
-//! What differs from the vendor: addresses of this machine are taken as redirect addresses, a payer who
-//! was declined is led back like one who has paid, disputes can be asked for in the test environment too,
-//! and an order is captured as a whole or not at all.
+//! Differences from the provider: redirect addresses on this machine are accepted, a payer who was declined is
+//! redirected like one who has paid, disputes can be queried in the test environment too, and an order is captured
+//! in full or not at all.
 mod api;
 mod problem;
 mod wire;
@@ -23,6 +23,7 @@ use crate::{
     afterwards::Part,
     capture::{Captures, LATER_MS},
     config::{Profile, SimAccount},
+    money::Amount,
     session::{Conflict, Happened, Outcome, Session},
     vendor::{self, Call, Event, Message, Vendor},
 };
@@ -56,8 +57,8 @@ impl Vendor for Revolut {
         }
     }
 
-    /// Searching for an order is no call about one: what is ordered for a payment is not spent on the
-    /// look before a creation.
+    /// A search for orders is not a call about a payment, so it does not use up a fault that was ordered for the
+    /// creation after it.
     fn call(&self, method: &Method, path: &str) -> Call {
         let search = method == Method::GET && path == "/api/orders";
         if path.starts_with("/api/orders") && !search {
@@ -82,8 +83,8 @@ impl Vendor for Revolut {
             Outcome::Approve if wire::is_manual(session) && session.is_payable(now) => {
                 account.approve(session, now, true).map(Some)
             }
-            // Revolut reviews nothing. What a person has to look at is a dispute, here one that comes at
-            // once; letting it go is winning it.
+            // Revolut has no reviews. The case that needs an operator is a dispute, here an immediate one;
+            // releasing it means winning it.
             Outcome::Approve if session.held => {
                 let happened = session.release(now)?;
                 session
@@ -95,7 +96,7 @@ impl Vendor for Revolut {
         }
     }
 
-    /// The document "Capture an order": it sends the order to the processing stage.
+    /// The document "Capture an order": a capture moves the order to the processing stage.
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
@@ -106,6 +107,10 @@ impl Vendor for Revolut {
     /// "Refund an order": refunds are processed asynchronously.
     fn refunds_after_ms(&self, _: &Session) -> u64 {
         LATER_MS
+    }
+
+    fn fee(&self, _: &Session, received: Amount) -> Amount {
+        wire::fee(received)
     }
 
     fn part_id(&self, part: Part, hex: &str) -> String {
@@ -128,7 +133,7 @@ impl Vendor for Revolut {
                 .map_or(inquiry, |dispute| dispute.id.clone());
             json!({ "event": name, "dispute_id": id })
         };
-        // A refund is an order of its own, with the reference that it was given.
+        // A refund is a separate order, with the reference of its request.
         let of_refund = |name: &str| {
             let refund = session.newest_refund();
             let told = refund
@@ -141,8 +146,11 @@ impl Vendor for Revolut {
             event
         };
         let body = match event.happened {
-            Happened::Opened | Happened::CaptureRefused | Happened::RefundPending => return None,
-            // Revolut takes it, and has not confirmed it yet.
+            Happened::Opened
+            | Happened::CaptureRefused
+            | Happened::CaptureFailed
+            | Happened::RefundPending => return None,
+            // Revolut captures it, and has not confirmed this yet.
             Happened::Authorised if session.capturing().is_some() => return None,
             Happened::Voided => of_order("ORDER_CANCELLED"),
             Happened::Declined => of_order("ORDER_PAYMENT_DECLINED"),
@@ -168,7 +176,7 @@ impl Vendor for Revolut {
         body: &str,
         now_ms: u64,
     ) -> Vec<(&'static str, String)> {
-        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        // HMAC accepts keys of any length, so this cannot fail; a missing signature would be rejected.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(signing_secret(secret).as_bytes()) else {
             return Vec::new();
         };
@@ -180,8 +188,8 @@ impl Vendor for Revolut {
         ]
     }
 
-    /// The vendor's page leads only a payer who has paid back; this one leads every payer back, so
-    /// that the gateway learns of it.
+    /// The provider's page redirects only a payer who has paid; this one redirects every payer, so that the
+    /// gateway learns of it.
     fn returns(&self, session: &Session, _: Outcome) -> Vec<(&'static str, String)> {
         vec![("_rp_oid", session.reference.clone())]
     }

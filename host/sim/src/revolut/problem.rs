@@ -1,4 +1,4 @@
-//! How Revolut says no.
+//! Revolut's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{account::Unchanged, config::SimError};
 
-/// A refusal with its status: `{"code","message","timestamp"}`.
+/// A refusal with its HTTP status: `{"code","message","timestamp"}`.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -25,12 +25,12 @@ impl Problem {
         }
     }
 
-    /// The request cannot be understood.
+    /// The request is malformed.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// It is understood, and a value is wrong.
+    /// The request is well-formed, but a value is invalid.
     pub(crate) fn validation(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation", message)
     }
@@ -41,7 +41,7 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_state", message)
     }
 
-    /// Another request went before under the same idempotency key.
+    /// The idempotency key was used for another request.
     pub(crate) fn conflict() -> Self {
         let message = "the request conflicts with an earlier one";
         Self::new(StatusCode::CONFLICT, "conflict", message)
@@ -61,7 +61,7 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
     }
 
-    /// A failure of the vendor's own.
+    /// A failure of the provider itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         let (code, message) = match status {
             StatusCode::TOO_MANY_REQUESTS => ("too_many_requests", "too many requests"),
@@ -92,7 +92,7 @@ impl From<SimError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        // No client here reads when it happened.
+        // No client here reads the time.
         let body = json!({ "code": self.code, "message": self.message, "timestamp": 0 });
         (self.status, Json(body)).into_response()
     }

@@ -1,4 +1,4 @@
-//! Revolut's JSON: what it takes and what it tells.
+//! Revolut's JSON: requests and answers.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -15,32 +15,32 @@ use crate::{
     session::{Phase, Session, State},
 };
 
-/// The version of the API that is simulated.
+/// The simulated version of the API.
 pub(crate) const VERSION: &str = "2026-04-20";
 
-/// What a session keeps beside: when the money is taken, and how a dispute ended.
+/// Keys in a session's `extra`: time of the capture, and result of a dispute.
 pub(crate) const CAPTURE_MODE: &str = "capture_mode";
 pub(crate) const DISPUTE: &str = "dispute";
 
-/// What orders are taken in.
+/// Supported currencies.
 const CURRENCIES: [&str; 22] = [
     "AED", "AUD", "BGN", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "JPY",
     "NOK", "NZD", "PLN", "RON", "SEK", "SGD", "THB", "USD", "ZAR",
 ];
 
-/// How long an order may wait for its payer, in seconds: a minute to 30 days.
+/// Range of the time that an order may wait for its payer, in seconds: a minute to 30 days.
 const WAITS: std::ops::RangeInclusive<u64> = 60..=720 * 3_600;
 
-/// How long it waits where the request does not say.
+/// Default of that time, in seconds.
 const WAITS_USUALLY: u64 = 720 * 3_600;
 
-/// How long an authorisation can be captured, in milliseconds.
+/// Time in which an authorization can be captured, in milliseconds.
 const HOLDS_MS: u64 = 7 * 86_400_000;
 
-/// Longest address.
+/// Maximum length of an address.
 const ADDRESS: usize = 2_000;
 
-/// Body of `POST /api/orders`. The fields that the gateway has no use for are not simulated.
+/// Body of `POST /api/orders`. Fields that the gateway does not use are not simulated.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Create {
@@ -56,7 +56,7 @@ pub(crate) struct Create {
     pub(crate) redirect_url: String,
 }
 
-/// Where a payer goes whose order names no address.
+/// Destination of a payer whose order contains no address.
 fn stays() -> String {
     "https://checkout.revolut.example/".to_owned()
 }
@@ -79,10 +79,10 @@ pub(crate) struct GiveBack {
     description: Option<String>,
 }
 
-/// Where the gateway's refund id stands among a refund's metadata.
+/// Key of the gateway's refund id in a refund's metadata.
 const REFUND: &str = "refund";
 
-/// Reads a refund of that order as the vendor would.
+/// Validates a refund of the order like the provider.
 pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
     let received = session.received.as_ref().unwrap_or(&session.due);
     if asked.amount == 0 || asked.currency != received.currency {
@@ -110,7 +110,7 @@ pub(crate) struct Capture {
     pub(crate) amount: Option<u64>,
 }
 
-/// Checks a creation as the vendor would. How long the order waits, in milliseconds.
+/// Validates a creation like the provider. Returns the time that the order waits, in milliseconds.
 pub(crate) fn check(create: &Create) -> Result<u64, Problem> {
     if !CURRENCIES.contains(&create.currency.as_str()) {
         return Err(Problem::validation("currency is not supported"));
@@ -148,11 +148,11 @@ fn duration(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// What belongs to an order and has an id of its own: the order's with another first digit.
+/// Objects of an order whose ids are the order's id with another first digit.
 #[derive(Clone, Copy)]
 pub(crate) enum Kin {
     Payment,
-    /// The one that comes at once instead of a review; others have ids of their own.
+    /// The immediate dispute that stands for a review; other disputes have separate ids.
     Dispute,
 }
 
@@ -168,12 +168,12 @@ impl Kin {
     }
 }
 
-/// An order's id out of 32 random hexadecimal characters: a UUID.
+/// An order's id, a UUID, from 32 random hexadecimal digits.
 pub(crate) fn order_id(random: &str) -> String {
     uuid(ORDER_DIGIT, random)
 }
 
-/// The same of a refund or a dispute.
+/// The id of a refund or a dispute.
 pub(crate) fn part_id(part: Part, random: &str) -> String {
     let digit = match part {
         Part::Refund => REFUND_DIGIT,
@@ -193,18 +193,18 @@ fn uuid(first: char, random: &str) -> String {
     id
 }
 
-/// The id of what belongs to an order.
+/// The id of an order's object of this kind.
 pub(crate) fn kin(order: &str, kin: Kin) -> String {
     order.replacen(ORDER_DIGIT, &kin.digit().to_string(), 1)
 }
 
-/// The order that an id belongs to; none where it is of another kind.
+/// The order that an id belongs to. `None` if the id has another kind.
 pub(crate) fn order_of(id: &str, kin: Kin) -> Option<String> {
     let rest = id.strip_prefix(kin.digit())?;
     Some(format!("{ORDER_DIGIT}{rest}"))
 }
 
-/// Whether the merchant takes the money himself.
+/// Whether the merchant requests the capture.
 pub(crate) fn is_manual(session: &Session) -> bool {
     session.extra.get(CAPTURE_MODE).map(String::as_str) == Some("manual")
 }
@@ -222,7 +222,7 @@ fn state(session: &Session, now: u64) -> &'static str {
     }
 }
 
-/// An order as a list tells it.
+/// An order as a list contains it.
 pub(crate) fn simplified(account: &Account, session: &Session, now: u64) -> Value {
     let mut order = order(account, session, now);
     if let Some(fields) = order.as_object_mut() {
@@ -238,7 +238,7 @@ pub(crate) fn simplified(account: &Account, session: &Session, now: u64) -> Valu
     order
 }
 
-/// An order as the API tells it.
+/// An order as the API returns it.
 pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
     let outstanding = match session.received {
         Some(_) => 0,
@@ -271,7 +271,12 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
     told
 }
 
-/// The payer's try, where there was one.
+/// Revolut's fee: 1 % and 0.20.
+pub(crate) fn fee(received: Amount) -> Amount {
+    Amount(received.0 / 100 + 20)
+}
+
+/// The payer's try. `None` if there is none.
 fn payment(session: &Session) -> Option<Value> {
     let state = match session.state {
         State::Closed if session.voided => "cancelled",
@@ -299,8 +304,7 @@ fn payment(session: &Session) -> Option<Value> {
         "fees": [],
     });
     if session.captured_at.is_some() {
-        // 1 % and 0.20.
-        let fee = money.value.0 / 100 + 20;
+        let fee = fee(money.value).0;
         told["fees"] = json!([{ "type": "acquiring", "amount": fee, "currency": money.currency }]);
     }
     if let Some(at) = session.authorised_at.filter(|_| state == "authorised") {
@@ -313,7 +317,7 @@ fn payment(session: &Session) -> Option<Value> {
     Some(told)
 }
 
-/// The order that gives back what was taken.
+/// The order of a refund.
 pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     let received = session.received.as_ref().unwrap_or(&session.due);
     let (state, paid) = match refund.state {
@@ -366,7 +370,7 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     told
 }
 
-/// An order's refunds as a list tells them, newest first.
+/// An order's refunds as a list contains them, newest first.
 pub(crate) fn refunds(session: &Session) -> impl Iterator<Item = Value> {
     session.refunds.iter().rev().map(|made| {
         let mut told = refund(session, made);
@@ -375,7 +379,7 @@ pub(crate) fn refunds(session: &Session) -> impl Iterator<Item = Value> {
     })
 }
 
-/// The payer's objections, oldest first.
+/// The payer's disputes, oldest first.
 pub(crate) fn disputes(session: &Session) -> Vec<Value> {
     let Some(received) = &session.received else {
         return Vec::new();
@@ -409,7 +413,7 @@ pub(crate) fn disputes(session: &Session) -> Vec<Value> {
     }
     let disputed = session.disputes.iter().map(|dispute| {
         let states = match dispute.state {
-            // Over by the merchant's giving the money back.
+            // Ended by the merchant's full refund.
             DisputeState::Open if session.state == State::Refunded => won,
             DisputeState::Open => ("needs_response", "new"),
             DisputeState::Won => ("won", "won_representment"),

@@ -54,7 +54,7 @@ pub(crate) fn routes(api: Api) -> Router {
         .with_state(api)
 }
 
-/// Proof of a good access token: no handler that takes it can be reached without.
+/// Evidence of a valid access token: a handler with this parameter cannot be reached without.
 struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -70,7 +70,7 @@ impl FromRequestParts<Api> for Authorised {
     }
 }
 
-/// The `Idempotency-Key` that every change needs.
+/// The `Idempotency-Key`, which every change requires.
 struct Key(String);
 
 impl FromRequestParts<Api> for Key {
@@ -251,7 +251,7 @@ async fn close(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     let Nothing {} = json_body(&headers, &body)?;
-    // No news of it: the merchant knows, and closing twice is the same as once.
+    // Without a callback: the merchant knows. Closing is idempotent.
     let act = |session: &mut Session, _: &Account, now| session.close(now).map(|()| None);
     Ok(api.tell(&api.account.change(id, act).await?))
 }

@@ -1,5 +1,5 @@
-//! The sandbox vendor: a REST API as a good vendor would make it. `providers/README.md` describes
-//! the protocol for those who write modules.
+//! The sandbox provider: an exemplary REST API. `providers/README.md` describes the protocol for authors of
+//! modules.
 mod api;
 mod problem;
 pub(crate) mod tokens;
@@ -17,7 +17,10 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
+    afterwards::Later,
     config::{Profile, SimAccount},
+    money::Amount,
+    session::{Conflict, Happened, Session},
     vendor::{Call, Event, Message, Vendor},
 };
 
@@ -61,6 +64,22 @@ impl Vendor for Sandbox {
         problem::Problem::of_vendor(status).into_response()
     }
 
+    fn knows(&self, _: Later) -> bool {
+        true
+    }
+
+    fn give_up(&self, session: &mut Session, now: u64) -> Result<Option<Happened>, Conflict> {
+        session.give_up(now).map(Some)
+    }
+
+    fn has_test_amounts(&self) -> bool {
+        true
+    }
+
+    fn fee(&self, _: &Session, received: Amount) -> Amount {
+        wire::fee(received)
+    }
+
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
         Some(Message::json(&wire::event(account, &event)))
     }
@@ -73,7 +92,7 @@ impl Vendor for Sandbox {
         now_ms: u64,
     ) -> Vec<(&'static str, String)> {
         let seconds = now_ms / 1_000;
-        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        // HMAC accepts keys of any length, so this cannot fail; a missing signature would be rejected.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
             return Vec::new();
         };

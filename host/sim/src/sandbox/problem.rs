@@ -1,4 +1,4 @@
-//! How the sandbox says no.
+//! The sandbox's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::account::Unchanged;
 
-/// `{"error":{"code","message","fields"}}` with its status.
+/// `{"error":{"code","message","fields"}}` with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -40,17 +40,27 @@ impl Problem {
         }
     }
 
-    /// The request is not in the form that the API documents.
+    /// The request is not in the documented format.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
-    /// The form is right, the payment cannot be had like that.
+    /// The request is well-formed, but the payment is refused.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "payment_refused", message)
     }
 
-    /// The payment is not in a state that allows the call.
+    /// The amount is outside the sandbox's limits.
+    pub(crate) fn not_accepted() -> Self {
+        let message = "the amount is not accepted for this account";
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "amount_not_accepted",
+            message,
+        )
+    }
+
+    /// The payment's state does not allow the call.
     pub(crate) fn wrong_state() -> Self {
         Self::new(
             StatusCode::CONFLICT,
@@ -59,7 +69,7 @@ impl Problem {
         )
     }
 
-    /// No such payment.
+    /// Unknown payment.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "no such session")
     }
@@ -73,13 +83,13 @@ impl Problem {
         )
     }
 
-    /// The key was used for something else.
+    /// The key was used for a different request.
     pub(crate) fn key_reused() -> Self {
         let message = "this Idempotency-Key was used with other data";
         Self::new(StatusCode::CONFLICT, "idempotency_mismatch", message)
     }
 
-    /// The payer's details are needed first.
+    /// The payer's details are required first.
     pub(crate) fn ask(fields: Vec<&'static str>) -> Self {
         let message = "more must be known about the payer";
         let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -89,7 +99,7 @@ impl Problem {
         }
     }
 
-    /// A failure of the vendor's own.
+    /// A failure of the provider itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::new(

@@ -1,13 +1,13 @@
-//! Access tokens: short-lived, kept in memory alone, so that a restarted vendor forgets them.
+//! Access tokens: short-lived and only in memory, so that a restarted provider forgets them.
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::{config::SimError, ids};
 
-/// How long a token is good for, in seconds of the injected clock.
+/// Lifetime of a token, in seconds of the injected clock.
 pub(crate) const LIFE_SECONDS: u64 = 900;
 
-/// Tokens that are good at once; the oldest gives way. A gateway needs one a node.
+/// Maximum number of valid tokens; the oldest is removed. A gateway needs one per node.
 const MOST: usize = 64;
 
 /// The tokens of one account, as hashes.
@@ -20,7 +20,7 @@ struct Token {
 }
 
 impl Tokens {
-    /// A new token.
+    /// Creates a token.
     pub(crate) fn issue(&self, now_ms: u64) -> Result<String, SimError> {
         let token = ids::random("sbt_")?;
         let mut tokens = self.0.lock();
@@ -36,7 +36,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Whether the token is good now.
+    /// Whether the token is valid now.
     pub(crate) fn accepts(&self, token: &str, now_ms: u64) -> bool {
         let hash = hash(token);
         self.0

@@ -1,10 +1,12 @@
-//! The sandbox's JSON: what it takes and what it tells.
+//! The sandbox's JSON: requests and answers.
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::{
-    account::Account,
+    account::{Account, FAILED, REASON, VERIFYING},
+    afterwards::DisputeState,
+    amounts::UNAVAILABLE,
     money::{Amount, Money},
     refund::Refund,
     sandbox::problem::Problem,
@@ -12,7 +14,7 @@ use crate::{
     vendor::Event,
 };
 
-/// The methods that the sandbox serves.
+/// The supported methods.
 pub(crate) const METHODS: [&str; 10] = [
     "credit_card",
     "paypal",
@@ -26,7 +28,7 @@ pub(crate) const METHODS: [&str; 10] = [
     "interac",
 ];
 
-/// How long an authorisation can be captured, in milliseconds.
+/// Time in which an authorization can be captured, in milliseconds.
 const HOLDS_MS: u64 = 7 * 86_400_000;
 
 /// Body of `POST /v1/sessions`.
@@ -46,7 +48,7 @@ pub(crate) struct Create {
     pub(crate) payer: Payer,
 }
 
-/// What is known of the payer.
+/// Known details about the payer.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Payer {
@@ -56,7 +58,7 @@ pub(crate) struct Payer {
 }
 
 impl Payer {
-    /// The details that are not known.
+    /// The missing details.
     pub(crate) fn lacks(&self) -> Vec<&'static str> {
         let details = [
             ("email", &self.email),
@@ -94,7 +96,7 @@ pub(crate) struct OfAmount {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// Checks every value of a creation as a vendor would.
+/// Validates a creation like a real provider.
 pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
     check_reference(&create.merchant_reference)?;
     let is_word = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_');
@@ -124,13 +126,16 @@ pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
             )));
         }
     }
+    if create.amount.value == UNAVAILABLE {
+        return Err(Problem::not_accepted());
+    }
     if create.expires_at <= now {
         return Err(Problem::refused("expires_at is over"));
     }
     Ok(())
 }
 
-/// Checks the form of a refund.
+/// Validates the format of a refund.
 pub(crate) fn check_refund(asked: &GiveBack) -> Result<(), Problem> {
     check_amount(&asked.amount)?;
     asked
@@ -154,7 +159,7 @@ fn check_reference(reference: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Checks the form of an amount that is to be moved.
+/// Validates the format of an amount, which must be positive.
 pub(crate) fn check_amount(money: &Money) -> Result<(), Problem> {
     if !money.has_currency_code() {
         return Err(Problem::invalid("amount.currency: three capital letters"));
@@ -165,7 +170,7 @@ pub(crate) fn check_amount(money: &Money) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A payment as the API tells it.
+/// A payment as the API returns it.
 pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
     let nothing = Money {
         value: Amount(0),
@@ -192,7 +197,12 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
         "refunds": session.refunds.iter().map(|made| refund(session, made)).collect::<Vec<_>>(),
         "disputes": session.disputes.iter().map(|dispute| json!({
             "id": dispute.id,
+            "kind": if dispute.inquiry { "inquiry" } else { "dispute" },
             "amount": of_received(dispute.amount),
+            "withdrawn": of_received(match dispute.state {
+                DisputeState::Lost => dispute.amount,
+                DisputeState::Open | DisputeState::Won => Amount(0),
+            }),
             "status": dispute.state,
             "reason": dispute.reason,
             "respond_by": dispute.respond_by,
@@ -200,6 +210,7 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
         })).collect::<Vec<_>>(),
         "charge": session.captured_at.map(|_| session.reference.replacen("sbx_", "sbc_", 1)),
         "fee": fee,
+        "capture_failed_at": session.capture_failed_at,
         "authorised_at": session.authorised_at,
         "captured_at": session.captured_at,
         "capture_before": until.map(|at| at.saturating_add(HOLDS_MS)),
@@ -213,7 +224,7 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
     })
 }
 
-/// A refund as the API tells it.
+/// A refund as the API returns it.
 pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     let received = session.received.as_ref().unwrap_or(&session.due);
     json!({
@@ -222,45 +233,57 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
         "amount": { "value": refund.amount, "currency": received.currency },
         "status": refund.state,
         "created_at": refund.created_at,
+        "updated_at": refund.updated_at,
     })
 }
 
-/// Where it stands, in the sandbox's words.
+/// The status in the sandbox's terms.
 fn status(session: &Session, now: u64) -> Value {
     match session.phase(now) {
+        _ if session.capture_failed_at.is_some() => "capture_failed".into(),
+        Phase::Authorised if session.extra.contains_key(VERIFYING) => "verifying".into(),
+        Phase::Closed if session.given_up => "cancelled".into(),
+        Phase::Declined if session.extra.contains_key(FAILED) => "failed".into(),
         Phase::Authorised if session.capturing().is_some() => "capturing".into(),
-        // Over for the payer, and told among the disputes: the payment itself waits for nothing.
+        // Lost disputes are listed; the payment itself is captured.
         Phase::Disputed if session.open_dispute().is_none() => json!(Phase::Captured),
         phase => json!(phase),
     }
 }
 
-/// What the sandbox keeps of money that it took: 1.5 % and 0.25.
-fn fee(received: Amount) -> Amount {
+/// The sandbox's fee for a received amount: 1.5 % and 0.25.
+pub(crate) fn fee(received: Amount) -> Amount {
     Amount(received.0.saturating_mul(15) / 1_000 + 25)
 }
 
-/// With what the payer paid, where the sandbox tells.
+/// The payer's means of payment. `None` for most methods.
 fn instrument(method: &str) -> Option<&'static str> {
     match method {
         "credit_card" => Some("visa 4242"),
-        "ideal" => Some("INGBNL2A 4300"),
+        "ideal" => Some("INGBNL2A 4242"),
         _ => None,
     }
 }
 
-/// Why it was refused, given back or held.
-fn reason(session: &Session, now: u64) -> Option<&'static str> {
+/// Reason of a refusal, a reversal or a review.
+fn reason(session: &Session, now: u64) -> Option<&str> {
     match session.phase(now) {
-        Phase::Declined => Some("insufficient_funds"),
+        _ if session.capture_failed_at.is_some() => Some("capture_failed"),
+        Phase::Declined if session.extra.contains_key(FAILED) => None,
+        Phase::Declined => Some(
+            session
+                .extra
+                .get(REASON)
+                .map_or("insufficient_funds", String::as_str),
+        ),
         Phase::InReview => Some("risk"),
         Phase::Closed if session.voided => Some("authorisation_voided"),
         _ => None,
     }
 }
 
-/// What the payer does next. It differs by method as it does among real vendors: most lead to a
-/// page, some need a posted form, some are paid from an app with an address or a QR code.
+/// The payer's next action. It differs by method like at real providers: most redirect to a page, some need a
+/// posted form, some are paid from an app with an address or a QR code.
 fn next_action(account: &Account, session: &Session) -> Value {
     let page = account.page_url(session);
     let amount = &session.due;
@@ -297,7 +320,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Value {
         "id": event.id,
         "type": event.happened,
         "created_at": event.at,
-        // As it stood when it happened: an event about something earlier is no newer for being late.
+        // The session in the state of the event, even if the callback is late.
         "session": session(account, event.session, event.at),
     })
 }

@@ -1,4 +1,4 @@
-//! What may happen to one payment.
+//! Transitions of one payment.
 use super::*;
 
 pub(crate) fn session() -> Session {
@@ -83,6 +83,19 @@ fn a_held_payment_is_taken_once_and_let_go_once() {
     assert_eq!(s.release(3), Ok(Happened::Captured));
     assert_eq!((s.phase(3), s.captured_times), (Phase::Captured, 1));
     assert_eq!(s.release(4), Err(Conflict));
+}
+
+#[test]
+fn a_held_payment_is_let_go_although_it_is_disputed_or_refunded() {
+    let mut held = session();
+    held.hold(1, held.due.clone()).unwrap();
+    let mut disputed = held.clone();
+    disputed.dispute("d1".into(), 2, false).unwrap();
+    held.refund("r1".into(), 2, held.left(), None).unwrap();
+    for (mut s, phase) in [(disputed, Phase::Disputed), (held, Phase::Refunded)] {
+        assert_eq!(s.release(3), Ok(Happened::Captured));
+        assert_eq!((s.held, s.phase(3)), (false, phase));
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stripe's endpoints, as far as a Checkout Session needs them.
+//! Stripe's endpoints for Checkout Sessions.
 use std::sync::Arc;
 
 use axum::{
@@ -6,6 +6,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
     http::{HeaderMap, HeaderValue, StatusCode, request::Parts},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -17,14 +18,15 @@ use crate::{
     http::{self, MOST_BODY},
     ids,
     money::{Amount, Money},
+    noise::extra_fields,
     session::{Conflict, Happened, Opening, Session, State as Stands},
     stripe::{create::Create, params::Params, problem::Problem, refunds, secret_key, wire},
 };
 
-/// How long keys are remembered: a day, as Stripe promises at least.
+/// Lifetime of keys: a day, the minimum that Stripe documents.
 pub(crate) const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Changes of one payment whose keys are remembered.
+/// Maximum number of a payment's changes whose keys are stored.
 const MOST_KEYS: usize = 32;
 
 #[derive(Clone)]
@@ -42,14 +44,16 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v1/payment_intents/{id}/capture", post(capture))
         .route("/v1/payment_intents/{id}/cancel", post(cancel))
         .route("/v1/disputes", get(disputes))
+        .route("/v1/radar/early_fraud_warnings", get(fraud_warnings))
         .merge(refunds::routes())
         .fallback(async || Problem::no_such_address())
         .method_not_allowed_fallback(async || Problem::no_such_address())
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(map_response(extra_fields))
         .with_state(api)
 }
 
-/// Proof of the secret key: no handler that takes it can be reached without.
+/// Evidence of a valid secret key: a handler with this parameter cannot be reached without.
 pub(crate) struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
@@ -60,7 +64,7 @@ impl FromRequestParts<Api> for Authorised {
         if !http::same(key, &secret_key(&api.account.settings)) {
             return Err(Problem::unauthorized());
         }
-        // `2025-03-31.basil`: the objects here are the same in later ones.
+        // `2025-03-31.basil`: the objects here are identical in later versions.
         let dated = |version: &str| version.len() >= 10 && version.starts_with("20");
         match parts.headers.get("stripe-version") {
             Some(version) if !version.to_str().is_ok_and(dated) => {
@@ -71,7 +75,7 @@ impl FromRequestParts<Api> for Authorised {
     }
 }
 
-/// The request's `Idempotency-Key`, or one that no other request uses.
+/// The request's `Idempotency-Key`, or a random one if there is none.
 pub(crate) struct Key(pub(crate) String);
 
 impl FromRequestParts<Api> for Key {
@@ -119,7 +123,7 @@ async fn create(
     }
 }
 
-/// What was answered when the session was made.
+/// The answer to the session's creation.
 fn replay(api: &Api, known: &Session, fingerprint: &str) -> Result<Response, Problem> {
     if known.fingerprint != fingerprint {
         return Err(Problem::key_reused());
@@ -172,7 +176,7 @@ fn opening(
     Ok(session)
 }
 
-/// Newest first; by time of creation, not by the merchant's reference.
+/// Lists sessions, newest first, by creation time; there is no search by merchant reference.
 async fn list(
     State(api): State<Api>,
     _: Authorised,
@@ -242,7 +246,7 @@ async fn expire(
     let expand = params.expand(&wire::EXPANDABLE)?;
     params.finish()?;
     let act = |session: &mut Session, _: &Account, now: u64| {
-        // An authorisation is given back through its payment.
+        // An authorization is cancelled through its payment.
         let open = matches!(session.state, Stands::Open | Stands::Declined);
         if !open || !session.is_payable(now) {
             return Err(Conflict);
@@ -325,7 +329,7 @@ async fn cancel(
     params.finish()?;
     let known = api.of_payment(&id)?;
     let act = |session: &mut Session, _: &Account, now: u64| {
-        // The payment of an open session ends with the session alone.
+        // The payment of an open session only ends with the session.
         if session.state != Stands::Authorised {
             return Err(Conflict);
         }
@@ -337,6 +341,11 @@ async fn cancel(
         .await?;
     let refusal = "You cannot cancel this PaymentIntent because of its status.";
     Ok(was.answer(refusal, || api.payment(&session, &expand)))
+}
+
+/// Radar's warnings: the simulated card networks send none.
+async fn fraud_warnings(_: Authorised) -> Json<Value> {
+    Json(wire::list("/v1/radar/early_fraud_warnings", &[], false))
 }
 
 async fn disputes(
@@ -356,11 +365,11 @@ async fn disputes(
     Ok(Json(wire::list("/v1/disputes", &disputes, false)))
 }
 
-/// What became of a change under its key.
+/// Result of a change under its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Was {
     done: bool,
-    /// Refused by the bank, not for the payment's state.
+    /// Refused by the bank, not because of the payment's state.
     declined: bool,
     replayed: bool,
 }
@@ -406,7 +415,7 @@ impl Api {
         Json(wire::payment(&self.account, session, now, expand))
     }
 
-    /// Makes a change once per key. A refusal is kept under its key too, as Stripe does.
+    /// Executes a change once per key. Like Stripe, stores a refusal under its key too.
     async fn change<D: Into<Denied> + 'static>(
         &self,
         id: &str,
@@ -465,7 +474,7 @@ impl Api {
     }
 }
 
-/// A failure of Stripe's own.
+/// A failure of Stripe itself.
 pub(crate) fn failure(status: StatusCode) -> Response {
     Problem::of_vendor(status).into_response()
 }

@@ -1,4 +1,4 @@
-//! What `POST /v1/checkout/sessions` takes, and what it refuses.
+//! The request `POST /v1/checkout/sessions` and its validation.
 use url::Url;
 
 use crate::{
@@ -10,10 +10,10 @@ use crate::{
     },
 };
 
-/// Shortest and longest life of a session, in seconds.
+/// Minimum and maximum lifetime of a session, in seconds.
 const LIFE: std::ops::RangeInclusive<u64> = 30 * 60..=24 * 60 * 60;
 
-/// Payment methods with the currencies that they are presented in; none: all.
+/// Payment methods with their presentment currencies; empty for all.
 const TYPES: [(&str, &str, &[&str]); 5] = [
     ("card", "credit_card", &[]),
     ("ideal", "ideal", &["eur"]),
@@ -33,7 +33,7 @@ const TYPES: [(&str, &str, &[&str]); 5] = [
     ),
 ];
 
-/// The least that a card is charged, in minor units: "Minimum and maximum charge amounts".
+/// Minimum charges, in minor units: "Minimum and maximum charge amounts".
 const LEAST: [(&str, u64); 10] = [
     ("aed", 200),
     ("czk", 1_500),
@@ -46,12 +46,12 @@ const LEAST: [(&str, u64); 10] = [
     ("ron", 200),
     ("sek", 300),
 ];
-/// The least in every other currency.
+/// Minimum charge in other currencies.
 const LEAST_ELSEWHERE: u64 = 50;
-/// Things that one session can sell.
+/// Maximum number of line items of a session.
 const MOST_ITEMS: usize = 100;
 
-/// Parameters, each with what it holds, that change nothing about where the money is.
+/// Parameters, including nested ones, that do not affect the payment's status.
 const IGNORED: [&str; 19] = [
     "allow_promotion_codes",
     "automatic_tax",
@@ -74,19 +74,19 @@ const IGNORED: [&str; 19] = [
     "ui_mode",
 ];
 
-/// Eight digits.
+/// Maximum charge: eight digits.
 const MOST: u64 = 99_999_999;
 
-/// A session that may be made.
+/// A valid creation.
 #[derive(Debug)]
 pub(crate) struct Create {
     pub(crate) attempt_id: String,
-    /// The session's own, and its payment's.
+    /// Metadata of the session and of its payment.
     pub(crate) metadata: Metadata,
     pub(crate) payment_metadata: Metadata,
     pub(crate) due: Money,
     pub(crate) method: String,
-    /// The first thing that is sold.
+    /// Name of the first line item.
     pub(crate) order: String,
     pub(crate) sold: Vec<Sold>,
     pub(crate) description: String,
@@ -99,7 +99,7 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    /// Reads and checks every parameter.
+    /// Parses and validates all parameters.
     pub(crate) fn read(mut params: Params, now: u64) -> Result<Self, Problem> {
         params
             .choice("mode", &["payment"])?
@@ -133,7 +133,7 @@ impl Create {
         let expires_at = expires_at(&mut params, now)?;
         params.finish()?;
         Ok(Self {
-            // The books tell payments apart by what the merchant calls them, where it does.
+            // The books distinguish payments by the merchant's reference, if there is one.
             attempt_id: attempt_id
                 .or_else(|| metadata.get("attempt").cloned())
                 .unwrap_or_default(),
@@ -167,7 +167,7 @@ fn line_items(params: &mut Params) -> Result<Vec<Sold>, Problem> {
     Ok(sold)
 }
 
-/// What all of it costs.
+/// The total of the line items.
 fn sold_together(sold: &[Sold]) -> Result<Money, Problem> {
     let first = sold.first().ok_or_else(|| Problem::missing("line_items"))?;
     let mut due = first.due.clone();
@@ -194,7 +194,7 @@ fn sold_together(sold: &[Sold]) -> Result<Money, Problem> {
     Ok(due)
 }
 
-/// The things of one kind that are sold; none where there are no more.
+/// The line item at a position. `None` after the last one.
 fn line_item(params: &mut Params, at: usize) -> Result<Option<Sold>, Problem> {
     let quantity = format!("line_items[{at}][quantity]");
     let Some(quantity) = params.whole(&quantity)? else {
@@ -231,11 +231,11 @@ fn line_item(params: &mut Params, at: usize) -> Result<Option<Sold>, Problem> {
     }))
 }
 
-/// The wire id of the one method that the payer may use.
+/// The wire id of the method.
 fn method(params: &mut Params, currency: &str, manual: bool) -> Result<String, Problem> {
     let name = "payment_method_types";
     let types = params.list(name);
-    // Without any Stripe chooses; of several the payer does. The books know one.
+    // Without types Stripe chooses; among several the payer does. The books record one.
     let kind = types.first().map_or("card", String::as_str);
     let known = TYPES.iter().find(|(known, ..)| *known == kind);
     let Some((_, method, currencies)) = known else {

@@ -1,4 +1,4 @@
-//! Stripe: Checkout Sessions, their `PaymentIntents`, and events as its webhooks send them.
+//! Stripe: Checkout Sessions, their `PaymentIntents`, and webhook events.
 mod api;
 mod create;
 mod params;
@@ -19,19 +19,20 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
-    afterwards::Part,
+    afterwards::{Later, Part},
     capture::LATER_MS,
     config::{Environment, Profile, SimAccount},
     fault::Fault,
+    money::Amount,
     refund::RefundState,
     session::{Conflict, Happened, Outcome, Session, State},
     vendor::{Call, Event, Message, Vendor, usually},
 };
 
-/// Every account of Stripe's speaks the same.
+/// The provider. The books contain its whole state.
 pub(crate) struct Stripe;
 
-/// What the account's API key is.
+/// The account's API key.
 fn secret_key(account: &SimAccount) -> String {
     let prefix = match account.environment {
         Environment::Test => "sk_test_",
@@ -40,7 +41,7 @@ fn secret_key(account: &SimAccount) -> String {
     format!("{prefix}{}", account.api_key)
 }
 
-/// What signs events: the whole text, its prefix included.
+/// The key that signs events: the whole text including its prefix.
 fn webhook_secret(secret: &str) -> String {
     format!("whsec_{secret}")
 }
@@ -75,7 +76,7 @@ impl Vendor for Stripe {
         api::failure(status)
     }
 
-    /// What the merchant captures is held for review before the capture, everything else after it.
+    /// Payments that the merchant captures are reviewed before the capture, all others after it.
     fn choose(
         &self,
         account: &Account,
@@ -104,12 +105,20 @@ impl Vendor for Stripe {
         Ok(happened)
     }
 
-    /// A card's is answered as made; of any other Stripe hears later.
+    /// A card's refund is executed when it is answered, other refunds later.
     fn refunds_after_ms(&self, session: &Session) -> u64 {
         match session.method.as_str() {
             "credit_card" => 0,
             _ => LATER_MS,
         }
+    }
+
+    fn knows(&self, later: Later) -> bool {
+        later != Later::CaptureFails
+    }
+
+    fn fee(&self, _: &Session, received: Amount) -> Amount {
+        wire::fee(received)
     }
 
     fn part_id(&self, part: Part, hex: &str) -> String {
@@ -120,8 +129,8 @@ impl Vendor for Stripe {
         }
     }
 
-    /// Of the events that Stripe sends about one change, the one that tells it. A merchant's own
-    /// expiry is not told.
+    /// Stripe sends several events about a change; this is the main one. There is no event about a merchant's own
+    /// expiry.
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
         let of = event.session;
         let session = || wire::session(account, of, event.at, &[]);
@@ -134,12 +143,12 @@ impl Vendor for Stripe {
                 ("review.closed", wire::review(account, of))
             }
             Happened::Declined => ("payment_intent.payment_failed", payment()),
-            // Stripe takes it, and has not confirmed it yet.
+            // Stripe captures it, and has not confirmed this yet.
             Happened::Authorised if of.capturing().is_some() => {
                 ("payment_intent.processing", payment())
             }
             Happened::Authorised => ("payment_intent.amount_capturable_updated", payment()),
-            Happened::CaptureRefused => return None,
+            Happened::CaptureRefused | Happened::CaptureFailed => return None,
             Happened::Voided => ("payment_intent.canceled", payment()),
             Happened::InReview => ("review.opened", wire::review(account, of)),
             // The session was complete when the payer approved.
@@ -197,7 +206,7 @@ impl Vendor for Stripe {
         now_ms: u64,
     ) -> Vec<(&'static str, String)> {
         let seconds = now_ms / 1_000;
-        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        // HMAC accepts keys of any length, so this cannot fail; a missing signature would be rejected.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(webhook_secret(secret).as_bytes()) else {
             return Vec::new();
         };
@@ -206,17 +215,17 @@ impl Vendor for Stripe {
         vec![("stripe-signature", format!("t={seconds},v1={code}"))]
     }
 
-    /// Stripe appends nothing: what the merchant wants to know stands in the address already.
+    /// Stripe adds no query: the merchant puts everything into the address.
     fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 }
 
-/// A person has looked at what Radar held before its capture.
+/// An operator has reviewed a payment that Radar held before its capture.
 fn reviewed(session: &mut Session, outcome: Outcome, now: u64) -> Result<Happened, Conflict> {
     let happened = match outcome {
         Outcome::Approve => Happened::Authorised,
-        // As fraud: the authorisation is given back.
+        // Reviewed as fraud: the authorization is cancelled.
         Outcome::Decline => {
             session.extra.insert(wire::VOIDED.into(), String::new());
             session.extra.insert(wire::FRAUD.into(), String::new());

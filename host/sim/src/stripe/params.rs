@@ -1,38 +1,38 @@
-//! A request's parameters, taken one by one: what is left at the end is unknown to Stripe.
+//! A request's parameters, which are removed one by one. Those that remain at the end are unknown to Stripe.
 use std::collections::BTreeMap;
 
 use axum::http::HeaderMap;
 
 use crate::{http, stripe::problem::Problem};
 
-/// What the merchant keeps with an object.
+/// The merchant's metadata of an object.
 pub(crate) type Metadata = BTreeMap<String, String>;
 
 /// Parameters by their bracketed names.
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// Reads a form.
+    /// Parses a form.
     ///
     /// # Errors
-    /// Where it is none, or a parameter stands twice.
+    /// If it is not a form, or if a parameter is duplicated.
     pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
         if body.is_empty() {
             return Ok(Self(BTreeMap::new()));
         }
-        Self::of(http::form_body(headers, body).map_err(Problem::invalid)?)
+        Self::parse(http::form_body(headers, body).map_err(Problem::invalid)?)
     }
 
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
-    /// Where a parameter stands twice.
+    /// If a parameter is duplicated.
     pub(crate) fn of_query(query: Option<&str>) -> Result<Self, Problem> {
         let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        Self::of(pairs.into_owned().collect())
+        Self::parse(pairs.into_owned().collect())
     }
 
-    fn of(pairs: Vec<(String, String)>) -> Result<Self, Problem> {
+    fn parse(pairs: Vec<(String, String)>) -> Result<Self, Problem> {
         let mut params = BTreeMap::new();
         for (name, value) in pairs {
             if params.contains_key(&name) {
@@ -57,7 +57,7 @@ impl Params {
         self.take(name).ok_or_else(|| Problem::missing(name))
     }
 
-    /// A text of at most so many characters.
+    /// Removes a text of at most `most` characters.
     pub(crate) fn text(&mut self, name: &str, most: usize) -> Result<Option<String>, Problem> {
         let value = self.take(name);
         if value
@@ -83,7 +83,7 @@ impl Params {
         }
     }
 
-    /// One of a few words.
+    /// Removes a value that must be one of `choices`.
     pub(crate) fn choice(
         &mut self,
         name: &str,
@@ -97,14 +97,14 @@ impl Params {
         Ok(value)
     }
 
-    /// `name[0]`, `name[1]`, …
+    /// Removes `name[0]`, `name[1]`, …
     pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
         (0..)
             .map_while(|at: usize| self.take(&format!("{name}[{at}]")))
             .collect()
     }
 
-    /// The objects that the answer shows whole; each must be among those that this vendor knows.
+    /// Removes the objects to be expanded in the answer; each must be among `known`.
     pub(crate) fn expand(&mut self, known: &[&str]) -> Result<Vec<String>, Problem> {
         let wanted = self.list("expand");
         match wanted.iter().find(|path| !known.contains(&path.as_str())) {
@@ -116,7 +116,7 @@ impl Params {
         }
     }
 
-    /// `name[key]` for every key.
+    /// Removes `name[key]` for every key.
     pub(crate) fn map(&mut self, name: &str) -> BTreeMap<String, String> {
         let prefix = format!("{name}[");
         let (inside, rest) = std::mem::take(&mut self.0)
@@ -130,10 +130,10 @@ impl Params {
         inside.into_iter().map(key).collect()
     }
 
-    /// `metadata`: at most 50 keys of 40 characters with values of 500.
+    /// Removes `metadata`: at most 50 keys of 40 characters with values of 500.
     ///
     /// # Errors
-    /// Where there is more.
+    /// If there is more.
     pub(crate) fn metadata(&mut self, name: &str) -> Result<Metadata, Problem> {
         let metadata = self.map(name);
         let long = |(key, value): (&String, &String)| {
@@ -145,10 +145,10 @@ impl Params {
         Ok(metadata)
     }
 
-    /// The size of a page.
+    /// Removes the size of a page.
     ///
     /// # Errors
-    /// Where it is not 1 to 100.
+    /// If it is not 1 to 100.
     pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
         let limit = usize::try_from(self.whole("limit")?.unwrap_or(10)).ok();
         limit
@@ -156,7 +156,7 @@ impl Params {
             .ok_or_else(|| Problem::invalid("limit: 1 to 100").param("limit"))
     }
 
-    /// Refuses what no reader took.
+    /// Refuses the remaining parameters.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.0.into_keys().next() {
             Some(name) => Err(Problem::unknown_param(&name)),

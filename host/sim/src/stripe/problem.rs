@@ -1,4 +1,4 @@
-//! How Stripe says no.
+//! Stripe's refusals.
 use axum::{
     Json,
     http::StatusCode,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{account::Unchanged, config::SimError};
 
-/// `{"error":{"type","code","message","param"}}` with its status.
+/// `{"error":{"type","code","message","param"}}` with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -29,7 +29,7 @@ impl Problem {
         }
     }
 
-    /// A request that is not as documented.
+    /// A request that does not match the documentation.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
     }
@@ -60,12 +60,12 @@ impl Problem {
             .param(param)
     }
 
-    /// The object is not in a state that allows the call.
+    /// The object's state does not allow the call.
     pub(crate) fn state(message: impl Into<String>) -> Self {
         Self::invalid(message)
     }
 
-    /// The bank refuses what it had authorised.
+    /// The bank refuses a payment that it had authorized.
     pub(crate) fn declined() -> Self {
         let message = "Your card was declined.";
         let status = StatusCode::PAYMENT_REQUIRED;
@@ -104,7 +104,7 @@ impl Problem {
         )
     }
 
-    /// A failure of Stripe's own.
+    /// A failure of Stripe itself.
     pub(crate) fn of_vendor(status: StatusCode) -> Self {
         if status == StatusCode::TOO_MANY_REQUESTS {
             return Self::new(

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// What can be shown whole in a refund; here it stays an id.
+/// Objects in a refund that can be expanded; here they stay ids.
 const EXPANDABLE: [&str; 8] = [
     "balance_transaction",
     "charge",
@@ -49,7 +49,7 @@ async fn create(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let mut params = Params::of_body(&headers, &body)?;
-    let payment = of(&mut params)?.ok_or_else(|| {
+    let payment = read_reason(&mut params)?.ok_or_else(|| {
         Problem::invalid("One of the following params should be provided: charge, payment_intent.")
     })?;
     let amount = params.whole("amount")?;
@@ -109,7 +109,7 @@ async fn create(
     })
 }
 
-/// Newest first.
+/// Lists refunds, newest first.
 async fn list(
     State(api): State<Api>,
     _: Authorised,
@@ -118,7 +118,7 @@ async fn list(
     let mut params = Params::of_query(query.as_deref())?;
     let limit = params.limit()?;
     let after = params.take("starting_after");
-    let payment = of(&mut params)?;
+    let payment = read_reason(&mut params)?;
     params.expand(&EXPANDABLE)?;
     params.finish()?;
     let sessions = match payment {
@@ -168,7 +168,7 @@ async fn read(
     Ok(Json(wire::refund(&session, &made)))
 }
 
-/// Only the metadata can be changed.
+/// Changes the metadata; other fields cannot be changed.
 async fn update(
     State(api): State<Api>,
     _: Authorised,
@@ -185,7 +185,7 @@ async fn update(
     let act = move |session: &mut Session, _: &_, _| {
         let mut refunds = session.refunds.iter_mut();
         let made = refunds.find(|made| made.id == wanted).ok_or(Conflict)?;
-        let mut note = Note::of(made);
+        let mut note = Note::new(made);
         note.metadata.extend(changes);
         made.asked.get_or_insert_default().note = Some(json!(note).to_string());
         Ok(None)
@@ -211,7 +211,7 @@ async fn cancel(
 }
 
 /// The payment or charge that a request names.
-fn of(params: &mut Params) -> Result<Option<String>, Problem> {
+fn read_reason(params: &mut Params) -> Result<Option<String>, Problem> {
     match (params.take("payment_intent"), params.take("charge")) {
         (Some(_), Some(_)) => Err(Problem::invalid(
             "You may only specify one of these parameters: charge, payment_intent.",

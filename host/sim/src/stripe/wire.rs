@@ -1,4 +1,4 @@
-//! Stripe's objects, as far as the module reads them.
+//! Stripe's objects, as far as the module parses them.
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
     stripe::params::Metadata,
 };
 
-/// What can be shown whole in a session.
+/// Objects that can be expanded in a session.
 pub(crate) const EXPANDABLE: [&str; 6] = [
     "line_items",
     "payment_intent",
@@ -21,7 +21,7 @@ pub(crate) const EXPANDABLE: [&str; 6] = [
     "payment_intent.latest_charge.refunds",
     "payment_intent.review",
 ];
-/// The same in a payment.
+/// Objects that can be expanded in a payment.
 pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 4] = [
     "latest_charge",
     "latest_charge.balance_transaction",
@@ -29,37 +29,37 @@ pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 4] = [
     "review",
 ];
 
-/// How long a card's authorisation can be captured, in milliseconds.
+/// Time in which a card's authorization can be captured, in milliseconds.
 const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
-/// Refunds that a charge tells; the others are in the list of refunds.
+/// Maximum number of refunds in a charge; the list of refunds contains the others.
 const TOLD: usize = 10;
 
-/// Kept with a payment: an authorisation was given back.
+/// Key in a payment's `extra`: an authorization was cancelled.
 pub(crate) const VOIDED: &str = "voided";
-/// Kept with a payment: the person who looked at it found fraud.
+/// Key in a payment's `extra`: the reviewer found fraud.
 pub(crate) const FRAUD: &str = "fraud";
-/// Kept with a payment: Radar wanted a person to look.
+/// Key in a payment's `extra`: Radar requested a review.
 pub(crate) const REVIEWED: &str = "reviewed";
-/// Kept with a payment: the merchant captures.
+/// Key in a payment's `extra`: the merchant captures.
 pub(crate) const MANUAL: &str = "manual";
-/// Kept with a payment: the session's metadata.
+/// Key in a payment's `extra`: the session's metadata.
 pub(crate) const METADATA: &str = "metadata";
-/// Kept with a payment: the metadata of the payment itself, and of its charge.
+/// Key in a payment's `extra`: the metadata of the payment and of its charge.
 pub(crate) const PAYMENT_METADATA: &str = "payment-metadata";
-/// Kept with a payment: what the session sells.
+/// Key in a payment's `extra`: the session's line items.
 pub(crate) const SOLD: &str = "sold";
-/// Kept with a payment: the payer's e-mail address.
+/// Key in a payment's `extra`: the payer's e-mail address.
 pub(crate) const EMAIL: &str = "email";
 
-/// The metadata that is kept under that name.
+/// The metadata under this key in `extra`.
 fn kept(of: &Session, name: &str) -> Value {
     let kept = of.extra.get(name);
     let kept = kept.and_then(|kept| serde_json::from_str(kept).ok());
     kept.unwrap_or_else(|| json!({ "attempt": of.attempt_id }))
 }
 
-/// All ids of one payment have the same end.
+/// Id of the payment. All ids of one payment have the same suffix.
 pub(crate) fn payment_id(session: &Session) -> String {
     format!("pi_{}", end(session))
 }
@@ -74,7 +74,7 @@ pub(crate) fn session_id(account: &Account, id: &str) -> Option<String> {
     Some(format!("{}{end}", prefix(account)))
 }
 
-/// What session ids begin with.
+/// Prefix of session ids.
 pub(crate) fn prefix(account: &Account) -> &'static str {
     match account.settings.environment {
         Environment::Test => "cs_test_",
@@ -86,7 +86,7 @@ pub(crate) fn is_live(account: &Account) -> bool {
     account.settings.environment == Environment::Live
 }
 
-/// Whether an authorisation was given back, by the merchant or by Stripe.
+/// Whether an authorization was cancelled, by the merchant or by Stripe.
 fn is_voided(session: &Session) -> bool {
     session.voided || session.extra.contains_key(VOIDED)
 }
@@ -106,7 +106,7 @@ pub(crate) fn status(session: &Session, now: u64) -> &'static str {
     }
 }
 
-/// `status` of its payment; none while the payer has not tried to pay.
+/// `status` of its payment. `None` until the payer tries to pay.
 fn payment_status(session: &Session, now: u64) -> Option<&'static str> {
     Some(match session.phase(now) {
         Phase::Open => return None,
@@ -175,17 +175,17 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
     told
 }
 
-/// Things of one kind that are sold.
+/// A line item.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sold {
-    /// Of all of them.
+    /// Total of the line item.
     pub(crate) due: Money,
     pub(crate) quantity: u64,
     pub(crate) name: String,
     pub(crate) description: String,
 }
 
-/// What a session sells.
+/// A session's line items.
 fn line_items(of: &Session) -> Value {
     let sold = of.extra.get(SOLD);
     let sold: Vec<Sold> = sold
@@ -214,7 +214,7 @@ fn line_items(of: &Session) -> Value {
 pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[String]) -> Value {
     let phase = of.phase(now);
     let status = payment_status(of, now).unwrap_or("requires_payment_method");
-    // What was taken, or else what is due: a wrong currency is wrong in the whole payment.
+    // The amount received, or else the amount due: a wrong currency applies to the whole payment.
     let money = of.received.as_ref().unwrap_or(&of.due);
     let tried = of.received.is_some() || phase == Phase::Authorised;
     let error = (of.state == State::Declined).then(|| {
@@ -265,7 +265,7 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
     })
 }
 
-/// Why a payment was canceled.
+/// Reason of a cancellation.
 fn canceled_for(of: &Session) -> &'static str {
     if of.extra.contains_key(FRAUD) {
         "fraudulent"
@@ -284,17 +284,17 @@ fn approved_at(of: &Session) -> u64 {
     of.authorised_at.unwrap_or(of.updated_at)
 }
 
-/// A charge; what is not expanded in it is shown by its id, or not at all.
+/// A charge. Objects that are not expanded are shown by their ids, or not at all.
 pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
     let captured = of.received.as_ref().map_or(0, |money| money.value.0);
-    // What the merchant captures in part was authorised as a whole.
+    // A partial capture follows an authorization of the full amount.
     let amount = if of.capture_key.is_some() {
         captured.max(of.due.value.0)
     } else {
         money.value.0
     };
-    // What is pending counts already.
+    // Pending refunds count already.
     let refunded = of.returned.0 + of.refunded(RefundState::Pending).0;
     let mut charge = json!({
         "id": charge_id(of),
@@ -327,7 +327,7 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
     charge
 }
 
-/// With what the payer paid.
+/// The payer's means of payment.
 fn details(of: &Session) -> Value {
     let until = approved_at(of).saturating_add(WINDOW_MS) / 1_000;
     let (kind, details) = match of.method.as_str() {
@@ -354,10 +354,15 @@ fn booking_id(of: &Session) -> String {
     format!("txn_{}", end(of))
 }
 
-/// What a charge did to the merchant's balance. Stripe keeps 1.5 % and 0.25 here.
+/// Stripe's fee: 1.5 % and 0.25 here.
+pub(crate) fn fee(received: Amount) -> Amount {
+    Amount(received.0.saturating_mul(15) / 1_000 + 25)
+}
+
+/// The balance transaction of a charge.
 fn booking(of: &Session) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
-    let fee = money.value.0.saturating_mul(15) / 1_000 + 25;
+    let fee = fee(money.value).0;
     let at = of.captured_at.unwrap_or(of.updated_at);
     json!({
         "id": booking_id(of),
@@ -372,7 +377,7 @@ fn booking(of: &Session) -> Value {
     })
 }
 
-/// What Radar wants looked at.
+/// Radar's review.
 pub(crate) fn review(account: &Account, of: &Session) -> Value {
     let closed = if of.held {
         None
@@ -405,7 +410,7 @@ pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
         RefundState::Failed => "failed",
         RefundState::Cancelled => "canceled",
     };
-    let note = Note::of(refund);
+    let note = Note::new(refund);
     json!({
         "id": refund.id,
         "object": "refund",
@@ -424,7 +429,7 @@ pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     })
 }
 
-/// What a refund's request says beside its amount.
+/// Further fields of a refund's request.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) metadata: Metadata,
@@ -432,8 +437,8 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// That of a refund; empty where it was made in the dashboard.
-    pub(crate) fn of(refund: &Refund) -> Self {
+    /// The fields of a refund; empty for a refund made in the dashboard.
+    pub(crate) fn new(refund: &Refund) -> Self {
         let note = refund
             .asked
             .as_ref()
@@ -443,12 +448,14 @@ impl Note {
     }
 }
 
-/// A dispute. Where the merchant gives the money back it ends as the inquiry that it was.
+/// A dispute. If the merchant refunds the payment, it ends like an inquiry.
 pub(crate) fn dispute(account: &Account, of: &Session, dispute: &Dispute) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
     let status = match dispute.state {
         DisputeState::Open if of.state == State::Refunded => "warning_closed",
+        DisputeState::Open if dispute.inquiry => "warning_needs_response",
         DisputeState::Open => "needs_response",
+        DisputeState::Won if dispute.inquiry => "warning_closed",
         DisputeState::Won => "won",
         DisputeState::Lost => "lost",
     };

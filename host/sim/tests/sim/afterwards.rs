@@ -1,4 +1,4 @@
-//! Refunds in parts that fail afterwards, and disputes with an end.
+//! Partial refunds that fail afterwards, and disputes with an end.
 use kassette_sim::State;
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ async fn a_dispute_is_told_twice_under_one_id_and_won_or_lost_once() {
     }
 }
 
-/// What the page's form sends with an amount.
+/// Submits the page's form with an amount.
 async fn refund(w: &World, session: &Value, amount: &str) -> Response {
     let url = format!("http://{}/{TEST}/pay", w.sim.addr());
     let form = [

@@ -1,4 +1,4 @@
-//! What survives a kill.
+//! Data that survives a kill.
 use kassette_sim::{Fault, Sim, SimError, State};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ async fn a_kill_loses_no_payment_and_no_idempotency_key() {
 async fn a_kill_loses_no_news() {
     let mut w = World::new().await;
     let session = w.create("attempt-1").await;
-    // No callback address is known yet: the news waits.
+    // The callback address is not set yet, so the callback waits.
     w.choose(&session, "approve").await;
     w.kill_and_restart().await;
     let mut receiver = Receiver::new().await;
@@ -78,8 +78,22 @@ async fn a_book_entry_has_the_documented_form() {
             "state": "captured", "amount": "49.90", "currency": "EUR", "captured_times": 1,
             "refunded": "9.90",
             "refunds": [{
-                "reference": refund, "refund_id": null, "amount": "9.90", "state": "succeeded",
+                "id": refund, "refund_id": null, "amount": "9.90", "state": "succeeded",
             }],
+            "movements": [
+                {
+                    "kind": "captured", "id": reference, "amount": "49.90", "currency": "EUR",
+                    "at": "2027-01-15T08:00:00Z",
+                },
+                {
+                    "kind": "provider_fee", "id": reference, "amount": "0.99", "currency": "EUR",
+                    "at": "2027-01-15T08:00:00Z",
+                },
+                {
+                    "kind": "refunded", "id": refund, "amount": "9.90", "currency": "EUR",
+                    "at": "2027-01-15T08:00:00Z",
+                },
+            ],
         })
     );
 }

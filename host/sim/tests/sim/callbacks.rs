@@ -1,4 +1,4 @@
-//! News: what it says, how it is signed, how it is repeated.
+//! Callbacks: content, signatures and retries.
 use std::time::Duration;
 
 use kassette_sim::Fault;
@@ -50,7 +50,7 @@ async fn every_outcome_but_pending_is_told_and_signed() {
 async fn pending_sends_no_news() {
     let (w, mut receiver, session) = world().await;
     w.choose(&session, "pending").await;
-    // The next news is about the later approval: nothing came before it.
+    // The next callback is about the later approval: there was none before it.
     w.choose(&session, "approve").await;
     assert_eq!(receiver.next().await.body["type"], "captured");
     assert!(receiver.is_empty());
@@ -74,7 +74,7 @@ async fn news_that_is_not_taken_comes_again_with_the_same_bytes_and_a_new_signat
     assert_eq!(first.body["session"]["id"], id(&session));
 }
 
-/// The failure is noted a moment after it was answered, so the clock is moved until something comes.
+/// The failure is recorded a moment after its answer, so the clock is moved until a callback arrives.
 async fn next_after(w: &World, receiver: &mut Receiver) -> Arrived {
     loop {
         w.clock.advance(1_000);
@@ -170,7 +170,7 @@ async fn forged_means_a_claim_under_a_wrong_signature_that_is_not_repeated() {
     assert!(!signed_now(&forged));
     w.choose(&session, "approve").await;
     assert!(signed_now(&receiver.next().await));
-    // Far beyond every pause: what would come again has come before the next news.
+    // Far beyond every pause: a retry would arrive before the next callback.
     w.clock.advance(3_600_000);
     w.sim.refund(TEST, id(&session)).await.unwrap();
     assert_eq!(receiver.next().await.body["type"], "refunded");

@@ -1,4 +1,4 @@
-//! Captures that are refused, short or late; approvals that the vendor voids; orders that it forgets.
+//! Captures that are refused, short or late; approvals that the provider voids; orders that it forgets.
 use kassette_sim::{Fault, State};
 use reqwest::Response;
 use serde_json::{Value, json};

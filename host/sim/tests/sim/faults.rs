@@ -1,11 +1,11 @@
-//! Every way in which a call can go wrong.
+//! All faults of calls.
 use std::time::Duration;
 
 use kassette_sim::{Fault, State};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, Receiver, TEST, World, client, id, payment};
+use crate::world::{Receiver, TEST, TEST_TIMEOUT, World, client, id, payment};
 
 async fn try_create(w: &World, http: &Client) -> reqwest::Result<Response> {
     http.post(w.url("/v1/sessions"))
@@ -22,7 +22,7 @@ async fn faulty(fault: Fault) -> World {
     w
 }
 
-/// A caller that does not wait long.
+/// A client with a short timeout.
 fn hasty() -> Client {
     Client::builder()
         .no_proxy()
@@ -117,7 +117,7 @@ async fn a_refused_connection_is_really_refused_and_counted_where_it_is_told() {
         refused(&w).await;
         w.sim.connection_refused(address);
     }
-    // A fresh client: the old one's pool holds nothing of the closed listener any more.
+    // A new client, because the old one's pool contains connections to the closed listener.
     until_accepted(&w).await;
     assert_eq!(w.sim.books(TEST).unwrap().len(), 1);
 }
@@ -140,7 +140,7 @@ async fn clearing_the_faults_opens_the_port_again() {
     until_accepted(&w).await;
 }
 
-/// The port closes a moment after the order.
+/// Waits until the port is closed, a moment after the order.
 async fn refused(w: &World) {
     let refused = async {
         loop {
@@ -150,7 +150,7 @@ async fn refused(w: &World) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, refused).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, refused).await.unwrap();
 }
 
 async fn until_accepted(w: &World) {
@@ -159,7 +159,7 @@ async fn until_accepted(w: &World) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, accepted).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, accepted).await.unwrap();
 }
 
 #[tokio::test]

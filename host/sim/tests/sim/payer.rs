@@ -1,5 +1,5 @@
-//! The payer page and what its buttons do.
-use kassette_sim::State;
+//! The payer page and its buttons.
+use kassette_sim::{Fault, State};
 use reqwest::Response;
 
 use crate::world::{TEST, World, id, payment, token_of};
@@ -22,7 +22,7 @@ async fn the_page_is_a_plain_form_that_says_it_is_a_simulator() {
     assert!(policy.contains("default-src 'none'") && !policy.contains("form-action"));
     assert_eq!(answer.headers()["cache-control"], "no-store");
     let html = answer.text().await.unwrap();
-    for outcome in ["approve", "decline", "review", "pending"] {
+    for outcome in ["approve", "decline", "review", "pending", "cancel"] {
         assert!(
             html.contains(&format!("name=\"outcome\" value=\"{outcome}\"")),
             "{outcome}"
@@ -253,4 +253,134 @@ async fn the_pages_can_be_mounted_elsewhere() {
     assert!(html.contains("href=\"/sandbox/payer.css\""));
     let style = http.get(format!("{base}/payer.css")).send().await.unwrap();
     assert_eq!(style.status(), 200);
+}
+
+/// A payment of an amount whose page was opened, and the target of the redirect.
+async fn opened(w: &World, amount: &str) -> (serde_json::Value, String) {
+    let mut body = payment("attempt-1");
+    body["amount"]["value"] = amount.into();
+    let made = w.post("/v1/sessions", "attempt-1", &body).send().await;
+    let session: serde_json::Value = made.unwrap().json().await.unwrap();
+    let url = session["next_action"]["url"].as_str().unwrap();
+    let answer = w.http.get(url).send().await.unwrap();
+    let target = location(&answer).to_owned();
+    (w.read(&session).await, target)
+}
+
+#[tokio::test]
+async fn amounts_of_the_sandbox_end_an_attempt_with_each_decline_code() {
+    for (amount, status, reason) in [
+        ("7002.01", "declined", Some("declined")),
+        ("7002.02", "declined", Some("insufficient_funds")),
+        ("7002.03", "declined", Some("card_expired")),
+        ("7002.04", "declined", Some("authentication_failed")),
+        ("7002.05", "declined", Some("limit_exceeded")),
+        ("7002.06", "cancelled", None),
+        ("7002.08", "failed", None),
+    ] {
+        let w = World::new().await;
+        let (session, target) = opened(&w, amount).await;
+        assert_eq!(
+            (session["status"].as_str(), session["reason"].as_str()),
+            (Some(status), reason)
+        );
+        assert!(
+            target.starts_with("http://127.0.0.1:1/cancel/abc?"),
+            "{amount}"
+        );
+        assert_eq!(w.entry().captured_times, 0, "{amount}");
+    }
+    let w = World::new().await;
+    let mut body = payment("attempt-1");
+    body["amount"]["value"] = "7002.07".into();
+    let refused = w
+        .post("/v1/sessions", "attempt-1", &body)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(refused.status(), 422);
+}
+
+#[tokio::test]
+async fn amounts_of_the_sandbox_wait_for_the_clock_to_be_moved() {
+    for (amount, status) in [("7003.01", "capturing"), ("7003.02", "verifying")] {
+        let w = World::new().await;
+        let (session, target) = opened(&w, amount).await;
+        assert_eq!(session["status"], status);
+        assert!(
+            target.starts_with("http://127.0.0.1:1/return/abc?"),
+            "{amount}"
+        );
+        w.sim.clock_moved();
+        assert_eq!(w.read(&session).await["status"], "captured", "{amount}");
+    }
+}
+
+#[tokio::test]
+async fn amounts_of_the_sandbox_are_disputed_by_themselves() {
+    for (amount, end, withdrawn) in [("7004.02", "won", "0.00"), ("7004.03", "lost", "7004.03")] {
+        let w = World::new().await;
+        let (session, _) = opened(&w, amount).await;
+        assert_eq!(
+            (&session["status"], &session["disputes"]),
+            (&"captured".into(), &serde_json::json!([]))
+        );
+        w.clock.advance(3_000);
+        w.sim.clock_moved();
+        assert_eq!(w.read(&session).await["disputes"][0]["status"], "open");
+        w.clock.advance(3_000);
+        w.sim.clock_moved();
+        let ended = w.read(&session).await;
+        assert_eq!(ended["disputes"][0]["status"], end);
+        assert_eq!(ended["disputes"][0]["withdrawn"]["value"], withdrawn);
+        let kinds: Vec<String> = w
+            .entry()
+            .movements
+            .into_iter()
+            .map(|moved| moved.kind)
+            .collect();
+        let lost = (end == "lost").then(|| "funds_withdrawn".to_owned());
+        let expected = ["captured", "provider_fee"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(lost);
+        assert_eq!(kinds, expected.collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn an_inquiry_becomes_a_dispute_and_giving_up_ends_a_payment() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    w.choose(&session, "approve").await;
+    for (outcome, kind) in [("inquiry", "inquiry"), ("dispute", "dispute")] {
+        assert_eq!(w.choose(&session, outcome).await.status(), 200);
+        assert_eq!(w.read(&session).await["disputes"][0]["kind"], kind);
+    }
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    let left = w.choose(&session, "cancel").await;
+    assert!(location(&left).starts_with("http://127.0.0.1:1/cancel/abc?"));
+    assert_eq!(
+        (w.read(&session).await["status"].as_str(), w.entry().state),
+        (Some("cancelled"), State::Closed)
+    );
+    assert_eq!(w.choose(&session, "approve").await.status(), 409);
+}
+
+#[tokio::test]
+async fn a_capture_that_fails_afterwards_is_told_and_stands_in_the_books() {
+    let w = World::new().await;
+    w.sim.set_fault(TEST, Fault::CaptureFails, 1).unwrap();
+    let session = w.create("attempt-1").await;
+    w.choose(&session, "approve").await;
+    assert_eq!(w.read(&session).await["status"], "captured");
+    w.clock.advance(2_000);
+    w.sim.clock_moved();
+    assert_eq!(w.read(&session).await["status"], "capture_failed");
+    let last = w.entry().movements.pop().unwrap();
+    assert_eq!(
+        (last.kind.as_str(), last.amount.as_str()),
+        ("capture_reversed", "49.90")
+    );
 }

@@ -1,19 +1,19 @@
-//! Refunds at vendors' own addresses, asked for as their client libraries do: what the gateway's modules
-//! do not need of them too.
+//! Refunds at the providers' own addresses, requested like their client libraries do, including features that the
+//! gateway's modules do not use.
 use kassette_sim::{Environment, Fault, RefundState, Sim};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::world::{Clock, account, client, config};
+use crate::world::{Clock, account, client, config, documented};
 
-/// A simulated account of one vendor with a payment of 49.90 that was paid.
+/// A simulated account of one provider with a paid payment of 49.90.
 struct Paid {
     sim: Sim,
     clock: Clock,
     http: Client,
     module: &'static str,
-    /// As the vendor's API names the payment.
+    /// The payment's id at the provider's API.
     payment: String,
     _folder: TempDir,
 }
@@ -62,7 +62,7 @@ impl Paid {
         }
     }
 
-    /// An access token of PayPal's.
+    /// An access token for PayPal.
     async fn token(&self) -> String {
         let asked = self.http.post(self.url("/v1/oauth2/token"));
         let asked = asked.basic_auth("client-of-paypal", Some("key-of-paypal"));
@@ -85,7 +85,7 @@ impl Paid {
     async fn send(&self, request: RequestBuilder) -> (StatusCode, Value) {
         let answer = self.authorised(request).await.send().await.unwrap();
         let status = answer.status();
-        (status, answer.json().await.unwrap_or_default())
+        (status, documented(answer.json().await.unwrap_or_default()))
     }
 
     async fn get(&self, path: &str) -> Value {
@@ -94,7 +94,7 @@ impl Paid {
         told
     }
 
-    /// A form at Stripe, JSON elsewhere; no idempotency key.
+    /// Posts a form to Stripe, JSON to others, without an idempotency key.
     async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         let request = self.http.post(self.url(path));
         let request = if self.module == "stripe" {
@@ -110,7 +110,7 @@ impl Paid {
     }
 }
 
-/// How a payment is made at a vendor, and where its page stands in the answer.
+/// The creation of a payment at a provider, and the location of its page in the answer.
 struct Method<'a> {
     path: &'a str,
     body: Value,
@@ -193,7 +193,7 @@ async fn stripe_creates_reads_lists_changes_and_cancels_refunds() {
         .post(&format!("/v1/refunds/{id}/cancel"), &json!({}))
         .await;
     assert_eq!(status, 400);
-    // Without an amount all that is left.
+    // Without an amount the rest is refunded.
     let (_, whole) = w.post("/v1/refunds", &refund(&json!({}))).await;
     assert_eq!(whole["amount"], 4990);
     w.clock.advance(2_000);
@@ -401,7 +401,7 @@ async fn paypal_gives_captures_back_and_says_why_not() {
         refused["details"][0]["issue"],
         "REFUND_FAILED_INSUFFICIENT_FUNDS"
     );
-    // Without an amount all that is left.
+    // Without an amount the rest is refunded.
     assert_eq!(ask("k-6", json!({})).await.1["amount"], euros("40.00"));
     let (_, refused) = ask("k-7", json!({})).await;
     assert_eq!(refused["details"][0]["issue"], "CAPTURE_FULLY_REFUNDED");
@@ -488,7 +488,7 @@ async fn razorpay_creates_reads_lists_and_changes_refunds() {
         w.get(&format!("/v1/payments/{payment}/refunds/{id}")).await,
         changed
     );
-    // Without a body all that is left.
+    // Without a body the rest is refunded.
     let (_, whole) = w.send(w.http.post(w.url(&path))).await;
     assert_eq!(whole["amount"], 4000);
     for list in [

@@ -1,4 +1,4 @@
-//! A simulator on free ports with a clock that the test moves, a caller, and a receiver.
+//! A simulator on free ports with a clock that the test controls, a client, and a receiver.
 use std::{
     net::SocketAddr,
     path::Path,
@@ -20,9 +20,9 @@ pub(crate) const TEST: &str = "sandbox-test";
 pub(crate) const LIVE: &str = "sandbox-live";
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
 /// Long enough for a loaded machine; a test that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A clock that stands still unless it is moved.
+/// A clock that only advances when the test moves it.
 #[derive(Clone)]
 pub(crate) struct Clock(Arc<AtomicU64>);
 
@@ -67,7 +67,7 @@ pub(crate) async fn start(folder: &Path, clock: &Clock) -> Sim {
     Sim::start(config(folder, clock)).await.unwrap()
 }
 
-/// A running simulator with everything a test needs around it.
+/// A running simulator with a clock, a folder and a client.
 pub(crate) struct World {
     pub(crate) sim: Sim,
     pub(crate) clock: Clock,
@@ -80,7 +80,7 @@ pub(crate) fn client() -> Client {
     Client::builder()
         .no_proxy()
         .redirect(Policy::none())
-        .timeout(PATIENCE)
+        .timeout(TEST_TIMEOUT)
         .build()
         .unwrap()
 }
@@ -101,14 +101,14 @@ impl World {
         }
     }
 
-    /// A kill: nothing is told, nothing is flushed; then a new process on the same folder.
+    /// Simulates a kill without notification or flush, and a new process on the same folder.
     pub(crate) async fn kill_and_restart(&mut self) {
         let folder = self.folder.path().to_owned();
         let placeholder = tempfile::tempdir().unwrap();
         let other = start(placeholder.path(), &self.clock).await;
         let port = self.sim.addr();
         drop(std::mem::replace(&mut self.sim, other));
-        // A real kill is over when the system says so.
+        // A real kill ends when the system releases the port.
         while std::net::TcpListener::bind(port).is_err() {
             tokio::task::yield_now().await;
         }
@@ -147,7 +147,7 @@ impl World {
         self.get(&path).send().await.unwrap().json().await.unwrap()
     }
 
-    /// What the payer's form sends.
+    /// Submits the payer's form.
     pub(crate) async fn choose(&self, session: &Value, outcome: &str) -> Response {
         let url = format!("http://{}/{TEST}/pay", self.sim.addr());
         let form = [("session", token_of(session)), ("outcome", outcome)];
@@ -159,6 +159,23 @@ impl World {
         assert_eq!(entries.len(), 1);
         entries.remove(0)
     }
+}
+
+/// Removes the fields that a simulator adds randomly.
+pub(crate) fn documented(mut answer: Value) -> Value {
+    match &mut answer {
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = documented(item.take())),
+        Value::Object(fields) => {
+            fields.remove("x_not_documented");
+            fields
+                .values_mut()
+                .for_each(|field| *field = documented(field.take()));
+        }
+        _ => {}
+    }
+    answer
 }
 
 pub(crate) async fn token(http: &Client, sim: &Sim, provider_id: &str) -> String {
@@ -208,14 +225,14 @@ pub(crate) fn token_of(session: &Value) -> &str {
         .unwrap()
 }
 
-/// A callback as it arrived.
+/// A received callback.
 pub(crate) struct Arrived {
     pub(crate) signature: String,
     pub(crate) bytes: Bytes,
     pub(crate) body: Value,
 }
 
-/// A gateway's callback address that records what comes and answers what it is told.
+/// A gateway's callback address that records deliveries and sends the configured answers.
 pub(crate) struct Receiver {
     pub(crate) url: String,
     arrivals: mpsc::UnboundedReceiver<Arrived>,
@@ -243,7 +260,7 @@ impl Receiver {
         }
     }
 
-    /// The next deliveries are answered like this, then again with 200.
+    /// Queues an answer for a delivery; the default answer is 200.
     pub(crate) fn answer(&self, status: u16) {
         self.answers
             .send(StatusCode::from_u16(status).unwrap())
@@ -251,7 +268,7 @@ impl Receiver {
     }
 
     pub(crate) async fn next(&mut self) -> Arrived {
-        tokio::time::timeout(PATIENCE, self.arrivals.recv())
+        tokio::time::timeout(TEST_TIMEOUT, self.arrivals.recv())
             .await
             .unwrap()
             .unwrap()
@@ -280,7 +297,7 @@ async fn receive(
     status
 }
 
-/// Whether the delivery is signed by that secret at that time, computed the way a receiver does.
+/// Whether the delivery has a signature by that secret at that time, computed like a receiver does.
 pub(crate) fn is_signed(arrived: &Arrived, secret: &str, seconds: u64) -> bool {
     use hmac::{Hmac, KeyInit, Mac};
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();

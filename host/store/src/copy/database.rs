@@ -1,4 +1,4 @@
-//! A database that a copy goes to or comes from, and that nothing else uses meanwhile.
+//! The database that is the source or target of a copy, while nothing else uses it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,28 +16,29 @@ use crate::Fault;
 use crate::copy::CopyError;
 use crate::copy::tables::TABLES;
 use crate::mark::CopyState;
-use crate::postgres::database::{Arguments, Failure};
+use crate::postgres::database::{Arguments, Failure, Tx};
 use crate::postgres::open::{self, OpenOptions};
 use crate::postgres::statement::Argument;
 use crate::postgres::target::Target;
 use crate::postgres::{audit, mark};
 use crate::rows::seal::Secrets;
 
-/// Rows that are written at once: with the largest there are, 48 MiB.
+/// Maximum number of rows per write: 48 MiB if all have the maximum size.
 const AT_ONCE: usize = 512;
-/// Rows that are read at once.
+/// Fetches a batch of rows.
 const FETCHED: &str = "FETCH 256 FROM copied";
-/// How long a node that was killed is waited for; one without a beat for 5 s is gone.
+/// How long to wait for a killed node to expire: a node without a heartbeat for 5 s is gone.
 const WAIT: Duration = Duration::from_secs(6);
 const ALIVE: &str =
     "SELECT min(name) FROM node WHERE beat > clock_timestamp() - interval '5 seconds'";
-/// Nodes that are gone, and sessions of nodes that stand still: one that wakes finds another epoch, and ends.
+/// Removes expired nodes and ends the sessions of suspended ones: a node that resumes finds another epoch, and
+/// stops.
 const FENCE: &str =
     "WITH gone AS (DELETE FROM node RETURNING 1), epoch AS (UPDATE directory SET epoch = epoch + 1)
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-        AND usename = current_user AND application_name = 'kassette' AND pid <> pg_backend_pid()";
+        AND pg_has_role(usesysid, 'USAGE') AND application_name = 'kassette' AND pid <> pg_backend_pid()";
 
-/// Values of a row, in the order of its table's columns.
+/// Values of a row in the order of its table's columns.
 pub(crate) type Values = Vec<Argument>;
 
 /// One connection to a database.
@@ -48,7 +49,7 @@ pub(crate) struct CopyConnection {
 }
 
 impl CopyConnection {
-    /// Connects to a database of this release that was sealed with the master key.
+    /// Connects to a database of this release that is sealed with the same master key.
     pub(crate) fn connect(runtime: Handle, options: &OpenOptions) -> Result<Self, CopyError> {
         let (client, secrets) = runtime.block_on(async {
             let pool = Target::parse(&options.url)?.pool(1, None)?;
@@ -56,7 +57,7 @@ impl CopyConnection {
             let client = client.map_err(|error| Failure::from(error).fault())?;
             open::check(&client, options.volatile).await?;
             let secrets = open::secrets(&client, &options.master).await?;
-            // The session's time-outs are for requests.
+            // The session's time-outs are meant for requests.
             let sql = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
             client.batch_execute(sql).await?;
             Ok::<_, CopyError>((client, secrets))
@@ -68,23 +69,23 @@ impl CopyConnection {
         })
     }
 
-    /// Does statements without arguments.
+    /// Executes statements without arguments.
     pub(crate) fn run(&self, sql: &str) -> Result<(), CopyError> {
         Ok(self.runtime.block_on(self.client.batch_execute(sql))?)
     }
 
-    /// Does a statement.
+    /// Executes a statement.
     pub(crate) fn execute(&self, sql: &str, arguments: Arguments<'_>) -> Result<(), CopyError> {
         let done = self.runtime.block_on(self.client.execute(sql, arguments));
         Ok(done.map(drop)?)
     }
 
-    /// The one row of a query.
+    /// Executes a query that returns one row.
     pub(crate) fn one(&self, sql: &str) -> Result<Row, CopyError> {
         Ok(self.runtime.block_on(self.client.query_one(sql, &[]))?)
     }
 
-    /// Every row of a query, a few at a time. Within a transaction.
+    /// Calls `read` for every row of a query, fetched in batches. Call within a transaction.
     pub(crate) fn each(
         &self,
         sql: &str,
@@ -100,17 +101,17 @@ impl CopyConnection {
         }
     }
 
-    /// The mark of the database.
+    /// Reads the database's mark.
     pub(crate) fn mark(&self) -> Result<Option<CopyState>, CopyError> {
         Ok(self.runtime.block_on(mark::read(&self.client))?)
     }
 
-    /// Marks the database, or takes the mark away.
+    /// Sets or removes the database's mark.
     pub(crate) fn set_mark(&self, mark: Option<CopyState>) -> Result<(), CopyError> {
         Ok(self.runtime.block_on(mark::write(&self.client, mark))?)
     }
 
-    /// Sees that no node uses the database, which has its mark, and that none goes on that stands still.
+    /// Ensures that no node uses the marked database, and that suspended nodes cannot resume.
     pub(crate) fn fence(&self) -> Result<(), CopyError> {
         let began = Instant::now();
         while let Some(node) = self.one(ALIVE)?.get(0) {
@@ -123,7 +124,7 @@ impl CopyConnection {
         Ok(fenced.map(drop)?)
     }
 
-    /// Whether there are any records.
+    /// Whether the database has no records.
     pub(crate) fn is_empty(&self) -> Result<bool, CopyError> {
         let any: Vec<_> = TABLES
             .iter()
@@ -133,7 +134,8 @@ impl CopyConnection {
         Ok(!row.get::<_, bool>(0))
     }
 
-    /// Removes what an interrupted copy has left. Within a transaction, which no other copy has at the same time.
+    /// Deletes the rows of an interrupted copy. Call within a transaction, which fails if another copy is
+    /// running.
     pub(crate) fn clear(&self) -> Result<(), CopyError> {
         let mut sql = String::from("SELECT FROM meta FOR UPDATE NOWAIT; DELETE FROM forgotten");
         for (table, _) in TABLES {
@@ -142,16 +144,18 @@ impl CopyConnection {
         self.run(&sql)
     }
 
-    /// Writes a line of the audit log.
+    /// Appends an audit entry.
     pub(crate) fn audit(&mut self, audited: Audited, now: Time) -> Result<(), CopyError> {
         let Self {
-            runtime, client, ..
+            runtime,
+            client,
+            secrets,
         } = self;
         runtime.block_on(async {
-            let tx = client.transaction().await?;
+            let tx = Tx::new(client.transaction().await?, &secrets.sealer);
             let appended = audit::append(&tx, audited, now).await;
             appended.map_err(Failure::fault)?;
-            Ok(tx.commit().await?)
+            Ok(tx.commit().await.map_err(Failure::fault)?)
         })
     }
 
@@ -173,7 +177,7 @@ impl CopyConnection {
     }
 }
 
-/// Writes rows of tables, those of one table together.
+/// Writes rows in batches per table.
 pub(crate) struct Writer<'a> {
     pub(crate) database: &'a CopyConnection,
     tables: BTreeMap<&'static str, Table>,
@@ -182,7 +186,7 @@ pub(crate) struct Writer<'a> {
 struct Table {
     columns: &'static str,
     types: Vec<Type>,
-    /// Rows that wait.
+    /// Rows to be written.
     rows: Vec<Values>,
 }
 
@@ -206,7 +210,7 @@ impl<'a> Writer<'a> {
         Ok(Self { database, tables })
     }
 
-    /// The next row of a table.
+    /// Adds a row of a table.
     pub(crate) fn push(&mut self, table: &'static str, row: Values) -> Result<(), CopyError> {
         let waiting = self.tables.get_mut(table);
         let waiting = waiting.ok_or_else(|| Fault::Unavailable(format!("no table is {table}")))?;
@@ -228,7 +232,7 @@ impl<'a> Writer<'a> {
         Ok(self.database.runtime.block_on(written)?)
     }
 
-    /// Writes what waits.
+    /// Writes the remaining rows.
     pub(crate) fn finish(mut self) -> Result<(), CopyError> {
         TABLES.iter().try_for_each(|(table, _)| self.write(table))
     }

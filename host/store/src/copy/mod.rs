@@ -1,15 +1,15 @@
-//! A whole store moved from the embedded store to PostgreSQL, or back.
+//! Moves a whole store from the embedded store to PostgreSQL, or back.
 //!
-//! A source is marked first, so that nothing is served from it, and read through; the target is filled with its
-//! records, read through, and counted against it. Only then the target may be served. A database is marked while it
-//! is filled, which is one transaction; a folder gets its store when that is whole. Both are under one master key:
-//! bodies of rows move as they are, payments without their leases.
+//! The source is first marked, so that no gateway serves it, and verified. The target is filled with its
+//! records and verified, and the numbers of rows are compared. Only then may the target be served. A database
+//! is marked while it is filled, in one transaction; a folder gets its store once that is complete. Both stores
+//! have the same master key, so bodies of rows are copied unchanged, except payments, which lose their leases.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `tables` | every table and kind of row, and what becomes of it |
-//! | `to_postgres`, `to_sled` | the records of each |
-//! | `database` | the database's side |
+//! | `tables` | how every table and kind of row is copied |
+//! | `to_postgres`, `to_sled` | conversion of records in each direction |
+//! | `database` | access to the database |
 
 mod database;
 mod tables;
@@ -35,44 +35,44 @@ use crate::sled::maintenance::{AuditNote, MaintenanceError, Stopped};
 use crate::sled::{SledStore, mark};
 use crate::{Directory as _, Fault, StoreHealth as _, postgres, sled};
 
-/// What a store's line in the audit log says of it.
+/// Names of the stores in audit entries.
 const SLED: &str = "sled";
 const POSTGRES: &str = "postgres";
-/// What has to be whole before it is copied.
+/// Error for a damaged source.
 const SOURCE: &str = "the store is not whole, so it is not copied; `kassette verify` lists it all";
-/// What a copy has to have become.
+/// Error for a damaged copy.
 const TARGET: &str = "the copy is not whole; the store that it was made from may be served again";
 
-/// A store that was moved.
+/// Summary of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Copied {
-    /// Rows of each kind in the new store.
+    /// Number of rows of each kind in the new store.
     pub rows: BTreeMap<&'static str, u64>,
-    /// Payments among them.
+    /// Number of payments.
     pub payments: u64,
-    /// Lines of the audit log, of which the last one tells of the copy.
+    /// Number of audit entries, the last of which records the copy.
     pub audit_lines: u64,
 }
 
-/// Why a store was not moved. The one that it was to be moved from is as it was; it is served again where that is
-/// possible.
+/// Reason why a store was not moved. The source is unchanged except for an audit entry, and can be served again
+/// unless its mark could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// Something of the database.
+    /// The database failed or is unsuitable.
     #[error(transparent)]
     Database(#[from] postgres::OpenError),
-    /// Something of the store in a folder.
+    /// The store in the folder failed or is unsuitable.
     #[error(transparent)]
     Folder(#[from] MaintenanceError),
     /// A row that could not be read or written.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// Two master keys.
+    /// The stores have different master keys.
     #[error(
         "both stores have to have the same master key: change one of them with `kassette rekey` first"
     )]
     OtherKey,
-    /// The database has records.
+    /// The database already contains records.
     #[error(
         "the database holds a store already: name one that is new, and run `kassette migrate` on it"
     )]
@@ -80,16 +80,16 @@ pub enum CopyError {
     /// A node serves the database.
     #[error("node `{0}` serves the database: stop all of its nodes first")]
     Served(String),
-    /// Not all of it has arrived.
+    /// The numbers of rows differ.
     #[error(
         "the copy has {after} rows of kind {kind} for {before}: it is not served; run it again"
     )]
     Differs {
         /// The kind of row.
         kind: &'static str,
-        /// How many there were.
+        /// Number of rows in the source.
         before: u64,
-        /// How many there are.
+        /// Number of rows in the copy.
         after: u64,
     },
 }
@@ -112,11 +112,11 @@ impl From<tokio_postgres::Error> for CopyError {
     }
 }
 
-/// Moves a stopped store to a database that has its tables and nothing else. Blocks; `runtime` drives what is asked
-/// of the database, and must not be the one that this thread drives.
+/// Moves a stopped store to a migrated, empty database. Blocks. `runtime` executes the database's operations
+/// and must not be driven by this thread.
 ///
 /// # Errors
-/// See [`CopyError`]. A database that was filled in part stays marked, and another call begins anew.
+/// See [`CopyError`]. The database may remain marked; another call then starts over.
 pub fn to_postgres(
     runtime: &Handle,
     from: &sled::OpenOptions,
@@ -146,7 +146,7 @@ pub fn to_postgres(
             database.set_mark(None)?;
             mark::write(&from.path, Some(CopyState::Moved))?;
         }
-        // Nothing was served from the copy.
+        // No gateway has served the copy.
         Err(_) => served_again(mark::write(&from.path, None)),
     }
     copied
@@ -174,10 +174,10 @@ fn fill_database(
     compare(&before, after)
 }
 
-/// Moves the store of a database, which no node serves, to a folder without one. Blocks, as [`to_postgres`].
+/// Moves the store of a database that no node serves to a folder without a store. Blocks, as [`to_postgres`].
 ///
 /// # Errors
-/// See [`CopyError`]; then the folder holds no store.
+/// See [`CopyError`]. The folder then contains no store.
 pub fn to_sled(
     runtime: &Handle,
     from: &postgres::OpenOptions,
@@ -195,7 +195,7 @@ pub fn to_sled(
         Some(CopyState::Copying) => return Err(postgres::OpenError::Copying.into()),
         Some(CopyState::Moved) => return Err(postgres::OpenError::Moved.into()),
     }
-    // Two copies at once would take each other's mark away.
+    // Locks the folder before the mark is set: two concurrent copies would remove each other's mark.
     let folder = to.take_folder()?;
     database.set_mark(Some(CopyState::Moving))?;
     let copied = (|| {
@@ -206,10 +206,10 @@ pub fn to_sled(
     })();
     match copied {
         Ok(_) => database.set_mark(Some(CopyState::Moved))?,
-        // It is in its place, and may be served.
+        // The store is complete in its folder and may be served.
         Err(_) if kassette_engine::holds_a_database(&to.path) => {}
         Err(_) => {
-            // Where it was the snapshot that failed.
+            // Ends the transaction in case it has failed.
             let ended = database.run("ROLLBACK");
             served_again(ended.and_then(|()| database.set_mark(None)));
         }
@@ -239,14 +239,14 @@ fn fill_folder(
     Ok(copied)
 }
 
-/// Tells where a source keeps its mark although it was not moved: the next copy takes it, or an operator.
+/// Warns if the source keeps its mark although it was not moved. The next copy or an operator removes it.
 fn served_again<E: std::fmt::Display>(unmarked: Result<(), E>) {
     if let Err(error) = unmarked {
         tracing::warn!(%error, "the store keeps the mark that it is being moved");
     }
 }
 
-/// Writes the line into the log of the store that is copied, so that it is in both.
+/// Appends the audit entry to the source before it is copied, so that both logs contain it.
 fn audit_folder(
     runtime: &Handle,
     options: &sled::OpenOptions,
@@ -280,7 +280,7 @@ fn whole(report: VerifyReport, what: &'static str) -> Result<VerifyReport, CopyE
     }
 }
 
-/// Whether everything has arrived.
+/// Compares the numbers of rows in source and target.
 fn compare(before: &VerifyReport, after: VerifyReport) -> Result<Copied, CopyError> {
     let after = whole(after, TARGET)?;
     let rows = |report: &VerifyReport, kind| report.rows.get(kind).copied().unwrap_or_default();

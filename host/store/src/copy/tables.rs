@@ -1,10 +1,10 @@
-//! What a database has, and which rows of the embedded store stand for it: a copy goes by these lists, and tests
-//! hold them against the schema and the table of all kinds.
+//! Tables of the database and the corresponding rows of the embedded store. A copy uses these lists; tests
+//! compare them with the schema and the table of kinds.
 
 /// Tables of records, each with the columns that are copied. The others are as in a new row: what they hold is for
 /// a node that is gone.
-pub(crate) const TABLES: [(&str, &str); 29] = [
-    ("account_switch", "account, enabled"),
+pub(crate) const TABLES: [(&str, &str); 31] = [
+    ("account_switch", "account, body"),
     (
         "api_key",
         "hash, id, owner_kind, owner, environment, created_at, expires_at, revoked, body",
@@ -45,6 +45,7 @@ pub(crate) const TABLES: [(&str, &str); 29] = [
     ),
     ("laggard", "rule, payment, at"),
     ("merchant", "id, live_approved, body"),
+    ("movement", "payment, id, booked_at, body"),
     ("nonce", "reseller, mark, until"),
     ("operator", "hash, id, created_at, body"),
     ("parked", "account, reference, ordinal, until, body"),
@@ -53,20 +54,23 @@ pub(crate) const TABLES: [(&str, &str); 29] = [
         "id, number, owner_kind, owner, reference, merchant, environment, created_at, order_id, token_hash, status, body",
     ),
     ("reference", "account, reference, payment, ordinal"),
-    ("refund", "id, payment, merchant, environment, key"),
+    ("refund", "id, payment, key"),
     ("reseller", "id, live_rollout, body"),
     ("routing_log", "method, at, number, records, bytes, body"),
+    ("search_mark", "mark, created_at, number, payment"),
     (
         "search_reference",
         "reference, created_at, number, payment, ordinal",
     ),
     ("timeline", "payment, kind, ordinal, body"),
     ("trial", "slot, body"),
-    ("work", "id, attempt, kind, opened_at, is_open, body"),
+    (
+        "work",
+        "id, attempt, kind, subject, opened_at, is_open, body",
+    ),
 ];
 
-/// Columns that are not copied: revisions, leases, and what tells one holder from another. What is parked is counted
-/// anew.
+/// Columns that are not copied: revisions, leases, and ids of holders. Pending callbacks are counted again.
 #[cfg(test)]
 pub(crate) const LEFT: [(&str, &str); 5] = [
     ("delivery", "leased_until"),
@@ -76,31 +80,33 @@ pub(crate) const LEFT: [(&str, &str); 5] = [
     ("reference", "parked, until"),
 ];
 
-/// Tables of which each store has its own rows; a copy carries over what `SINGLES` names.
+/// Tables of which each store has its own rows. [`SINGLES`] lists the values that are copied.
 #[cfg(test)]
-pub(crate) const OWN: [&str; 13] = [
+pub(crate) const OWN: [&str; 14] = [
     "audit_end",
     "copy_mark",
     "counter",
     "directory",
     "forgotten",
+    "ledger",
     "meta",
-    // What serves in slots stands in the plugin folder too.
+    // The plugin folder also contains the modules of slots.
     "module",
     "node",
     "nonce_end",
     "probe",
-    // Made out of the payments.
+    // Derived from the payments.
     "review",
     "schedule",
     "slot_change",
 ];
 
-/// Rows of the embedded store that stand once and are copied: the audit log's end, counters, the key of marks, how
-/// far retention is, until when freed nonces were taken.
+/// Unique rows of the embedded store that are copied: the audit log's end, the ledger's state, counters, the
+/// key of marks, the progress of retention, the latest expiry of deleted nonces.
 #[cfg(test)]
-pub(crate) const SINGLES: [&str; 6] = [
+pub(crate) const SINGLES: [&str; 7] = [
     "audit-end",
+    "ledger",
     "mark-key",
     "merchant-count",
     "nonces-freed",
@@ -108,7 +114,7 @@ pub(crate) const SINGLES: [&str; 6] = [
     "retention",
 ];
 
-/// Rows that each embedded store has of its own, or that a copy makes out of others.
+/// Rows that each embedded store has separately, or that a copy derives from others.
 #[cfg(test)]
 pub(crate) const MADE: [&str; 11] = [
     "canary",
@@ -118,15 +124,15 @@ pub(crate) const MADE: [&str; 11] = [
     "invitation-count",
     "last-group",
     "parked-count",
-    // By way of the payment index.
+    // Copied through the payment index.
     "payment",
     "pending-deliveries",
     "probe",
     "routing-log",
 ];
 
-/// Kinds of which both stores have the same number of rows. Timers and nonces stand together in the embedded store.
-pub(crate) const COUNTED: [&str; 27] = [
+/// Kinds with the same number of rows in both stores. The embedded store combines timers, and nonces, in shared rows.
+pub(crate) const COUNTED: [&str; 29] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -142,6 +148,8 @@ pub(crate) const COUNTED: [&str; 27] = [
     "event-by-time",
     "invitation",
     "merchant",
+    "movement",
+    "notes",
     "operator",
     "parked-notice",
     "payment",

@@ -1,16 +1,17 @@
-//! From rows of the embedded store to tables of a database. Bodies are the same in both; columns beside them say
-//! what is searched for. A payment brings its attempts and all by which it is found.
+//! Conversion of the embedded store's rows to tables. Bodies are the same in both; the columns next to them are
+//! used for searches. A payment is written with its attempts and index rows.
 
 use std::collections::BTreeSet;
 
 use kassette_domain::connect::{ConnectCode, ShopConnection};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::{Delegation, DelegationStatus};
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, EventId};
 use kassette_domain::invitation::Reply;
 use kassette_domain::key::{ApiKey, Environment, TokenHash};
 use kassette_domain::operator::Operator;
 use kassette_domain::payment::{Payment, Status};
+use kassette_domain::pending_callback::PendingCallback;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
@@ -19,14 +20,14 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use self::Convert::{All, Row};
-use crate::Fault;
 use crate::copy::CopyError;
 use crate::copy::database::{CopyConnection, Values, Writer};
-use crate::payment_steps::{count, uses_account};
+use crate::payment_steps::count;
 use crate::postgres::directory::keys::{environment, owner};
-use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION};
+use crate::postgres::movements;
+use crate::postgres::payments::stored::{self, DECISION, EVENT, NOTES, TRANSITION};
 use crate::postgres::statement::values;
-use crate::postgres::webhooks::outbox::{log, status_number};
+use crate::postgres::webhooks::outbox::{EventBody, log, status_number};
 use crate::postgres::{millis, number, uuid, webhooks};
 use crate::report::{Progress, Unit, VerifyReport};
 use crate::retention::Rule;
@@ -34,7 +35,7 @@ use crate::rows::routing::{self, Size};
 use crate::rows::seal::Secrets;
 use crate::rows::source::RowSource as _;
 use crate::rows::stored::{
-    AllReached, AttemptKey, ListedEvent, PaymentCounters, PaymentRow, PendingCallback, Reached,
+    AllReached, AttemptKey, ListedEvent, PaymentCounters, PaymentRow, Reached,
 };
 use crate::rows::wants::{Wants, number_of};
 use crate::rows::{endpoints, invitations, merchants, records, schema};
@@ -46,21 +47,22 @@ use crate::sled::memory::{Shown, View};
 use crate::sled::payments::aggregates;
 use crate::sled::webhooks::deliver;
 use crate::sled::webhooks::outbox::{self, BodyRow, DeliveryRow};
+use crate::{Fault, LedgerState, SearchKey};
 
-/// What is made of a row.
+/// How a row is converted.
 pub(crate) enum Convert {
-    /// A row of a table.
+    /// Becomes a row of a table.
     Row(
         &'static str,
         fn(&CopySource<'_>, &[u8], &IVec) -> Result<Values, CopyError>,
     ),
-    /// What it writes itself.
+    /// A function writes the resulting rows.
     All(Write),
 }
 type Write = fn(&CopySource<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
 
-/// The kinds that are gone along. All others follow from them, or stand once.
-pub(crate) const WALKED: [(&str, Convert); 26] = [
+/// Kinds whose rows are read and converted. All others are derived from these, or have a single row.
+pub(crate) const WALKED: [(&str, Convert); 28] = [
     ("account-switch", Row("account_switch", switch)),
     ("api-key", Row("api_key", api_key)),
     ("api-key-seen", Row("api_key_seen", seen)),
@@ -75,7 +77,9 @@ pub(crate) const WALKED: [(&str, Convert); 26] = [
     ("event-by-time", Row("event", listed_event)),
     ("invitation", Row("invitation", invitation)),
     ("merchant", Row("merchant", merchant)),
+    ("movement", Row("movement", movement)),
     ("nonces", All(nonces)),
+    ("notes", Row("timeline", notes)),
     ("operator", Row("operator", operator)),
     ("parked-notice", Row("parked", parked)),
     (INDEX, All(payments)),
@@ -90,7 +94,7 @@ pub(crate) const WALKED: [(&str, Convert); 26] = [
 ];
 const INDEX: &str = "payment index";
 
-/// References that notices are kept for; numbers go on behind those of payments.
+/// Inserts references of pending callbacks, and sets sequences to continue after the copied numbers.
 const AT_LAST: &str = "INSERT INTO reference (account, reference, parked, until)
         SELECT account, reference, max(ordinal) + 1, max(until) FROM parked GROUP BY account, reference
         ON CONFLICT DO NOTHING;
@@ -98,20 +102,21 @@ const AT_LAST: &str = "INSERT INTO reference (account, reference, parked, until)
     SELECT setval('routing_log_number', greatest(max(number), 1)) FROM routing_log;
     UPDATE directory SET version = version + 1";
 
-/// A store that is read.
+/// The store that is copied.
 pub(crate) struct CopySource<'a> {
     view: View<'a>,
     secrets: &'a Secrets,
 }
 
-/// Copies everything, within a transaction.
+/// Copies all records. Call within a transaction.
 pub(crate) fn copy(
     from: &Stopped,
     writer: Writer<'_>,
     before: &VerifyReport,
     progress: &dyn Progress,
 ) -> Result<(), CopyError> {
-    let (memtable, shown) = (Memtable::of(from.db.clone()), Shown::default());
+    let memtable = Memtable::over(from.db.clone());
+    let shown = Shown::new(&from.secrets.sealer);
     let source = CopySource {
         view: View::new(&memtable, &shown),
         secrets: &from.secrets,
@@ -134,7 +139,9 @@ pub(crate) fn copy(
                 All(write) => write(&source, &key, &row, &mut writer)?,
             }
             progress.advance(match name {
-                INDEX => records::decode::<Vec<Entry>>(&key, &row)?.len() as u64,
+                INDEX => {
+                    records::decode::<Vec<Entry>>(&source.secrets.sealer, &key, &row)?.len() as u64
+                }
                 _ => 1,
             });
         }
@@ -147,10 +154,11 @@ pub(crate) fn copy(
     singles(&source, database)
 }
 
-/// What stands once.
+/// Copies unique rows.
 fn singles(source: &CopySource<'_>, database: &CopyConnection) -> Result<(), CopyError> {
-    let mark: Vec<u8> = source.view.expect(schema::MARK)?;
-    database.execute("UPDATE meta SET mark = $1", &[&mark])?;
+    let mark = source.view.get(schema::MARK)?;
+    let mark = mark.ok_or_else(|| records::damaged(schema::MARK, "it is missing"))?;
+    database.execute("UPDATE meta SET mark = $1", &[&&mark[..]])?;
     for (name, key) in [
         ("merchant", schema::MERCHANT_COUNT),
         ("reseller", schema::resellers::COUNT),
@@ -159,9 +167,13 @@ fn singles(source: &CopySource<'_>, database: &CopyConnection) -> Result<(), Cop
         let sql = "UPDATE counter SET value = $2 WHERE name = $1";
         database.execute(sql, &[&name, &counted])?;
     }
-    if let Some((last, hash)) = source.view.load::<(u64, [u8; 32])>(schema::AUDIT_END)? {
-        let sql = "UPDATE audit_end SET number = $1, hash = $2";
-        database.execute(sql, &[&number(last), &&hash[..]])?;
+    if let Some(end) = source.view.get(schema::AUDIT_END)? {
+        database.execute("UPDATE audit_end SET body = $1", &[&&end[..]])?;
+    }
+    if let Some(ledger) = source.view.load::<LedgerState>(schema::LEDGER)? {
+        let body = records::encode(source.view.sealer(), schema::LEDGER, &ledger)?;
+        let sql = "UPDATE ledger SET closed_until = $1, body = $2";
+        database.execute(sql, &[&millis(ledger.closed_until), &&body[..]])?;
     }
     let freed = millis(source.load_or_default(schema::NONCES_FREED)?);
     database.execute("UPDATE nonce_end SET freed = $1", &[&freed])?;
@@ -172,8 +184,8 @@ fn singles(source: &CopySource<'_>, database: &CopyConnection) -> Result<(), Cop
     Ok(())
 }
 
-/// How far a rule is. A database goes by time first: payments that arrived later and were made before are looked at
-/// again.
+/// Copies a rule's progress. A database orders payments by time first, so that payments which arrived later but
+/// were created earlier are visited again.
 fn retention(
     database: &CopyConnection,
     rule: Rule,
@@ -196,13 +208,13 @@ impl CopySource<'_> {
     }
 }
 
-/// The id with which a key ends.
+/// The id at the end of a key.
 fn last_id(key: &[u8]) -> Result<Uuid, Fault> {
     let id = schema::trailing_id(key).ok_or_else(|| records::damaged(key, "it has no id"))?;
     Ok(uuid(&id))
 }
 
-/// The hash with which a key ends.
+/// The hash at the end of a key.
 fn last_hash(key: &[u8]) -> Vec<u8> {
     key.last_chunk::<32>()
         .map_or_else(Vec::new, |hash| hash.to_vec())
@@ -213,14 +225,14 @@ fn text(key: &[u8], bytes: &[u8]) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// Payments in order of their arrival, each without its lease.
+/// Copies payments in order of arrival, without leases.
 fn payments(
     source: &CopySource<'_>,
     key: &[u8],
     row: &IVec,
     writer: &mut Writer<'_>,
 ) -> Result<(), CopyError> {
-    let entries: Vec<Entry> = records::decode(key, row)?;
+    let entries: Vec<Entry> = records::decode(&source.secrets.sealer, key, row)?;
     let first = schema::payment_index_first(key).unwrap_or_default();
     for (arrived, entry) in (i64::from(first) + 1..).zip(entries) {
         let sealer = &source.secrets.sealer;
@@ -233,6 +245,17 @@ fn payments(
         if let Some(due) = due {
             writer.push("due", values![id, millis(due)])?;
         }
+        let mut marks = source.secrets.search_marks(&aggregate);
+        marks.extend(
+            source
+                .secrets
+                .marker
+                .search(&SearchKey::Amount(payment.due)),
+        );
+        for mark in marks {
+            let found = values![mark.to_vec(), millis(payment.created_at), arrived, id];
+            writer.push("search_mark", found)?;
+        }
         for (at, attempt) in aggregate.attempts.iter().enumerate() {
             let ordinal = count(at)?;
             let key = schema::attempt(payment.id, ordinal);
@@ -243,9 +266,9 @@ fn payments(
                 id,
                 ordinal,
                 uuid(attempt.id.as_bytes()),
-                TokenHash::of(attempt.return_token.expose()).0.to_vec(),
+                TokenHash::hash(attempt.return_token.expose()).0.to_vec(),
                 attempt.account.as_str().to_owned(),
-                uses_account(payment, attempt),
+                attempt.needs_account(payment.settlement),
                 body.to_vec(),
             ];
             writer.push("attempt", attempt_row)?;
@@ -255,17 +278,18 @@ fn payments(
                 let found = values![reference.clone().into_bytes(), made, arrived, id, ordinal];
                 writer.push("search_reference", found)?;
             }
-            for refund in &attempt.returns.refunds {
-                let ordered = refund.ordered.as_ref();
-                let key = ordered.and_then(|ordered| ordered.key.as_ref());
-                let found = values![
-                    uuid(refund.id.as_bytes()),
-                    id,
-                    number(payment.merchant.0),
-                    environment(payment.environment),
-                    key.map(|key| key.as_str().as_bytes().to_vec()),
-                ];
-                writer.push("refund", found)?;
+            for refund in &attempt.funds.refunds {
+                let key = schema::key_of_refund(payment, refund);
+                for of in refund.ids() {
+                    let found = values![
+                        uuid(of.as_bytes()),
+                        id,
+                        key.as_ref()
+                            .filter(|_| of == refund.id)
+                            .map(|key| key.to_vec()),
+                    ];
+                    writer.push("refund", found)?;
+                }
             }
         }
         let counters = PaymentCounters {
@@ -290,13 +314,13 @@ fn payment_row(payment: &Payment, arrived: i64, body: &[u8]) -> Values {
         environment(payment.environment),
         millis(payment.created_at),
         payment.order_id.as_str().as_bytes().to_vec(),
-        TokenHash::of(payment.token.expose()).0.to_vec(),
+        TokenHash::hash(payment.token.expose()).0.to_vec(),
         stored::status(payment.status),
         body.to_vec(),
     ]
 }
 
-/// A line of a timeline: behind its prefix stand the payment, its kind, its number.
+/// A line of a timeline. The key contains, after its prefix, payment, kind and ordinal.
 fn line(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let parts = key.get(4..).and_then(<[u8]>::split_first_chunk::<16>);
     let (payment, kind, ordinal) = match parts {
@@ -308,6 +332,10 @@ fn line(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError>
     Ok(values![uuid(payment), kind, ordinal, row.to_vec()])
 }
 
+fn notes(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    Ok(values![last_id(key)?, NOTES, 0_i32, row.to_vec()])
+}
+
 fn event(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let of = schema::event_of(key);
     let (payment, ordinal) = of.ok_or_else(|| records::damaged(key, "it names no payment"))?;
@@ -315,9 +343,9 @@ fn event(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError
     Ok(values![payment, EVENT, i32::from(ordinal), row.to_vec()])
 }
 
-/// Behind the prefix stand merchant, environment, time, event.
-fn listed_event(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let listed: ListedEvent = records::decode(key, row)?;
+/// A listed event. The key contains, after its prefix, merchant, environment, time and event.
+fn listed_event(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let listed: ListedEvent = records::decode(&source.secrets.sealer, key, row)?;
     let damaged = || records::damaged(key, "it is cut off");
     let of = key.get(4..).and_then(<[u8]>::split_first_chunk::<8>);
     let (merchant, rest) = of.ok_or_else(damaged)?;
@@ -338,8 +366,8 @@ fn listed_event(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, Co
     ])
 }
 
-fn reference(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let of: AttemptKey = records::decode(key, row)?;
+fn reference(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let of: AttemptKey = records::decode(&source.secrets.sealer, key, row)?;
     let account = schema::account_in(key).unwrap_or_default();
     let reference = key.get(4 + account.len() + 1..).unwrap_or_default();
     Ok(values![
@@ -350,9 +378,10 @@ fn reference(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyE
     ])
 }
 
-/// Behind the account stand the length of the reference, the reference, the notice's number.
-fn parked(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let notice: PendingCallback = records::decode(key, row)?;
+/// A pending callback. The key contains, after the account, the reference's length, the reference and the
+/// ordinal.
+fn parked(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let notice: PendingCallback = records::decode(&source.secrets.sealer, key, row)?;
     let account = schema::account_in(key).unwrap_or_default();
     let rest = key.get(4 + account.len() + 1 + 4..).unwrap_or_default();
     let (reference, ordinal) = rest
@@ -367,14 +396,25 @@ fn parked(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyErro
     ])
 }
 
-fn work(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let item: WorkItem = records::decode(key, row)?;
+fn work(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let item: WorkItem = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         uuid(item.id.as_bytes()),
-        uuid(item.attempt.as_bytes()),
-        item.kind as i16,
+        uuid(item.key.attempt.as_bytes()),
+        item.key.kind as i16,
+        item.key.subject.clone().into_bytes(),
         millis(item.opened_at),
         item.done_at.is_none(),
+        row.to_vec(),
+    ])
+}
+
+fn movement(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let movement = crate::rows::movements::decode(source.view.sealer(), key, row)?;
+    Ok(values![
+        movements::owner(movement.payment),
+        uuid(movement.id.as_bytes()),
+        millis(movement.booked_at),
         row.to_vec(),
     ])
 }
@@ -390,8 +430,8 @@ fn laggard(_: &CopySource<'_>, key: &[u8], _: &IVec) -> Result<Values, CopyError
     ])
 }
 
-fn endpoint(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let endpoint = endpoints::decode(key, row)?;
+fn endpoint(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let endpoint = endpoints::decode(&source.secrets.sealer, key, row)?;
     let (merchant, reseller) = webhooks::endpoints::owner(endpoint.owner);
     Ok(values![
         uuid(endpoint.id.as_bytes()),
@@ -400,25 +440,31 @@ fn endpoint(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyEr
         environment(endpoint.environment),
         millis(endpoint.created_at),
         endpoint.enabled,
-        Wants::of(&endpoint).bits(),
+        Wants::new(&endpoint).bits(),
         row.to_vec(),
     ])
 }
 
-fn event_body(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let body: BodyRow = records::decode(key, row)?;
+fn event_body(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let body: BodyRow = records::decode(&source.secrets.sealer, key, row)?;
+    let event = schema::trailing_id(key).map(EventId::from_bytes);
+    let event = event.ok_or_else(|| records::damaged(key, "it has no id"))?;
+    let sent = match PaymentRow::load(&source.view, body.payment)? {
+        Some(payment) => EventBody::new(body.kind, payment.plain(), body.body),
+        None => EventBody::of_test(body.kind, body.payment, body.body),
+    };
     Ok(values![
-        last_id(key)?,
+        uuid(event.as_bytes()),
         i16::from(number_of(body.kind)),
         uuid(body.payment.as_bytes()),
-        body.body,
+        sent.encode(&source.secrets.sealer, event)?,
         i32::try_from(body.deliveries).unwrap_or(i32::MAX),
     ])
 }
 
 /// A delivery with its whole log, without its lease.
 fn delivery(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let row: DeliveryRow = records::decode(key, row)?;
+    let row: DeliveryRow = records::decode(&source.secrets.sealer, key, row)?;
     let id = deliver::trailing_id(key)?;
     let failed = schema::webhooks::failed(row.endpoint, id);
     let queued_again: bool = source.load_or_default(&failed)?;
@@ -434,13 +480,15 @@ fn delivery(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, C
         millis(delivery.created_at),
         delivery.next_attempt_at.map(millis),
         i16::try_from(attempts).unwrap_or(i16::MAX),
-        (attempts > 0).then(|| log(&delivery)).transpose()?,
+        (attempts > 0)
+            .then(|| log(&source.secrets.sealer, &delivery))
+            .transpose()?,
         queued_again,
     ])
 }
 
-fn merchant(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let merchant = merchants::decode(key, row)?;
+fn merchant(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let merchant = merchants::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         number(merchant.id.0),
         merchant.live_approved,
@@ -448,8 +496,8 @@ fn merchant(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyEr
     ])
 }
 
-fn api_key(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let api_key: ApiKey = records::decode(key, row)?;
+fn api_key(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let api_key: ApiKey = records::decode(&source.secrets.sealer, key, row)?;
     let (kind, owner) = owner(api_key.owner);
     Ok(values![
         api_key.hash.0.to_vec(),
@@ -464,13 +512,13 @@ fn api_key(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyErr
     ])
 }
 
-fn seen(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let seen: Time = records::decode(key, row)?;
+fn seen(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let seen: Time = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![last_hash(key), millis(seen)])
 }
 
-fn operator(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let operator: Operator = records::decode(key, row)?;
+fn operator(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let operator: Operator = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         operator.hash.0.to_vec(),
         uuid(operator.id.as_bytes()),
@@ -479,9 +527,9 @@ fn operator(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyEr
     ])
 }
 
-fn switch(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let (account, enabled): (AccountId, bool) = records::decode(key, row)?;
-    Ok(values![account.as_str().to_owned(), enabled])
+fn switch(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let (account, _): (AccountId, bool) = records::decode(&source.secrets.sealer, key, row)?;
+    Ok(values![account.as_str().to_owned(), row.to_vec()])
 }
 
 fn audit_line(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
@@ -489,8 +537,8 @@ fn audit_line(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, Copy
     Ok(values![number(line), row.to_vec()])
 }
 
-fn reseller(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let reseller: Reseller = records::decode(key, row)?;
+fn reseller(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let reseller: Reseller = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         number(reseller.id.0),
         reseller.live_rollout,
@@ -498,8 +546,8 @@ fn reseller(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyEr
     ])
 }
 
-fn delegation(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let delegation: Delegation = records::decode(key, row)?;
+fn delegation(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let delegation: Delegation = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         number(delegation.reseller.0),
         number(delegation.merchant.0),
@@ -513,7 +561,11 @@ fn delegation(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, Copy
 fn invitation(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let id = schema::resellers::invitation_id(key);
     let id = id.ok_or_else(|| records::damaged(key, "it names no invitation"))?;
-    let invitation = invitations::open(&source.secrets.sealer, id, records::decode(key, row)?)?;
+    let invitation = invitations::open(
+        &source.secrets.sealer,
+        id,
+        records::decode(&source.secrets.sealer, key, row)?,
+    )?;
     let merchant = match invitation.reply {
         Reply::Accepted { merchant, .. } => Some(number(merchant.0)),
         Reply::Open | Reply::Declined { .. } => None,
@@ -522,15 +574,15 @@ fn invitation(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values,
         uuid(id.as_bytes()),
         number(invitation.reseller.0),
         invitation.client_ref.as_str().as_bytes().to_vec(),
-        TokenHash::of(invitation.token.expose()).0.to_vec(),
+        TokenHash::hash(invitation.token.expose()).0.to_vec(),
         millis(invitation.created_at),
         merchant,
         row.to_vec(),
     ])
 }
 
-fn consent_code(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let code: ConsentCode = records::decode(key, row)?;
+fn consent_code(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let code: ConsentCode = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         code.handle.0.to_vec(),
         millis(code.expires_at),
@@ -538,8 +590,8 @@ fn consent_code(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, Co
     ])
 }
 
-fn connect_code(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let code: ConnectCode = records::decode(key, row)?;
+fn connect_code(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let code: ConnectCode = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         code.hash.0.to_vec(),
         uuid(code.id.as_bytes()),
@@ -550,8 +602,8 @@ fn connect_code(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, Co
     ])
 }
 
-fn connection(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
-    let made: ShopConnection = records::decode(key, row)?;
+fn connection(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let made: ShopConnection = records::decode(&source.secrets.sealer, key, row)?;
     Ok(values![
         number(made.merchant.0),
         environment(made.environment),
@@ -566,10 +618,10 @@ fn trial(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError
     Ok(values![slot.as_str().to_owned(), row.to_vec()])
 }
 
-fn routing_batch(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+fn routing_batch(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let of = schema::routing_batch_of(key);
     let (slot, at, batch) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
-    let size = Size::of(routing::count(key, row)?, row);
+    let size = Size::new(routing::count(&source.secrets.sealer, key, row)?, row);
     Ok(values![
         schema::routing_name(&slot).to_owned(),
         millis(at),
@@ -580,14 +632,14 @@ fn routing_batch(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, C
     ])
 }
 
-/// What a group has taken. One that was over and taken again stands in two rows.
+/// Nonces reserved by one group commit. A nonce that was reserved again after expiry is in two rows.
 fn nonces(
-    _: &CopySource<'_>,
+    source: &CopySource<'_>,
     key: &[u8],
     row: &IVec,
     writer: &mut Writer<'_>,
 ) -> Result<(), CopyError> {
-    let taken: Vec<Taken> = records::decode(key, row)?;
+    let taken: Vec<Taken> = records::decode(&source.secrets.sealer, key, row)?;
     let sql = "INSERT INTO nonce AS known (reseller, mark, until, asked, holder)
         SELECT reseller, mark, max(until), 0, 0
         FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS v (reseller, mark, until) GROUP BY reseller, mark

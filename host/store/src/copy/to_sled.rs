@@ -1,9 +1,7 @@
-//! From tables of a database to rows of the embedded store. What rows promise of others, as reading a store through
-//! compares it, is written as it is promised.
+//! Conversion of tables to the embedded store's rows. Derived rows are written as verification expects them.
 
-use kassette_domain::event::EventType;
 use kassette_domain::id::{
-    DeliveryId, EndpointId, EventId, InvitationId, ResellerId, Slot, WorkId,
+    DeliveryId, EndpointId, EventId, InvitationId, MovementId, ResellerId, Slot, WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -20,8 +18,9 @@ use crate::copy::CopyError;
 use crate::copy::database::CopyConnection;
 use crate::postgres::columns::{environment, id, merchant_id, payment_id, reseller_id};
 use crate::postgres::directory::account;
-use crate::postgres::payments::stored::{self, DECISION, EVENT};
-use crate::postgres::webhooks::outbox::{delivery as whole_delivery, delivery_columns, kind};
+use crate::postgres::movements;
+use crate::postgres::payments::stored::{self, DECISION, EVENT, NOTES};
+use crate::postgres::webhooks::outbox::{EventBody, delivery as whole_delivery, delivery_columns};
 use crate::postgres::{audit, time};
 use crate::report::{Progress, Unit, VerifyReport};
 use crate::rows::routing::RoutingLogTotals;
@@ -40,24 +39,26 @@ use crate::sled::verifier::kinds::Derived;
 use crate::sled::webhooks::endpoint_index::EndpointIndex;
 use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow};
 
-/// Nonces of one row.
+/// Maximum number of nonces per row.
 const NONCES: usize = 256;
 
-/// What is made of a row of a query.
+/// How a row of a query is converted.
 pub(crate) enum Convert {
-    /// A row with this key, whose body stands in the last column.
+    /// Becomes a row with this key; the body is in the last column.
     Keyed(fn(&Row) -> Result<Key, Fault>),
-    /// What it writes itself.
+    /// A function writes the resulting rows.
     All(fn(&mut Target<'_, '_>, &Row) -> Result<(), CopyError>),
 }
 
-/// What is read, each with the kind of its rows. Tables that are not here follow from these.
-pub(crate) const READ: [(&str, &str, Convert); 29] = [
+/// Queries with their kinds of rows. Other tables are derived from these.
+pub(crate) const READ: [(&str, &str, Convert); 30] = [
     ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
         FROM payment p ORDER BY p.created_at, p.number", All(payment)),
     ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", Keyed(line)),
     ("work", "SELECT id, opened_at, body FROM work",
         Keyed(|row| Ok(schema::work(time(row.get(1)), id(row, 0, WorkId::from_bytes))))),
+    ("movement", "SELECT payment, id, body FROM movement",
+        Keyed(|row| Ok(movements::key(row.get(0), id(row, 1, MovementId::from_bytes))))),
     ("parked-notice", "SELECT account, reference, ordinal, body FROM parked", Keyed(parked)),
     ("parked-count", "SELECT account, count(*) FROM parked GROUP BY account", All(parked_count)),
     ("retention-laggard", "SELECT rule, payment, at FROM laggard", All(laggard)),
@@ -76,7 +77,7 @@ pub(crate) const READ: [(&str, &str, Convert); 29] = [
     ("api-key-seen", "SELECT hash, seen FROM api_key_seen",
         All(|target, row| target.save(schema::api_key_seen(hash(row)?), &time(row.get(1))))),
     ("operator", "SELECT hash, body FROM operator", Keyed(|row| Ok(schema::operator(hash(row)?)))),
-    ("account-switch", "SELECT account, enabled FROM account_switch", All(switch)),
+    ("account-switch", "SELECT account, body FROM account_switch", Keyed(|row| Ok(schema::switch(&account(row.get(0))?)))),
     ("reseller", "SELECT id, body FROM reseller", Keyed(|row| Ok(schema::resellers::reseller(reseller_id(row, 0))))),
     ("invitation", "SELECT id, body FROM invitation",
         Keyed(|row| Ok(schema::resellers::invitation(id(row, 0, InvitationId::from_bytes))))),
@@ -97,19 +98,19 @@ pub(crate) const READ: [(&str, &str, Convert); 29] = [
         WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", All(reached)),
 ];
 
-/// What is written.
+/// The store that is written.
 pub(crate) struct Target<'a, 'b> {
     bulk: &'a mut Bulk<'b>,
     secrets: &'a Secrets,
-    /// Payments of the row of the payment index that is not full, and where it begins.
+    /// The payments for the next row of the payment index, and its first position.
     index: (Position, Vec<Entry>),
-    /// Nonces of the row that is not full.
+    /// The nonces for the next row.
     taken: Vec<Taken>,
     rows_of_nonces: u64,
     reached: AllReached,
 }
 
-/// Copies all that does not follow from other rows. Within a snapshot of the database.
+/// Copies all rows that are not derived from others. Call within a snapshot of the database.
 pub(crate) fn fill(
     from: &CopyConnection,
     bulk: &mut Bulk<'_>,
@@ -141,17 +142,17 @@ pub(crate) fn fill(
     target.singles(from)
 }
 
-/// Writes what rows promise of others.
+/// Writes derived rows.
 pub(crate) fn derive(db: &Db, secrets: &Secrets, progress: &dyn Progress) -> Result<(), CopyError> {
     progress.begin("Writing indexes", Unit::Rows, None);
-    let memtable = Memtable::of(db.clone());
+    let memtable = Memtable::over(db.clone());
     let mut bulk = Bulk::new(db);
     let mut write = |key: Key, row: &[u8]| {
         let row = match KINDS.split(&key)?.0.derived {
-            // Those that hold something were copied.
+            // Derived rows with content were already copied.
             _ if db.contains_key(&key).map_err(Fault::database)? => return Ok(()),
             Derived::Row => IVec::from(row),
-            Derived::Key | Derived::Not => records::encode(&key, &())?,
+            Derived::Key | Derived::Not => records::encode(&secrets.sealer, &key, &())?,
         };
         bulk.push(key.into(), Some(row))
     };
@@ -168,7 +169,7 @@ impl Target<'_, '_> {
     }
 
     fn save<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), CopyError> {
-        let row = records::encode(&key, value)?;
+        let row = records::encode(&self.secrets.sealer, &key, value)?;
         self.put(key, row)
     }
 
@@ -183,7 +184,7 @@ impl Target<'_, '_> {
         self.save(schema::payment_index(at), &entries)
     }
 
-    /// Groups count up, so that none of the store's own has the number of one of these.
+    /// Numbers decrease from the maximum, whereas the store's own groups count up, so they do not collide.
     fn end_of_nonces(&mut self) -> Result<(), CopyError> {
         let taken = std::mem::take(&mut self.taken);
         let Some(last) = taken.last() else {
@@ -194,14 +195,18 @@ impl Target<'_, '_> {
         self.save(key, &taken)
     }
 
-    /// What stands once. What is sealed is moved as it is: for the same row, under the same key.
+    /// Copies unique rows. Sealed values are unchanged, because they belong to the same row under the same key.
     fn singles(&mut self, from: &CopyConnection) -> Result<(), CopyError> {
         self.put(schema::FORMAT.to_vec(), this_format())?;
+        let ledger = from.one("SELECT body FROM ledger")?;
+        if let Some(ledger) = Some(ledger.get::<_, &[u8]>(0)).filter(|body| !body.is_empty()) {
+            self.put(schema::LEDGER.to_vec(), ledger)?;
+        }
         let meta = from.one("SELECT canary, mark FROM meta")?;
-        self.save(schema::CANARY.to_vec(), &meta.get::<_, Vec<u8>>(0))?;
-        self.save(schema::MARK.to_vec(), &meta.get::<_, Vec<u8>>(1))?;
-        if let Some(end) = audit::end(&from.one(audit::END)?)? {
-            self.save(schema::AUDIT_END.to_vec(), &end)?;
+        self.put(schema::CANARY.to_vec(), meta.get::<_, Vec<u8>>(0))?;
+        self.put(schema::MARK.to_vec(), meta.get::<_, Vec<u8>>(1))?;
+        if let Some(end) = from.one(audit::END)?.get::<_, Option<Vec<u8>>>(0) {
+            self.put(schema::AUDIT_END.to_vec(), end)?;
         }
         let counted = |name| from.one(&format!("SELECT value FROM counter WHERE name = '{name}'"));
         for (name, key) in [
@@ -225,12 +230,12 @@ fn hash(row: &Row) -> Result<TokenHash, Fault> {
     })?))
 }
 
-/// A count, as the embedded store has it.
+/// A count in the embedded store's type.
 fn counted(row: &Row) -> u32 {
     u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX)
 }
 
-/// A payment with its attempts, in order of time; without its lease.
+/// Converts a payment with its attempts, without its lease. Rows are in order of time.
 fn payment(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let sealer = &target.secrets.sealer;
     let (mut payment, mut counters) = stored::open(sealer, row.get(0), row.get(1), None)?;
@@ -271,6 +276,7 @@ fn line(row: &Row) -> Result<Key, Fault> {
     Ok(match row.get::<_, i16>(1) {
         EVENT => schema::event(payment, ordinal),
         DECISION => schema::line(payment, Line::Decision, ordinal),
+        NOTES => schema::notes(payment),
         _ => schema::line(payment, Line::Transition, ordinal),
     })
 }
@@ -313,35 +319,31 @@ fn roster(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
 }
 
 fn event_body(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let kind: Option<EventType> = kind(row.get(1));
+    let event = id(row, 0, EventId::from_bytes);
+    let sent = EventBody::decode(&target.secrets.sealer, event, row.get(3))?;
     let body = BodyRow {
-        kind: kind.ok_or_else(|| Fault::Corrupt("the kind of an event".into()))?,
-        payment: payment_id(row, 2),
-        body: row.get(3),
+        kind: sent.kind,
+        payment: sent.payment,
+        delegated: sent.delegated(),
+        body: sent.text,
         deliveries: row.get::<_, i32>(4).unsigned_abs(),
     };
     let at = row.get::<_, Option<i64>>(5).map_or(Time::default(), time);
-    let key = schema::webhooks::body(at, id(row, 0, EventId::from_bytes));
-    target.save(key, &body)
+    target.save(schema::webhooks::body(at, event), &body)
 }
 
 fn delivery(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let delivery = whole_delivery(row)?;
+    let delivery = whole_delivery(&target.secrets.sealer, row)?;
     let (id, endpoint): (DeliveryId, _) = (delivery.id, delivery.endpoint);
     if delivery.status == DeliveryStatus::Exhausted {
         let queued_again: bool = row.get(9);
         target.save(schema::webhooks::failed(endpoint, id), &queued_again)?;
     }
-    let (delivery, long) = DeliveryRow::of(delivery, time(row.get(10)));
+    let (delivery, long) = DeliveryRow::split(delivery, time(row.get(10)));
     for (attempt, response) in long {
         target.save(schema::webhooks::response(id, attempt), &response)?;
     }
     target.save(schema::webhooks::delivery(id), &delivery)
-}
-
-fn switch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let switch = (account(row.get(0))?, row.get::<_, bool>(1));
-    target.save(schema::switch(&switch.0), &switch)
 }
 
 fn connection(row: &Row) -> Result<Key, Fault> {
@@ -388,7 +390,7 @@ fn trial(row: &Row) -> Result<Key, Fault> {
     Ok(schema::trial(&slot))
 }
 
-/// How far a rule is.
+/// Records a rule's progress.
 fn reached(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let rule = usize::try_from(row.get::<_, i16>(0)).unwrap_or(usize::MAX);
     if let Some(reached) = target.reached.get_mut(rule) {

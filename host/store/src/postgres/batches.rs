@@ -1,18 +1,18 @@
-//! Requests that are committed together: a committer takes what waits, up to a number, and does it in one statement.
+//! Group commit: a committer takes waiting requests, up to a maximum, and executes them in one statement.
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Fault;
 
-/// Requests that wait, at most; more are told that the store is busy.
+/// Maximum number of waiting requests; further ones get [`Fault::Busy`].
 const WAITING: usize = 4096;
 
-/// What does a batch.
+/// Executes batches of requests.
 pub(crate) trait Commit: Send + Sync + 'static {
     type Request: Send + 'static;
     type Answer: Send + 'static;
 
-    /// Does requests; the answers in the same order.
+    /// Executes requests; returns the answers in the same order.
     fn commit(
         &self,
         batch: Vec<Self::Request>,
@@ -24,20 +24,20 @@ type Waiting<C> = (
     oneshot::Sender<Result<<C as Commit>::Answer, Fault>>,
 );
 
-/// A committer with what waits for it. It ends with this.
+/// A committer with its queue. Dropping this value ends it.
 pub(crate) struct Batches<C: Commit> {
     waiting: mpsc::Sender<Waiting<C>>,
 }
 
 impl<C: Commit> Batches<C> {
-    /// Starts a committer, which takes so many requests at once.
+    /// Starts a committer that takes up to `at_once` requests per batch.
     pub(crate) fn start(commit: C, at_once: usize) -> Self {
         let (waiting, requests) = mpsc::channel(WAITING);
         tokio::spawn(run(commit, requests, at_once));
         Self { waiting }
     }
 
-    /// Has a request done. It is done even where its caller gives up.
+    /// Submits a request and waits for its answer. The request is executed even if its caller gives up.
     pub(crate) async fn commit(&self, request: C::Request) -> Result<C::Answer, Fault> {
         let (answer, answered) = oneshot::channel();
         self.waiting
@@ -56,7 +56,7 @@ async fn run<C: Commit>(commit: C, mut requests: mpsc::Receiver<Waiting<C>>, at_
         if requests.recv_many(&mut batch, at_once).await == 0 {
             return;
         }
-        // What tasks that are ready to run ask for goes along: a statement costs as much as several of its rows.
+        // Let other ready tasks add their requests first: a statement costs as much as several of its rows.
         tokio::task::yield_now().await;
         while batch.len() < at_once
             && let Ok(request) = requests.try_recv()
@@ -66,7 +66,7 @@ async fn run<C: Commit>(commit: C, mut requests: mpsc::Receiver<Waiting<C>>, at_
         let (batch, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let answers = commit.commit(batch).await;
         for (caller, answer) in callers.into_iter().zip(answers) {
-            // A caller that has gone hears nothing.
+            // The caller may have given up.
             let _ = caller.send(answer);
         }
     }

@@ -8,11 +8,11 @@ use tokio_postgres::Row;
 use crate::postgres::PostgresStore;
 use crate::postgres::columns::payment_id;
 use crate::postgres::database::{Arguments, Database};
-use crate::postgres::membership::PATIENCE;
+use crate::postgres::membership::SILENT_NODE_WAIT;
 use crate::postgres::node::NodeReport;
 use crate::{Cluster, Fault, ModulesInfo, NodeInfo, NodeShare, NodeStatus, StoreFuture, Task};
 
-/// Between two looks at what the others have adopted.
+/// Pause between two reads of the versions that other nodes have adopted.
 const LOOK: Duration = Duration::from_millis(20);
 
 const BEHIND: &str =
@@ -23,7 +23,7 @@ const NODES: &str = "/* nodes */
     FROM node n, directory d ORDER BY n.name";
 const REVIEWED: &str =
     "/* reviewed */ SELECT payment FROM review ORDER BY payment DESC LIMIT 10000";
-/// Those that are long over are swept out, a few each time.
+/// Also deletes tasks that ended long ago, a few at a time.
 const TAKE_TASK: &str = "/* task: take */ WITH over AS (
         DELETE FROM schedule WHERE task <> $1 AND task IN (SELECT task FROM schedule
             WHERE until < clock_timestamp() - make_interval(mins => 1) ORDER BY until LIMIT 8 FOR UPDATE SKIP LOCKED))
@@ -34,11 +34,10 @@ const TAKE_TASK: &str = "/* task: take */ WITH over AS (
     RETURNING task";
 
 impl Database {
-    /// Waits until all other nodes have adopted a version of the directory that is committed, or have let so much time
-    /// pass that they serve nothing by what they had before. A node that joins after this has looked reads what is
-    /// committed.
+    /// Waits until all other nodes have adopted a committed version of the directory, or until enough time has
+    /// passed that they serve nothing by an earlier one. A node that joins later reads the committed version.
     pub(crate) async fn settle(&self, version: i64) {
-        // Not by name: another process may have this one's by now.
+        // Excludes this node by its incarnation, because another process may have its name by now.
         let (began, own) = (Instant::now(), self.node_state.incarnation());
         let adopted = async {
             loop {
@@ -51,7 +50,10 @@ impl Database {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, adopted).await.is_err() {
+        if tokio::time::timeout(SILENT_NODE_WAIT, adopted)
+            .await
+            .is_err()
+        {
             tracing::warn!(
                 waited = ?began.elapsed(),
                 "a node has not said in time that it has adopted a change: it serves nothing until it has"
@@ -97,7 +99,7 @@ impl Cluster for PostgresStore {
 
     fn take_task(&self, task: Task, lease: Duration) -> StoreFuture<'_, bool> {
         Box::pin(async move {
-            // A second time it only makes the lease longer.
+            // Repeating it only extends the lease.
             let (task, lease) = (task.name(), lease.as_secs_f64());
             let about: Arguments<'_> = &[&task, &self.node_state.name, &lease];
             Ok(!self.workers.repeat(TAKE_TASK, about).await?.is_empty())

@@ -1,11 +1,11 @@
-//! Columns of rows, read.
+//! Reading columns of rows.
 
 use kassette_domain::id::{MerchantId, PaymentId, ResellerId};
 use kassette_domain::key::Environment;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// An id, from its bytes.
+/// An id from a UUID column.
 pub(crate) fn id<T>(row: &Row, at: usize, of: fn([u8; 16]) -> T) -> T {
     of(row.get::<_, Uuid>(at).into_bytes())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{CodeUse, ConnectCode, ShopConnection};
 use kassette_domain::id::MerchantId;
-use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use tokio_postgres::Row;
@@ -17,23 +17,24 @@ use crate::postgres::directory::merchants;
 use crate::postgres::lists::ListPosition;
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::{PostgresStore, audit, millis, number, uuid};
-use crate::rows::seal::Secrets;
+use crate::rows::records::OTHER_COLUMNS;
+use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::{records, schema};
 use crate::{
     CodeIssued, CodeUsed, ConnectExchange, Connects, Exchanged, Fault, Listed, Paging, StoreFuture,
 };
 
-/// Most codes that are cleaned away at once.
+/// Maximum number of codes that one sweep deletes.
 const SWEPT: i64 = 256;
-/// Ended codes that one issue takes away; more than one, so that they never grow.
+/// Number of expired codes that each issue deletes; more than one, so that the table does not grow.
 const SWEPT_BY_ISSUE: i64 = 16;
 
-/// Codes that ended before `$1`, at most `$2`.
+/// Deletes codes that expired by `$1`, at most `$2`.
 const SWEEP: &str = "/* connect codes: sweep */ DELETE FROM connect_code WHERE hash IN (
     SELECT hash FROM connect_code WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING 1";
 
-/// Cleans away codes that ended long ago, some of them; says whether there may be more.
+/// Deletes a batch of codes that expired long ago; returns whether there may be more.
 pub(crate) async fn sweep(database: &Database, now: Time) -> Result<bool, Fault> {
     let swept = database
         .repeat(SWEEP, &[&millis(now.before(LISTED_FOR)), &SWEPT])
@@ -41,24 +42,24 @@ pub(crate) async fn sweep(database: &Database, now: Time) -> Result<bool, Fault>
     Ok(i64::try_from(swept.len()).is_ok_and(|swept| swept >= SWEPT))
 }
 
-/// A code, from its columns `hash` and `body`.
-fn code(row: &Row) -> Result<ConnectCode, Fault> {
+/// Decodes a code from its columns `hash` and `body`.
+fn code(sealer: &Sealer, row: &Row) -> Result<ConnectCode, Fault> {
     let hash = row.get::<_, &[u8]>(0).try_into().map(TokenHash);
     let hash = hash.map_err(|_| Fault::Corrupt("the hash of a connect code".into()))?;
-    records::decode(&schema::connect::code(hash), row.get(1))
+    records::decode(sealer, &schema::connect::code(hash), row.get(1))
 }
 
-/// Loads a code that can be redeemed, and keeps it as it is until the transaction ends.
+/// Loads a redeemable code and locks it until the transaction ends.
 async fn live(tx: &Tx<'_>, hash: TokenHash, now: Time) -> Result<Option<ConnectCode>, Failure> {
     let sql =
         "/* connect code: lock */ SELECT hash, body FROM connect_code WHERE hash = $1 FOR UPDATE";
     let found = row(tx, sql, &[&&hash.0[..]]).await?;
-    let found = found.map(|found| code(&found)).transpose()?;
+    let found = found.map(|found| code(tx.sealer(), &found)).transpose()?;
     Ok(found.filter(|code| code.is_live(now)))
 }
 
 async fn replace(tx: &Tx<'_>, code: &ConnectCode) -> Result<(), Failure> {
-    let body = records::encode(&schema::connect::code(code.hash), code)?;
+    let body = records::encode(tx.sealer(), &schema::connect::code(code.hash), code)?;
     let sql = "/* connect code: update */ UPDATE connect_code SET body = $2 WHERE hash = $1";
     execute(tx, sql, &[&&code.hash.0[..], &&body[..]]).await?;
     Ok(())
@@ -79,12 +80,12 @@ impl TransactionWork for IssueCode {
         let Some(merchant) = merchants::load(tx, code.merchant).await? else {
             return Ok(CodeIssued::NoSuchMerchant);
         };
-        if code.environment == Environment::Live && !merchant.live_approved {
+        if !merchant.may_use(code.environment) {
             return Ok(CodeIssued::NotLiveApproved);
         }
         let ended = millis(self.now.before(LISTED_FOR));
         execute(tx, SWEEP, &[&ended, &SWEPT_BY_ISSUE]).await?;
-        let body = records::encode(&schema::connect::code(code.hash), code)?;
+        let body = records::encode(tx.sealer(), &schema::connect::code(code.hash), code)?;
         let sql = "/* connect code: insert */ INSERT INTO connect_code
             (hash, id, merchant, created_at, expires_at, body)
             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
@@ -129,7 +130,7 @@ struct Redeem {
 }
 
 impl TransactionWork for Redeem {
-    /// With what stood there before.
+    /// Also contains the connection that was replaced, if any.
     type Outcome = (Exchanged, Option<ShopConnection>);
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
@@ -147,10 +148,10 @@ impl TransactionWork for Redeem {
         let merchant = merchants::load(tx, code.merchant).await?;
         let mut merchant =
             merchant.ok_or_else(|| records::damaged(&merchant_key, "it is missing"))?;
-        if code.environment == Environment::Live && !merchant.live_approved {
+        if !merchant.may_use(code.environment) {
             return Ok((Exchanged::NotLiveApproved, None));
         }
-        // Everything that can say no comes before anything is written.
+        // All checks come before the first write.
         let before = connection(tx, &code).await?;
         let leaving = before.as_ref().map(|before| before.endpoint);
         let others = endpoints::beside(tx, endpoint, leaving).await?;
@@ -197,7 +198,7 @@ impl TransactionWork for Redeem {
     }
 }
 
-/// What the last exchange of a code's merchant, environment and site made.
+/// The connection from the last exchange for the code's merchant, environment and site.
 async fn connection(tx: &Tx<'_>, code: &ConnectCode) -> Result<Option<ShopConnection>, Failure> {
     let sql = "/* connection */ SELECT body FROM connection
         WHERE merchant = $1 AND environment = $2 AND origin = $3";
@@ -210,13 +211,13 @@ async fn connection(tx: &Tx<'_>, code: &ConnectCode) -> Result<Option<ShopConnec
     .await?;
     let key = schema::connect::connection(code.merchant, code.environment, &code.origin);
     Ok(found
-        .map(|found| records::decode(&key, found.get(0)))
+        .map(|found| records::decode(tx.sealer(), &key, found.get(0)))
         .transpose()?)
 }
 
 async fn connect(tx: &Tx<'_>, made: &ShopConnection) -> Result<(), Failure> {
     let key = schema::connect::connection(made.merchant, made.environment, &made.origin);
-    let body = records::encode(&key, made)?;
+    let body = records::encode(tx.sealer(), &key, made)?;
     let sql = "/* connection: save */ INSERT INTO connection (merchant, environment, origin, body)
         VALUES ($1, $2, $3, $4) ON CONFLICT (merchant, environment, origin) DO UPDATE SET body = $4";
     let (merchant, world) = (number(made.merchant.0), environment(made.environment));
@@ -248,7 +249,9 @@ impl Connects for PostgresStore {
         Box::pin(async move {
             let sql = "/* connect code */ SELECT hash, body FROM connect_code WHERE hash = $1";
             let found = self.requests.read_one(sql, &[&&hash.0[..]]).await?;
-            found.map(|found| code(&found)).transpose()
+            found
+                .map(|found| code(&self.secrets.sealer, &found))
+                .transpose()
         })
     }
 
@@ -263,8 +266,13 @@ impl Connects for PostgresStore {
                 "/* connect codes: list */ SELECT hash, body, created_at, id FROM connect_code
                 WHERE merchant = $1 AND (created_at, id) < ($2, $3)
                 ORDER BY created_at DESC, id DESC LIMIT $4";
-            self.list_by_time(&tag, paging, sql, &[&number(merchant.0)], |row| {
-                Ok((ListPosition(row.get(2), row.get(3)), code(row)?))
+            self.list_by_time(&tag, paging, sql, &[&number(merchant.0)], |sealer, row| {
+                let code = code(sealer, row)?;
+                if code.merchant != merchant {
+                    let key = schema::connect::code(code.hash);
+                    return Err(records::damaged(&key, OTHER_COLUMNS));
+                }
+                Ok((ListPosition(row.get(2), row.get(3)), code))
             })
             .await
         })
@@ -294,7 +302,7 @@ impl Connects for PostgresStore {
         self.run_to_end(async move |store| {
             let (exchanged, before) = store.requests.transact(&redeem).await?;
             if let Some(before) = before {
-                // What still waits for the earlier endpoint is for the worker to end.
+                // The worker ends deliveries that still wait for the earlier endpoint.
                 store.claims.ring(&[before.endpoint], Time::default());
             }
             Ok(exchanged)

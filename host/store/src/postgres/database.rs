@@ -1,5 +1,5 @@
-//! Connections, and one statement or transaction at a time over them: what is tried again, and what a
-//! lost connection means.
+//! Connections, and single statements and transactions over them: which are retried, and what a lost connection
+//! means.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,45 +14,90 @@ use tokio_postgres::types::ToSql;
 use crate::Fault;
 use crate::postgres::errors::said;
 use crate::postgres::node::NodeState;
-use crate::rows::seal::fill;
+use crate::rows::seal::{Sealer, Secrets, fill};
 
 /// Arguments of a statement, as `$1`, `$2`, ...
 pub(crate) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
-/// A transaction under way.
-pub(crate) type Tx<'a> = Transaction<'a>;
+/// An open transaction.
+pub(crate) struct Tx<'a> {
+    transaction: Transaction<'a>,
+    sealer: &'a Sealer,
+}
 
-/// How often something is tried that collided with another transaction.
+impl<'a> Tx<'a> {
+    pub(crate) const fn new(transaction: Transaction<'a>, sealer: &'a Sealer) -> Self {
+        Self {
+            transaction,
+            sealer,
+        }
+    }
+
+    pub(crate) async fn commit(self) -> Result<(), Failure> {
+        Ok(self.transaction.commit().await?)
+    }
+
+    /// Authenticates rows.
+    pub(crate) const fn sealer(&self) -> &Sealer {
+        self.sealer
+    }
+}
+
+/// A connection or transaction that executes statements.
+pub(crate) trait Session {
+    type Client: GenericClient;
+
+    fn client(&self) -> &Self::Client;
+}
+
+impl Session for Object {
+    type Client = Self;
+
+    fn client(&self) -> &Self {
+        self
+    }
+}
+
+impl<'a> Session for Tx<'a> {
+    type Client = Transaction<'a>;
+
+    fn client(&self) -> &Transaction<'a> {
+        &self.transaction
+    }
+}
+
+/// Maximum number of tries after collisions with other transactions.
 const TRIES: u32 = 8;
-/// For how long.
+/// Maximum duration of all tries.
 const TRIED_FOR: Duration = Duration::from_secs(3);
-/// For how long a read is tried again whose connection was lost.
+/// How long a read is retried after its connection was lost.
 const READ_AGAIN_FOR: Duration = Duration::from_secs(2);
-/// Jitter between two tries, at most: 5 ms, doubled with each, up to this.
+/// Upper limit of the jitter between two tries, which starts at 10 ms and doubles with each try.
 const MAX_PAUSE: Duration = Duration::from_millis(200);
-/// How long an answer is waited for. The server's own time-out is shorter, so past this the connection hangs.
+/// Maximum time to wait for an answer. The server's own time-out is shorter, so after this the connection
+/// hangs.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What is done in one transaction, with everything that it needs.
+/// The work of one transaction, with all its input.
 pub(crate) trait TransactionWork: Send + Sync + 'static {
-    /// What it tells its caller.
+    /// The result for the caller.
     type Outcome: Send + 'static;
 
-    /// Whether it changes what requests or deliveries remember: such operations come one after the other, over all
-    /// nodes, and have the lock of `directory` from their beginning.
+    /// Whether the work changes data that requests or deliveries cache. Such transactions run one after the
+    /// other across all nodes, because they lock `directory` from the start.
     const CHANGES_DIRECTORY: bool = true;
 
-    /// Reads, and writes what follows. It can be called again, in another transaction.
+    /// Reads and writes rows. May be called again in another transaction.
     fn apply(&self, tx: &Tx<'_>) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
 }
 
-/// Work whose outcome stays with its caller, so that transactions are compiled once and not for each kind of work.
+/// Work that stores its outcome itself, so that transactions are compiled once and not for each kind of work.
 trait AnyWork: Sync {
     fn apply<'a>(&'a self, tx: &'a Tx<'_>) -> WorkFuture<'a>;
 }
 
 type WorkFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 
-/// Work, and the outcome of the try that came last.
+/// Work, and the outcome of the last try.
 struct WithOutcome<'a, W: TransactionWork> {
     work: &'a W,
     outcome: Mutex<Option<W::Outcome>>,
@@ -66,7 +111,7 @@ impl<'a, W: TransactionWork> WithOutcome<'a, W> {
         }
     }
 
-    /// The outcome of a transaction that was committed.
+    /// The outcome, after the transaction was committed.
     fn committed(self) -> Result<W::Outcome, Fault> {
         self.outcome.into_inner().ok_or(Fault::Stopping)
     }
@@ -82,32 +127,33 @@ impl<W: TransactionWork> AnyWork for WithOutcome<'_, W> {
     }
 }
 
-/// Why a statement has not done its work.
+/// Why a statement failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It collided with another transaction: nothing was changed, and another try may do it.
+    /// The statement collided with another transaction: nothing was changed, and a retry may succeed.
     Collided,
-    /// What it asserts of the rows does not hold: nothing was changed, and they have to be read again.
+    /// An assertion about the rows does not hold: nothing was changed, and they must be read again.
     Stale,
-    /// A row that has to be the only one of its kind is there already: nothing was changed. Says which rule.
+    /// A unique constraint is violated: nothing was changed. Contains the constraint's name.
     Duplicate(String),
-    /// The connection was lost before the answer: whether it was done is not known.
+    /// The connection was lost before the answer: the outcome is unknown.
     Lost,
-    /// There is no database to ask: nothing was changed, and the next statement fares no better.
+    /// The database cannot be reached: nothing was changed, and another attempt would fail too.
     Unreachable(Fault),
-    /// It took too long, or waited too long for a lock: nothing was changed, and the next statement fares no better.
+    /// The statement took too long or waited too long for a lock: nothing was changed, and a retry would fare
+    /// no better.
     Late,
     /// Nothing was changed.
     Fault(Fault),
 }
 
 impl Failure {
-    /// What the caller is told who tries no more.
+    /// The fault for a caller that does not retry.
     pub(crate) fn fault(self) -> Fault {
         match self {
             Self::Collided | Self::Stale | Self::Late => Fault::Busy,
             Self::Duplicate(what) => Fault::Unavailable(format!("{what} is in use")),
-            // As of a disk that hangs: it shows when it is asked again.
+            // The outcome is unknown, as with a disk that hangs; the next request shows it.
             Self::Lost => Fault::Stopping,
             Self::Unreachable(fault) | Self::Fault(fault) => fault,
         }
@@ -123,7 +169,7 @@ impl From<Fault> for Failure {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(code) = error.code() else {
-            // An argument or a column that does not have its type is an error of this program.
+            // Wrong types of arguments or columns are errors of this program, not lost connections.
             if error.is_closed()
                 || std::error::Error::source(&error).is_some_and(|of| of.is::<std::io::Error>())
             {
@@ -142,7 +188,7 @@ impl From<tokio_postgres::Error> for Failure {
                 let rule = error.as_db_error().and_then(|error| error.constraint());
                 Self::Duplicate(rule.unwrap_or("a key").to_owned())
             }
-            // A statement that was prepared before a migration.
+            // The statement was prepared before a migration.
             &SqlState::FEATURE_NOT_SUPPORTED if error.to_string().contains("cached plan") => {
                 Self::Collided
             }
@@ -154,11 +200,11 @@ impl From<tokio_postgres::Error> for Failure {
                 timed_out("statement");
                 Self::Late
             }
-            // The server refused before it did anything.
+            // The server refused the statement before it did anything.
             &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unreachable(Fault::Unavailable(
                 "the database is read-only: it is a standby, or in recovery".into(),
             )),
-            // The server ended the session: it answers nothing that was done.
+            // The server ended the session and does not report whether the statement took effect.
             _ if class == "08" || code.code().starts_with("57P") || class == "25" => Self::Lost,
             _ => {
                 let said = said(&error);
@@ -183,7 +229,7 @@ impl From<PoolError> for Failure {
                 timed_out("connection");
                 Fault::Busy
             }
-            // Of a new connection, over which nothing else was asked yet.
+            // A new connection failed before it sent any other statement.
             PoolError::PostCreateHook(HookError::Backend(_)) => return Self::Collided,
             PoolError::PostCreateHook(HookError::Message(why)) => {
                 Fault::Unavailable(format!("the database cannot be reached: {why}"))
@@ -195,22 +241,22 @@ impl From<PoolError> for Failure {
     }
 }
 
-/// Something was waited for in vain.
+/// Counts a wait that timed out.
 fn timed_out(waited_for: &'static str) {
     metrics::counter!("kassette_database_timeouts_total", "waited_for" => waited_for).increment(1);
 }
 
-/// Leases that ended by time: their nodes did not give them back.
+/// Counts leases that expired because their nodes did not release them.
 pub(crate) fn count_lapsed(of: &'static str, leases: usize) {
     let leases = u64::try_from(leases).unwrap_or(u64::MAX);
     metrics::counter!("kassette_leases_lapsed_total", "of" => of).increment(leases);
 }
 
-/// Tries of something that can collide.
+/// Tries of an operation that can collide.
 pub(crate) struct Tries {
     began: Instant,
     made: u32,
-    /// The answer of one was lost: what is found done may be its doing.
+    /// The answer of a try was lost, so a result found later may come from that try.
     pub(crate) lost: bool,
 }
 
@@ -223,8 +269,8 @@ impl Tries {
         }
     }
 
-    /// Waits before another try, with full jitter. Where there were enough it says that the store is busy; or, where
-    /// an answer was lost, that it is not known whether one of them did it.
+    /// Waits before the next try, with full jitter. After too many tries, returns `Busy`, or `Stopping` if an
+    /// answer was lost and it is unknown whether a try succeeded.
     pub(crate) async fn again(&mut self, failure: &Failure) -> Result<(), Fault> {
         self.made += 1;
         self.lost |= matches!(failure, Failure::Lost);
@@ -246,16 +292,22 @@ impl Tries {
 
 /// A pool of connections for one kind of work.
 pub(crate) struct Database {
-    /// Its pool's in metrics.
+    /// The pool's name in metrics.
     pub(crate) name: &'static str,
-    /// Whose turn it is to do a transaction of several statements: see [`Database::transact`].
+    /// Serializes transactions of several statements, see [`Database::transact`].
     pub(crate) turn: tokio::sync::Mutex<()>,
     pub(crate) pool: Pool,
+    pub(crate) secrets: Arc<Secrets>,
     pub(crate) node_state: Arc<NodeState>,
 }
 
 impl Database {
-    /// A connection, where this node may serve.
+    /// Authenticates rows.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.secrets.sealer
+    }
+
+    /// A connection from the pool, if this node may serve.
     async fn connection(&self) -> Result<Object, Failure> {
         self.node_state.check().map_err(Failure::Unreachable)?;
         let began = Instant::now();
@@ -272,7 +324,7 @@ impl Database {
         }
     }
 
-    /// Rows of one statement that changes nothing.
+    /// Executes a statement that changes nothing, and returns its rows.
     pub(crate) async fn read(
         &self,
         sql: &str,
@@ -288,7 +340,7 @@ impl Database {
                     ));
                 }
                 Err(Failure::Lost | Failure::Collided) => {
-                    // It changes nothing: nothing is in doubt.
+                    // A read leaves nothing in doubt.
                     tries.again(&Failure::Collided).await?;
                 }
                 Err(failure) => return Err(failure.fault()),
@@ -296,7 +348,7 @@ impl Database {
         }
     }
 
-    /// At most one row of one statement that changes nothing.
+    /// The same for at most one row.
     pub(crate) async fn read_one(
         &self,
         sql: &str,
@@ -305,7 +357,7 @@ impl Database {
         Ok(self.read(sql, arguments).await?.into_iter().next())
     }
 
-    /// Does one statement, a transaction of its own; again where it collided.
+    /// Executes one statement as its own transaction, and retries collisions.
     pub(crate) async fn write(
         &self,
         sql: &str,
@@ -327,14 +379,14 @@ impl Database {
             done,
             Err(Failure::Lost | Failure::Collided | Failure::Unreachable(_))
         ) {
-            // One that hangs, or has prepared what is no longer so, serves no other.
+            // A connection that hangs, or has outdated prepared statements, is not used again.
             drop(Object::take(connection));
         }
         done
     }
 
-    /// Does one statement that can be done again where its answer was lost: a second time it changes nothing that
-    /// the first has not, or nothing that matters.
+    /// Executes a statement that can be repeated after its answer was lost: the second execution changes
+    /// nothing else that matters.
     pub(crate) async fn repeat(
         &self,
         sql: &str,
@@ -349,24 +401,25 @@ impl Database {
         }
     }
 
-    /// Writes a row that means nothing.
+    /// Writes a row without meaning.
     pub(crate) async fn probe(&self) -> Result<(), Fault> {
         let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
             ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
         self.repeat(sql, &[]).await.map(drop)
     }
 
-    /// Waits until all that was committed before is wherever commits have to be. What is found done after its answer
-    /// was lost may be on this server alone: a server that dies ends its sessions' waits for the standby, and for a
-    /// moment others see what they committed. A probe's commit waits anew, and a standby that has it has all before it.
+    /// Waits until all earlier commits are replicated as configured. A result found after its answer was lost
+    /// may be on this server only: when a server shuts down, sessions stop waiting for the standby, and other
+    /// sessions briefly see their commits. The probe's commit waits for the standby again, and a standby that
+    /// has it also has all earlier commits.
     pub(crate) async fn confirm(&self) -> Result<(), Failure> {
         self.probe().await.map_err(|_| Failure::Lost)
     }
 
-    /// Does a transaction; again, from its beginning, where it collided. One at a time in this process: nearly all of
-    /// them end in the audit log, where one waits for the other, and would hold connections meanwhile that others
-    /// need. Under SERIALIZABLE they would spoil each other's tries as well. What changes the directory is answered
-    /// once no node goes by what was before.
+    /// Executes a transaction and retries it from the start after a collision. One at a time per process:
+    /// nearly all transactions append to the audit log and would wait there for each other while holding
+    /// connections, or collide under SERIALIZABLE. A change of the directory returns once no node uses the
+    /// previous version.
     pub(crate) async fn transact<W: TransactionWork>(&self, work: &W) -> Result<W::Outcome, Fault> {
         let work = WithOutcome::new(work);
         self.transact_any(&work, W::CHANGES_DIRECTORY).await?;
@@ -392,7 +445,7 @@ impl Database {
         Ok(())
     }
 
-    /// Does a transaction once that leaves the directory as it is.
+    /// Executes a transaction that does not change the directory, without retries.
     pub(crate) async fn transact_once<W: TransactionWork>(
         &self,
         work: &W,
@@ -403,7 +456,8 @@ impl Database {
         Ok(work.committed()?)
     }
 
-    /// Does a transaction once; the version of the directory that it has made, where it is of those that do.
+    /// Executes a transaction once. Returns the new version of the directory if it changes the directory,
+    /// otherwise `None`.
     async fn attempt(
         &self,
         work: &dyn AnyWork,
@@ -411,7 +465,7 @@ impl Database {
     ) -> Result<Option<i64>, Failure> {
         let mut connection = self.connection().await?;
         let applied = in_time(async {
-            let tx = connection.transaction().await?;
+            let tx = Tx::new(connection.transaction().await?, self.sealer());
             let version = if changes_directory {
                 let sql = "UPDATE directory SET version = version + 1 RETURNING version";
                 row(&tx, sql, &[]).await?.map(|row| row.get(0))
@@ -423,7 +477,7 @@ impl Database {
         });
         let done = match applied.await {
             Ok((tx, version)) => {
-                let committed = in_time(async { Ok(tx.commit().await?) }).await;
+                let committed = in_time(tx.commit()).await;
                 match (&committed, version) {
                     (Ok(()), Some(version)) => self.node_state.directory_is(version),
                     (Err(_), Some(_)) => self.node_state.directory_may_be_another(),
@@ -431,7 +485,7 @@ impl Database {
                 }
                 committed.map(|()| version)
             }
-            // What was not told to commit is taken back.
+            // Without a COMMIT the server rolls back.
             Err(Failure::Lost) => Err(Failure::Collided),
             Err(failure) => Err(failure),
         };
@@ -445,8 +499,8 @@ impl Database {
     }
 }
 
-/// Waits for an answer for as long as one can come. What is given up is never cancelled at the server: it would
-/// not tell what became of a commit.
+/// Waits for an answer for at most [`DEADLINE`]. The statement is not cancelled at the server: that would not
+/// reveal the outcome of a commit.
 async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let done = tokio::time::timeout(DEADLINE, work).await;
     done.unwrap_or_else(|_| {
@@ -455,31 +509,33 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T,
     })
 }
 
-/// Rows of a statement that is prepared once for each connection.
+/// Executes a statement that is prepared once per connection, and returns its rows.
 pub(crate) async fn rows(
-    client: &impl GenericClient,
+    session: &impl Session,
     sql: &str,
     arguments: Arguments<'_>,
 ) -> Result<Vec<Row>, Failure> {
+    let client = session.client();
     let statement = client.prepare_cached(sql).await?;
     Ok(client.query(&statement, arguments).await?)
 }
 
-/// At most one row.
+/// The same for at most one row.
 pub(crate) async fn row(
-    client: &impl GenericClient,
+    session: &impl Session,
     sql: &str,
     arguments: Arguments<'_>,
 ) -> Result<Option<Row>, Failure> {
-    Ok(rows(client, sql, arguments).await?.into_iter().next())
+    Ok(rows(session, sql, arguments).await?.into_iter().next())
 }
 
-/// How many rows a statement changed.
+/// Executes a statement; returns the number of changed rows.
 pub(crate) async fn execute(
-    client: &impl GenericClient,
+    session: &impl Session,
     sql: &str,
     arguments: Arguments<'_>,
 ) -> Result<u64, Failure> {
+    let client = session.client();
     let statement = client.prepare_cached(sql).await?;
     Ok(client.execute(&statement, arguments).await?)
 }

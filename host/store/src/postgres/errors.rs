@@ -1,6 +1,6 @@
-//! What the database said, and why a store does not open.
+//! Messages of the database, and reasons why a store does not open.
 
-/// What the database said, in one line. Its details can hold values, and are left out.
+/// The database's message in one line. Details are omitted because they can contain values.
 pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => format!(
@@ -18,48 +18,53 @@ pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Why a store does not open, and what to do.
+/// Reason why a store does not open, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The address cannot be used.
+    /// The URL is invalid or cannot be used.
     #[error("the address of the database cannot be used: {0}")]
     Address(String),
-    /// The database cannot be reached, or refused something.
+    /// The database cannot be reached, or refused a statement.
     #[error("{0}")]
     Database(String),
-    /// It has no tables yet.
+    /// The database has no tables yet.
     #[error("the database has no tables of Kassette: run `kassette migrate`")]
     Empty,
-    /// Its tables are those of an earlier release.
+    /// The tables belong to an earlier release.
     #[error("the database has schema {found}, this program needs {known}: run `kassette migrate`")]
     Older {
-        /// Its version.
+        /// The database's version.
         found: i32,
-        /// This program's.
+        /// This program's version.
         known: i32,
     },
-    /// Its tables are those of a later release.
+    /// The rows were written by a build from before the first release and carry no MAC.
+    #[error(
+        "the database has schema {0}, which no release has written: run `kassette migrate` on an empty database"
+    )]
+    Unauthenticated(i32),
+    /// The tables belong to a later release.
     #[error(
         "the database has schema {found}, this program knows up to {known}: run a later release"
     )]
     Newer {
-        /// Its version.
+        /// The database's version.
         found: i32,
-        /// This program's.
+        /// The latest version that this program knows.
         known: i32,
     },
-    /// It was made under another master key.
+    /// The database was created with another master key.
     #[error("the database was sealed under another master key: set the key that it was made with")]
     WrongMasterKey,
-    /// What every database has does not read back.
+    /// A row that every database has cannot be decoded.
     #[error("the database is damaged ({0}): bring its latest backup back")]
     Damaged(String),
-    /// It holds half of a store.
+    /// The database contains a partial copy of a store.
     #[error(
         "a store is being copied into the database, or that was interrupted: run `kassette copy` again, which begins anew"
     )]
     Copying,
-    /// It was copied to a folder.
+    /// The store was copied to a data directory.
     #[error(
         "the database was moved to a data directory by `kassette copy`, or is being moved: serve that one. Where the copy was interrupted, run it again. To serve this database after all: DELETE FROM kassette.copy_mark"
     )]
@@ -69,10 +74,10 @@ pub enum OpenError {
         "another node serves the database under the name `{0}`: give each a name of its own. One that was killed is given up after 3 s"
     )]
     InUse(String),
-    /// A node of an earlier release serves it, which knows of no others.
+    /// A node of an earlier release serves the database and does not know about other nodes.
     #[error("a node of an earlier release serves the database: stop that one first")]
     EarlierNode,
-    /// It would lose what it acknowledged.
+    /// The database could lose acknowledged data.
     #[error(
         "the database runs with `{0} = off`, and would lose payments that it acknowledged: switch it on"
     )]

@@ -5,13 +5,13 @@ use tokio_postgres::Client;
 use crate::mark::CopyState;
 use crate::postgres::errors::OpenError;
 
-/// The mark; none where the store may be served.
+/// The mark. `None` if the store may be served.
 pub(crate) async fn read(client: &Client) -> Result<Option<CopyState>, OpenError> {
     let row = client.query_opt("SELECT state FROM copy_mark", &[]).await?;
     Ok(row.map(|row| CopyState::read(row.get(0))))
 }
 
-/// Refuses a database that has one.
+/// Refuses a database with a mark.
 pub(crate) async fn check(client: &Client) -> Result<(), OpenError> {
     match read(client).await? {
         None => Ok(()),
@@ -20,7 +20,7 @@ pub(crate) async fn check(client: &Client) -> Result<(), OpenError> {
     }
 }
 
-/// Writes the mark, or takes it away.
+/// Sets or removes the mark.
 pub(crate) async fn write(client: &Client, mark: Option<CopyState>) -> Result<(), OpenError> {
     match mark {
         None => client.execute("DELETE FROM copy_mark", &[]).await?,

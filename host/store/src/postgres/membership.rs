@@ -1,28 +1,29 @@
-//! What a node knows of itself and the others from its beats: whether it may serve, what it may remember, and what
-//! part of a limit is its own. Pure: times and answers come in, what to do next comes out.
+//! Pure state machine for heartbeats: decides whether a node may serve, whether its cached data is valid, and
+//! which share of a limit it has. Times and answers are inputs; the time of the next heartbeat is the output.
 //!
-//! A beat tells which version of the directory this node has adopted, and its answer says which one is there. The
-//! order is what revocations rest on: what was remembered is dropped first, and only the next beat tells so. A change
-//! waits until every node has told that it adopted it, or until the longest time has passed for which a beat from
-//! before the change is good.
+//! A heartbeat sends the version of the directory that this node has adopted, and its answer contains the
+//! current version. Revocations rely on the order: the node first drops cached data, and only the next
+//! heartbeat reports the new version. A change waits until every node has reported its version, or until all
+//! heartbeats from before the change have expired.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::NodeShare;
 
-/// Between two beats.
+/// Time between two heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// For how long a beat is good, from before it was sent.
+/// How long a heartbeat is valid, from the moment before it was sent.
 pub(crate) const LAPSE: Duration = Duration::from_millis(1350);
-/// How long a change of the directory waits for nodes that say nothing, and a node at a server that was promoted for
-/// those that still read the one before: longer than a beat is good.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(1500);
-/// The row of a node is removed that was not renewed for so long: longer than a beat is good, so that the node
-/// serves nothing by then.
+/// How long a change of the directory waits for nodes that report nothing, and how long a node at a promoted
+/// server waits for nodes at the old server. Longer than a heartbeat is valid.
+pub(crate) const SILENT_NODE_WAIT: Duration = Duration::from_millis(1500);
+/// Age at which a node's row is removed. Longer than a heartbeat is valid, so that the node serves nothing by
+/// then.
 pub(crate) const GONE: Duration = Duration::from_secs(3);
 
-/// A moment by both clocks: the monotonic one stands still in a suspended machine, the wall clock can be set.
+/// A moment by both clocks: the monotonic clock stops while the machine is suspended, the wall clock can be
+/// set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     monotonic: Duration,
@@ -40,62 +41,61 @@ impl Moment {
         }
     }
 
-    /// Whether less than a time has passed since an earlier moment, by both clocks. One that was set back says
-    /// nothing.
+    /// Whether less than `time` has passed since an earlier moment by both clocks. A clock that was set back
+    /// counts as zero.
     fn is_within(self, time: Duration, since: Self) -> bool {
         let passed = self.monotonic.saturating_sub(since.monotonic);
         passed < time && self.wall.saturating_sub(since.wall) < time
     }
 }
 
-/// The version of the directory. The epoch is another where versions may have been lost.
+/// Epoch and version of the directory. The epoch changes when versions may have been lost.
 pub(crate) type Version = (i64, i64);
 
-/// A node's row, as a beat has found it.
+/// A node's row, as read by a heartbeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) incarnation: i64,
-    /// When it was last renewed by the database's clock; only compared for being the same.
+    /// Time of the last renewal by the database's clock; only compared for equality.
     pub(crate) beat: SystemTime,
-    /// Requests in 1,000 seconds.
+    /// Requests per 1,000 seconds.
     pub(crate) demand: i64,
 }
 
-/// When the next beat is to be sent.
+/// When to send the next heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Now: others may wait to hear what was adopted.
+    /// Immediately: others may be waiting for this node to report the adopted version.
     AtOnce,
-    /// [`BEAT`] after the last one.
+    /// [`BEAT`] after the previous one.
     InTime,
 }
 
-/// A node's knowledge.
+/// What a node knows about itself and the others.
 #[derive(Debug)]
 pub(crate) struct Membership {
     lapse: Duration,
-    /// What is remembered is remembered under this number.
+    /// Identifies the cached data: cached values with another number are stale.
     number: u64,
-    /// What the node has adopted since its connection for beats was made, and its row joined. A connection that was
-    /// made anew may lead to another database, promoted without the latest versions: nothing that was adopted before
-    /// counts there.
+    /// The version adopted over the current connection and incarnation. `None` after either changes: a new
+    /// connection may lead to a promoted database that lacks the latest versions.
     adopted: Option<Version>,
-    /// The last answer told of an earlier version than this node's own change has made.
+    /// The last answer contained an earlier version than this node's own change has created.
     was_behind: bool,
-    /// When the latest good beat was sent.
+    /// Time at which the latest valid heartbeat was sent.
     good: Option<Moment>,
-    /// When this node came to a server that was promoted. Another node may not have noticed, and reads the server of
-    /// before for as long as its beat there is good.
+    /// Time at which this node moved to a promoted server. Another node may not have noticed, and reads the old
+    /// server until its heartbeat there expires.
     promoted: Option<Moment>,
-    /// The others' rows, and since when each was not renewed.
+    /// Rows of other nodes: last renewal, and the time since which it is unchanged.
     others: HashMap<(String, i64), (SystemTime, Moment)>,
     live: u32,
     share: NodeShare,
 }
 
 impl Membership {
-    /// Of a node that has not beaten yet; `lapse` says for how long a beat is good.
+    /// State before the first heartbeat; `lapse` is how long a heartbeat is valid.
     pub(crate) fn new(lapse: Duration) -> Self {
         Self {
             lapse,
@@ -110,22 +110,23 @@ impl Membership {
         }
     }
 
-    /// The connection for beats is another, or the node has joined anew.
+    /// Call after the connection for heartbeats changes or the node joins again.
     pub(crate) fn begin_anew(&mut self) {
         self.adopted = None;
     }
 
-    /// The connection for beats leads to another server than the one before.
+    /// Call when the connection for heartbeats leads to another server than before.
     pub(crate) fn on_promotion(&mut self, now: Moment) {
         self.promoted = Some(now);
     }
 
-    /// What a beat that is sent now may tell: the version that this node has adopted.
+    /// Version that this node has adopted, for the next heartbeat. Zero if none.
     pub(crate) fn seen(&self) -> i64 {
         self.adopted.map_or(0, |(_, version)| version)
     }
 
-    /// A beat has found the directory's version and the nodes' rows; when it was sent, and when answered.
+    /// Processes the answer to a heartbeat: when it was sent and received, the directory's version, and the
+    /// nodes' rows.
     pub(crate) fn on_answer(
         &mut self,
         (sent, received): (Moment, Moment),
@@ -135,8 +136,8 @@ impl Membership {
     ) -> Next {
         let next = match self.adopted {
             Some(adopted) if adopted == version => Next::InTime,
-            // It was read before a change of this node's own was made, and answered after. Where the next one finds
-            // the same, that is what is there.
+            // It may have been read before this node's own change and answered after it. If the next answer
+            // contains the same version, it is the current one.
             Some((epoch, last)) if epoch == version.0 && version.1 < last && !self.was_behind => {
                 self.was_behind = true;
                 return Next::AtOnce;
@@ -163,46 +164,48 @@ impl Membership {
         next
     }
 
-    /// A change of this node's own has made a version: whatever was remembered is dropped.
+    /// Drops cached data because this node's own change has created a version.
     pub(crate) fn on_own_change(&mut self, version: i64) {
         self.number += 1;
-        // Where there were others' changes between, the next beat adopts all of them.
+        // If other nodes' changes were committed in between, the next heartbeat adopts all of them.
         self.adopted = self
             .adopted
             .map(|(epoch, last)| (epoch, if last + 1 == version { version } else { last }));
     }
 
-    /// It is not known whether a change of this node's own was made.
+    /// Drops cached data because it is unknown whether this node's own change was committed.
     pub(crate) fn on_doubt(&mut self) {
         self.number += 1;
     }
 
-    /// Whether the latest beat is still good: the node may serve, and use what it remembers.
+    /// Whether the latest heartbeat is still valid, so that the node may serve and use cached data.
     pub(crate) fn is_good(&self, now: Moment) -> bool {
         let passed = |since: Moment| now.monotonic.saturating_sub(since.monotonic);
-        let others_have_noticed = self.promoted.is_none_or(|since| passed(since) >= PATIENCE);
+        let others_have_noticed = self
+            .promoted
+            .is_none_or(|since| passed(since) >= SILENT_NODE_WAIT);
         others_have_noticed
             && self
                 .good
                 .is_some_and(|sent| now.is_within(self.lapse, sent))
     }
 
-    /// What is remembered holds for as long as this number stays.
+    /// Cached data is valid while this number does not change.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Nodes that serve the database, this one included.
+    /// Number of nodes that serve the database, including this one.
     pub(crate) fn live(&self) -> u32 {
         self.live
     }
 
-    /// This node's share of limits for all.
+    /// This node's share of limits that apply to all nodes together.
     pub(crate) fn share(&self) -> NodeShare {
         self.share
     }
 
-    /// Rows of others that were not renewed for [`GONE`], as they were found.
+    /// Other nodes' rows that were not renewed for [`GONE`]: name, incarnation and last heartbeat.
     pub(crate) fn gone(&self, now: Moment) -> Vec<(String, i64, SystemTime)> {
         let passed = |since: &Moment| now.monotonic.saturating_sub(since.monotonic) >= GONE;
         let gone = self.others.iter().filter(|(_, (_, since))| passed(since));
@@ -211,8 +214,8 @@ impl Membership {
     }
 }
 
-/// The part of the demand that comes to a node, as all nodes' rows tell it: of `n` nodes none has less than half of an
-/// equal part before all is made one whole, so that what comes anew is not turned away until a beat has told of it.
+/// This node's share of the total demand, from all nodes' rows. Before normalization, each of `n` nodes has at
+/// least half of an equal share, so that new load is not rejected before a heartbeat has reported it.
 fn share(own: &str, rows: &[Row]) -> NodeShare {
     let demands = rows
         .iter()
@@ -233,7 +236,7 @@ fn share(own: &str, rows: &[Row]) -> NodeShare {
             own: weight(demand),
             all: weights,
         },
-        // The answer is from before it joined.
+        // The rows were read before this node joined.
         None => NodeShare {
             own: 1,
             all: least_of / 2 + 1,
@@ -241,7 +244,7 @@ fn share(own: &str, rows: &[Row]) -> NodeShare {
     }
 }
 
-/// What a node tells of its requests: their rate, smoothed over [`Demand::OVER`].
+/// A node's request rate, smoothed over [`Demand::OVER`].
 #[derive(Debug, Default)]
 pub(crate) struct Demand(u64);
 
@@ -249,7 +252,7 @@ impl Demand {
     /// Milliseconds.
     const OVER: u64 = 2000;
 
-    /// So many requests came in a time; the rate, in requests in 1,000 seconds.
+    /// Adds `requests` received during `passed`; returns the smoothed rate per 1,000 seconds.
     pub(crate) fn note(&mut self, requests: u64, passed: Duration) -> i64 {
         let millis = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).max(1);
         let rate = requests.saturating_mul(1_000_000) / millis;

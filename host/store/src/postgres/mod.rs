@@ -1,34 +1,35 @@
-//! The store on PostgreSQL, or an engine that speaks its protocol.
+//! The store on PostgreSQL, or on an engine that speaks its protocol.
 //!
-//! Nothing here needs `LISTEN`, advisory locks or an isolation above READ COMMITTED, and all of it is right under
-//! SERIALIZABLE too. Payments are changed optimistically, each step by one statement; what changes the directory
-//! is a transaction that first takes the lock of `directory`. Locks are taken in one order everywhere: reference,
-//! payment, owner, directory, the end of the audit log.
+//! Nothing here needs `LISTEN`, advisory locks or an isolation level above READ COMMITTED, and everything is
+//! also correct under SERIALIZABLE. Payments are changed optimistically, each step by one statement. A change
+//! of the directory is a transaction that first locks `directory`. The order of locks is always: reference,
+//! payment, owner, directory, end of the audit log.
 //!
-//! Decided 2026-11-27, where the first design of this store said otherwise:
-//! - The node that asks first claims a delivery. It is not leased to the node that queued it, and no endpoint belongs
-//!   to a node: so there is one way to send. Each node has as many connections to a receiver as one that serves alone.
-//! - Deliveries that are over are deleted in batches. Their table has no partitions, which would need an owner that
-//!   makes the next one in time.
-//! - Changes of the directory and of the audit log are interactive transactions: they are rare, and the server ends a
-//!   session that says nothing within one for a second.
-//! - Statements are prepared by name, for speed. So a pooler in transaction mode is not for it.
-//! - The gateway has one role. A role that reads for reports is the operator's to make.
+//! Decided 2026-11-27, differing from the first design of this store:
+//! - The first node to claim a delivery sends it. There is no lease for the node that queued it, and no node
+//!   owns an endpoint, so there is one way to send. Each node has as many connections to a receiver as a single
+//!   node has.
+//! - Ended deliveries are deleted in batches. The table is not partitioned: partitions would need an owner that
+//!   creates them in time.
+//! - Changes of the directory and the audit log are interactive transactions: they are rare, and the server
+//!   ends a session that is idle in a transaction for a second.
+//! - Statements are prepared by name, for speed, so a pooler in transaction mode does not work.
+//! - The gateway uses one role. Operators create a read-only role for reports if they need one.
 //!
 //! | file or folder | holds |
 //! |---|---|
-//! | `open`, `target` | the master key, what a database has to be; the address and TLS |
+//! | `open`, `target` | the master key and requirements on the database; the URL and TLS |
 //! | `schema`, `errors` | the tables and their migration; why a store does not open |
-//! | `mark` | that nothing may be served from a database that is being copied, or was |
-//! | `node`, `membership`, `cluster` | a node among others: its beats, what they mean, `Cluster` |
-//! | `database`, `statement` | statements and transactions, and what is tried again; a statement out of parts |
-//! | `columns` | columns of rows, read |
-//! | `batches` | what is committed together |
-//! | `lists`, `audit` | pages of lists; lines of the audit log |
-//! | `payments`, `directory`, `nonces`, `routing_log` | the traits of these names |
+//! | `mark` | prevents serving a database that is being copied, or was |
+//! | `node`, `membership`, `cluster` | a node: its heartbeats, their meaning, `Cluster` |
+//! | `database`, `statement` | statements, transactions and retries; composed statements |
+//! | `columns` | reading columns |
+//! | `batches` | group commit |
+//! | `lists`, `audit` | pages of lists; audit entries |
+//! | `payments`, `movements`, `directory`, `nonces`, `routing_log` | the traits of these names |
 //! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials` | likewise |
-//! | `verify` | a database is read through |
-//! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
+//! | `verify` | verification of a whole database |
+//! | `private`, `scratch` | a private server for tests and `dev`; databases for tests |
 
 pub(crate) mod audit;
 mod batches;
@@ -42,6 +43,7 @@ mod lists;
 pub(crate) mod mark;
 mod membership;
 mod modules;
+pub(crate) mod movements;
 mod node;
 mod nonces;
 pub(crate) mod open;
@@ -75,7 +77,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 pub use crate::postgres::errors::OpenError;
-pub use crate::postgres::open::{OpenOptions, migrate};
+pub use crate::postgres::open::{OpenOptions, grant, migrate};
 pub use crate::postgres::verify::verify;
 
 use crate::postgres::batches::Batches;
@@ -89,22 +91,24 @@ use crate::{Fault, StoreFuture, StoreHealth, Vitals};
 
 /// The store on PostgreSQL.
 pub struct PostgresStore {
-    /// Connections for what a caller waits for.
+    /// Connections for operations that a caller waits for.
     pub(crate) requests: Database,
-    /// Connections for workers, so that they never take a request's.
+    /// Connections for workers, so that they do not use up those for requests.
     pub(crate) workers: Database,
     pub(crate) secrets: Arc<Secrets>,
-    /// When providers are asked about attempts.
+    /// Times at which providers are queried about attempts.
     pub(crate) schedule: ArcSwap<QuerySchedule>,
+    /// Whether the ledger uses the server's clock.
+    server_clock: bool,
     pub(crate) claims: Claims,
-    /// Creations that wait to be committed together.
+    /// Creations that wait for a group commit.
     creating: Batches<Creating>,
-    /// Nonces likewise.
+    /// Nonces that wait for a group commit.
     taking: Batches<Taking>,
     nonces: Counts,
     node: Option<Node>,
     pub(crate) node_state: Arc<NodeState>,
-    /// Operations under way: they go on where their callers have given up.
+    /// Operations in flight: they continue if their callers give up.
     under_way: TaskTracker,
     this: Weak<Self>,
 }
@@ -116,7 +120,7 @@ impl std::fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Does an operation to its end, even where its caller gives up: a transaction that stands still holds locks.
+    /// Runs an operation to its end, even if its caller gives up: an idle transaction would hold locks.
     pub(crate) fn run_to_end<T, F>(
         &self,
         operation: impl FnOnce(Arc<Self>) -> F + Send + 'static,
@@ -131,9 +135,9 @@ impl PostgresStore {
             this.node_state.check()?;
             let under_way = this.under_way.clone();
             let (reply, answer) = oneshot::channel();
-            // One type of task for all operations, so that the runtime's part in it is compiled once.
+            // All operations use one type of task, so that the runtime's code for it is compiled once.
             let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-                // The caller may be gone.
+                // The caller may have given up.
                 let _gone = reply.send(operation(this).await);
             });
             under_way.spawn(task);
@@ -141,7 +145,7 @@ impl PostgresStore {
         })
     }
 
-    /// Tells who delivers of the endpoints that a step's statement has queued something for.
+    /// Wakes the delivery worker for the endpoints for which a step's statement has queued deliveries.
     pub(crate) fn ring(&self, written: Option<&Row>, now: Time) {
         if let Some(row) = written.filter(|row| row.len() > 1) {
             let endpoints: Vec<_> = row.get::<_, Vec<Uuid>>(1);
@@ -153,28 +157,28 @@ impl PostgresStore {
         }
     }
 
-    /// Does a transaction to its end.
+    /// Runs a transaction to its end.
     pub(crate) fn operate<W: TransactionWork>(&self, work: W) -> StoreFuture<'static, W::Outcome> {
         self.run_to_end(async move |store| store.requests.transact(&work).await)
     }
 }
 
-/// Milliseconds, as they are stored.
+/// Stored form of a time, in milliseconds.
 pub(crate) fn millis(at: Time) -> i64 {
     i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A time as it was stored.
+/// Reads a stored time.
 pub(crate) fn time(millis: i64) -> Time {
     Time::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// A number, as it is stored.
+/// Stored form of a number.
 pub(crate) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// An id, as it is stored.
+/// Stored form of an id.
 pub(crate) const fn uuid(id: &[u8; 16]) -> Uuid {
     Uuid::from_bytes(*id)
 }

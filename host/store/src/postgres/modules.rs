@@ -1,38 +1,54 @@
-//! `SharedModules` on PostgreSQL. Every change is one of the directory too, so that each node learns of it with its
-//! next beat.
+//! `SharedModules` on PostgreSQL. Each change also increments the directory's version, so that all nodes see it
+//! with their next heartbeat.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::Row;
 
 use crate::postgres::database::{Arguments, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::{PostgresStore, audit, millis, time};
+use crate::rows::records::OTHER_COLUMNS;
+use crate::rows::seal::Sealer;
+use crate::rows::{records, schema};
 use crate::{
     Fault, KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, StoreFuture,
     TRIAL_CAUSE,
 };
 
-/// What was proposed by nodes that live no more, or by this one before, is over.
+/// Columns that [`ChangeRow::read`] reads.
+macro_rules! columns {
+    () => {
+        "number, slot, digest, cause, disabled, candidate, proposed, at, body"
+    };
+}
+
+/// Removes proposals of nodes that are gone, and of this node's earlier incarnations.
 const CLEAR: &str = "DELETE FROM slot_change c WHERE c.proposed AND (c.proposer = $1
     OR NOT EXISTS (SELECT FROM node n WHERE n.name = c.proposer AND n.incarnation = c.incarnation))";
 const IS_PROPOSED: &str = "SELECT EXISTS (SELECT FROM slot_change WHERE proposed)";
 const ADD_BYTES: &str =
     "INSERT INTO module (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
-/// No number comes twice, whatever was withdrawn: nodes say by it what they have checked.
-const ADD: &str = "WITH next AS (
-        UPDATE counter SET value = value + 1 WHERE name = 'slot_change' RETURNING value)
-    INSERT INTO slot_change (number, slot, digest, cause, disabled, candidate, proposed, proposer, incarnation, at)
-    SELECT value, $1, $2, $3, $4, $5, $6, $7, $8, $9 FROM next RETURNING number";
-/// With a new number: nodes may have followed others meanwhile.
-const SETTLE: &str = "WITH next AS (
-        UPDATE counter SET value = value + 1 WHERE name = 'slot_change' RETURNING value)
-    UPDATE slot_change SET proposed = false, number = value FROM next
-    WHERE number = $1 AND proposed RETURNING slot, number";
+/// Numbers are never reused, even after a withdrawal: nodes report which changes they have checked by number.
+const NEXT: &str =
+    "UPDATE counter SET value = value + 1 WHERE name = 'slot_change' RETURNING value";
+const ADD: &str = "INSERT INTO slot_change
+    (number, slot, digest, cause, disabled, candidate, proposed, at, proposer, incarnation, body)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const PROPOSED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM slot_change WHERE number = $1 AND proposed FOR UPDATE"
+);
+/// Assigns a new number: nodes may have followed other changes in the meantime.
+const SETTLE: &str =
+    "UPDATE slot_change SET proposed = false, number = $2, body = $3 WHERE number = $1";
 const WITHDRAW: &str = "DELETE FROM slot_change WHERE number = $1 AND proposed";
-/// What of a slot no node needs any more, of each kind of change by itself: what was on trial pushes no version out that
-/// served. The change that puts a version on trial has its digest too, so that its bytes stay.
+/// Deletes changes of a slot that no node needs, separately for each kind of change, so that trials do not push
+/// out versions that served. The change that puts a version on trial contains its digest, so its bytes remain.
 const PRUNE: &str = "WITH placed AS (
         SELECT number, cause IS NOT NULL AS is_version, row_number() OVER (
             PARTITION BY cause = $3, candidate IS NULL ORDER BY number DESC) AS place
@@ -43,12 +59,57 @@ const FORGET_SLOT: &str = "DELETE FROM slot_change WHERE slot = $1 AND NOT propo
 const FORGET_TRIAL: &str = "DELETE FROM trial WHERE slot = $1";
 const PRUNE_BYTES: &str = "DELETE FROM module m
     WHERE NOT EXISTS (SELECT FROM slot_change c WHERE c.digest = m.digest)";
-const CHANGES: &str =
-    "/* modules: changes */ SELECT number, slot, digest, cause, disabled, proposed, at, candidate
-    FROM slot_change WHERE number > $1 OR proposed ORDER BY number";
+const CHANGES: &str = concat!(
+    "/* modules: changes */ SELECT ",
+    columns!(),
+    " FROM slot_change WHERE number > $1 OR proposed ORDER BY number"
+);
+/// All changes, for verification.
+pub(crate) const ALL_CHANGES: &str = concat!(
+    "/* verify: slots */ SELECT ",
+    columns!(),
+    " FROM slot_change ORDER BY number"
+);
 const BYTES: &str = "/* modules: bytes */ SELECT bytes FROM module WHERE digest = $1";
 
-/// Who proposes.
+/// A change's row: columns, and the authenticated body that contains the same values.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ChangeRow {
+    slot: String,
+    digest: Option<[u8; 32]>,
+    cause: Option<String>,
+    disabled: Option<bool>,
+    candidate: Option<String>,
+    proposed: bool,
+    at: Time,
+}
+
+impl ChangeRow {
+    fn body(&self, sealer: &Sealer, number: u64) -> Result<IVec, Fault> {
+        records::encode(sealer, &schema::slot_change(number), self)
+    }
+
+    /// The number and the change of a row.
+    fn read(sealer: &Sealer, row: &Row) -> Result<(u64, Self), Fault> {
+        let number = row.get::<_, i64>(0).unsigned_abs();
+        let key = schema::slot_change(number);
+        let body: Self = records::decode(sealer, &key, row.get(8))?;
+        let digest = row.get::<_, Option<&[u8]>>(2);
+        let columns = body.slot == row.get::<_, &str>(1)
+            && body.digest.as_ref().map(|digest| &digest[..]) == digest
+            && body.cause.as_deref() == row.get::<_, Option<&str>>(3)
+            && body.disabled == row.get(4)
+            && body.candidate.as_deref() == row.get::<_, Option<&str>>(5)
+            && body.proposed == row.get::<_, bool>(6)
+            && body.at == time(row.get(7));
+        match columns {
+            true => Ok((number, body)),
+            false => Err(records::damaged(&key, OTHER_COLUMNS)),
+        }
+    }
+}
+
+/// The node that proposes a change.
 #[derive(Clone)]
 struct Proposer {
     name: String,
@@ -71,7 +132,7 @@ impl TransactionWork for Propose {
             return Ok(None);
         }
         let Proposal { slot, bytes, cause } = &self.proposal;
-        let digest = Digest::of(bytes);
+        let digest = Digest::hash(bytes);
         execute(tx, ADD_BYTES, &[&&digest.0[..], bytes]).await?;
         let content = SlotContent::Version {
             digest,
@@ -93,14 +154,23 @@ impl TransactionWork for Settle {
     type Outcome = Option<u64>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Option<u64>, Failure> {
-        let Some(settled) = row(tx, SETTLE, &[&self.number]).await? else {
+        let Some(proposed) = row(tx, PROPOSED, &[&self.number]).await? else {
             return Ok(None);
         };
-        prune(tx, settled.get(0)).await?;
+        let (_, proposed) = ChangeRow::read(tx.sealer(), &proposed)?;
+        let next = next_number(tx).await?;
+        let settled = ChangeRow {
+            proposed: false,
+            ..proposed
+        };
+        let body = settled.body(tx.sealer(), next)?;
+        let arguments: Arguments<'_> = &[&self.number, &crate::postgres::number(next), &&body[..]];
+        execute(tx, SETTLE, arguments).await?;
+        prune(tx, &settled.slot).await?;
         if let Some(audited) = self.audited.clone() {
             audit::append(tx, audited, self.now).await?;
         }
-        Ok(Some(settled.get::<_, i64>(1).unsigned_abs()))
+        Ok(Some(next))
     }
 }
 
@@ -162,33 +232,50 @@ async fn add(
             digest: of,
             cause: by,
         } => (digest, cause) = (Some(of), Some(by)),
-        SlotContent::Disabled(position) => disabled = Some(position),
+        SlotContent::Disabled(position) => disabled = Some(*position),
         SlotContent::Candidate(on_trial) => {
             digest = on_trial.as_ref().map(|on_trial| &on_trial.digest);
             candidate = Some(text(on_trial.as_ref())?);
         }
         SlotContent::Removed => {}
     }
-    let digest = digest.map(|digest| &digest.0[..]);
-    let (slot, now) = (slot.as_str(), millis(now));
-    let Proposer { name, incarnation } = proposer;
+    let change = ChangeRow {
+        slot: slot.as_str().to_owned(),
+        digest: digest.map(|digest| digest.0),
+        cause: cause.cloned(),
+        disabled,
+        candidate,
+        proposed,
+        at: now,
+    };
+    let number = next_number(tx).await?;
+    let body = change.body(tx.sealer(), number)?;
+    let digest = change.digest.as_ref().map(|digest| &digest[..]);
     let arguments: Arguments<'_> = &[
-        &slot,
+        &crate::postgres::number(number),
+        &change.slot,
         &digest,
-        &cause,
-        &disabled,
-        &candidate,
+        &change.cause,
+        &change.disabled,
+        &change.candidate,
         &proposed,
-        name,
-        incarnation,
-        &now,
+        &millis(now),
+        &proposer.name,
+        &proposer.incarnation,
+        &&body[..],
     ];
-    let number = row(tx, ADD, arguments).await?;
-    let number = number.map(|row| row.get::<_, i64>(0));
-    Ok(number.unwrap_or_default().unsigned_abs())
+    execute(tx, ADD, arguments).await?;
+    Ok(number)
 }
 
-/// What is on trial; `null` where nothing is, other than in changes that say nothing of it.
+async fn next_number(tx: &Tx<'_>) -> Result<u64, Failure> {
+    let number = row(tx, NEXT, &[]).await?;
+    let number = number.ok_or_else(|| Fault::Corrupt("a counter is missing".into()))?;
+    Ok(number.get::<_, i64>(0).unsigned_abs())
+}
+
+/// JSON of the version on trial, `null` if there is none. Changes without this information have a NULL column
+/// instead.
 fn text(on_trial: Option<&Candidate>) -> Result<String, Fault> {
     serde_json::to_string(&on_trial)
         .map_err(|error| Fault::Unavailable(format!("a candidate cannot be encoded: {error}")))
@@ -254,7 +341,12 @@ impl SharedModules for PostgresStore {
         Box::pin(async move {
             let after = crate::postgres::number(after);
             let found = self.workers.read(CHANGES, &[&after]).await?;
-            found.iter().map(change).collect()
+            let mut changes = Vec::new();
+            for row in &found {
+                // Nodes ignore changes that are not authentic.
+                changes.extend(records::readable(change(&self.secrets.sealer, row))?);
+            }
+            Ok(changes)
         })
     }
 
@@ -263,7 +355,7 @@ impl SharedModules for PostgresStore {
             let found = self.workers.read_one(BYTES, &[&&digest.0[..]]).await?;
             let bytes = found.map(|row| row.get::<_, Vec<u8>>(0));
             match bytes {
-                Some(bytes) if Digest::of(&bytes) != digest => {
+                Some(bytes) if Digest::hash(&bytes) != digest => {
                     Err(Fault::Corrupt(format!("the module {digest}")))
                 }
                 bytes => Ok(bytes),
@@ -272,30 +364,29 @@ impl SharedModules for PostgresStore {
     }
 }
 
-fn change(row: &Row) -> Result<SlotChange, Fault> {
-    let number = row.get::<_, i64>(0).unsigned_abs();
+/// Reads a change from a row of `columns!`.
+pub(crate) fn change(sealer: &Sealer, row: &Row) -> Result<SlotChange, Fault> {
+    let (number, change) = ChangeRow::read(sealer, row)?;
     let damaged = || Fault::Corrupt(format!("the change {number} of a slot"));
-    let digest = row.get::<_, Option<&[u8]>>(2).map(<[u8; 32]>::try_from);
-    let digest = digest.transpose().map_err(|_| damaged())?;
-    let candidate = row.get::<_, Option<&str>>(7).map(serde_json::from_str);
+    let candidate = change.candidate.as_deref().map(serde_json::from_str);
     let candidate = candidate.transpose().map_err(|_| damaged())?;
-    let content = match (candidate, digest, row.get::<_, Option<bool>>(4)) {
+    let content = match (candidate, change.digest, change.disabled) {
         (Some(candidate), ..) => SlotContent::Candidate(candidate),
         (None, Some(digest), _) => SlotContent::Version {
             digest: Digest(digest),
-            cause: row.get::<_, Option<String>>(3).unwrap_or_default(),
+            cause: change.cause.unwrap_or_default(),
         },
         (None, None, Some(disabled)) => SlotContent::Disabled(disabled),
         (None, None, None) => SlotContent::Removed,
     };
     Ok(SlotChange {
         number,
-        slot: Slot::parse(row.get(1)).ok_or_else(damaged)?,
+        slot: Slot::parse(&change.slot).ok_or_else(damaged)?,
         content,
-        stage: match row.get(5) {
+        stage: match change.proposed {
             true => SlotStage::Proposed,
             false => SlotStage::Settled,
         },
-        at: time(row.get(6)),
+        at: change.at,
     })
 }

@@ -1,19 +1,21 @@
-//! A node of those that serve the database: its row, its beats, and until when it may serve.
+//! A node that serves the database: its row, its heartbeats, and how long it may serve.
 //!
-//! A row of the database names each node, and beats renew it. One that has not heard of a beat for [`LAPSE`] serves
-//! nothing until it has. What a beat means is decided by [`Membership`]; this is what it is sent with.
-//! No clocks of two machines are compared: a node is gone whose row another one has seen unchanged for longer than a
-//! beat is good by its own monotonic clock. It comes back as a new one where it was only slow. That is sound because
-//! a row is removed as it was found alone: no beat can have renewed it, and so nothing was served meanwhile.
+//! Each node has a row in the database and renews it with heartbeats. A node whose last heartbeat is older than
+//! [`LAPSE`] serves nothing until the next succeeds. [`Membership`] decides what an answer means; this file
+//! sends heartbeats. Clocks of two machines are never compared: a node counts as gone if another node has seen
+//! its row unchanged for longer than a heartbeat is valid, by the observer's monotonic clock. A node that was
+//! only slow joins again with a new incarnation. This is safe because a row is removed only if it is unchanged:
+//! no heartbeat can have renewed it, so its node has served nothing since.
 //!
-//! A standby may be promoted while one node still reaches the server before. It commits nothing there, but reads for
-//! as long as its last beat is good, so the others serve nothing at the promoted one for longer than that. Servers are
-//! told apart by the timeline of their log; each new connection has to lead to the one that beats go to. A node that
-//! joins does not wait: what it finds is the first that it knows.
+//! After a standby is promoted, one node may still reach the old server. It cannot commit there, but it reads
+//! until its last heartbeat expires, so nodes at the promoted server serve nothing for longer than that.
+//! Servers are distinguished by the timeline of their log, and each new connection must lead to the server that
+//! receives the heartbeats. A node that joins does not wait: it knows no earlier server.
 //!
-//! Decided 2026-11-27: times of payments and leases are those of each node's own clock, not of the database's as beats
-//! tell it. That would be a second source of time beside the injected one, and off by as much as an answer was late.
-//! Clocks have to agree within 2 s, and a node says where its own does not; a nonce is kept for longer than that.
+//! Decided 2026-11-27: times of payments and leases come from each node's own clock, not from the database's
+//! clock. The latter would be a second source of time next to the injected one, off by the delay of an answer.
+//! Clocks must agree within 2 s, and a node reports if its own does not; a nonce is retained for longer than
+//! that.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,26 +36,26 @@ use crate::postgres::membership::{BEAT, Demand, GONE, LAPSE, Membership, Moment,
 use crate::postgres::target::{CONNECT, Target};
 use crate::{Fault, ModulesInfo, NodeInfo, NodeShare};
 
-/// For how long a beat is good where no other node can be there.
+/// How long a heartbeat is valid if no other node can be running.
 const LAPSE_ALONE: Duration = Duration::from_secs(4);
-/// How long a beat's answer is waited for.
+/// Maximum time to wait for the answer to a heartbeat.
 const ANSWER: Duration = Duration::from_secs(1);
-/// The same where no other node can be there.
+/// The same if no other node can be running.
 const ANSWER_ALONE: Duration = Duration::from_secs(3);
-/// How far this machine's clock may be off the database's before that is told: leases go by the nodes' clocks.
+/// Difference to the database's clock above which a node warns: leases depend on the nodes' clocks.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
-/// How long the row of a node of an earlier release is watched: its beats are good for 4 s.
+/// How long the row of a node of an earlier release is watched: its heartbeats are valid for 4 s.
 const GONE_EARLIER: Duration = Duration::from_secs(5);
-/// Between two looks at a row that is in the way.
+/// Pause between two reads of rows that block a name.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Rows that are in the way of a node of a name: one that has it, and those of an earlier release, which serves alone
-/// and tells nothing of itself.
+/// Rows that prevent a node from joining: those with its name, and nodes of an earlier release, which must be
+/// the only node and write no `info`.
 const IN_THE_WAY: &str = "/* node: in the way */
     SELECT name, incarnation, beat, info IS NULL FROM node WHERE name = $1 OR info IS NULL";
 const JOIN: &str = "/* node: join */ INSERT INTO node (name, incarnation, beat, seen, demand, info)
     VALUES ($1, $2, clock_timestamp(), 0, 0, $3) ON CONFLICT (name) DO NOTHING RETURNING name";
-/// The row as it was found alone: where a beat has renewed it, or is about to, it stays.
+/// Deletes a row only if it is unchanged. A row that a heartbeat has renewed, or is renewing now, is retained.
 const REMOVE: &str = "/* node: remove */ DELETE FROM node n USING (SELECT name FROM node
         WHERE name = $1 AND incarnation = $2 AND beat = $3 FOR UPDATE SKIP LOCKED) AS gone
     WHERE n.name = gone.name";
@@ -68,7 +70,7 @@ const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
     DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
 const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE name = $1";
 
-/// What a node tells of itself, as its row has it.
+/// Information about a node that it stores in its row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NodeReport {
     #[serde(flatten)]
@@ -77,26 +79,26 @@ pub(crate) struct NodeReport {
     pub(crate) modules: ModulesInfo,
 }
 
-/// Whether the store may be used, and what may be remembered of it.
+/// Whether the store may be used, and whether cached data is valid.
 #[derive(Debug)]
 pub(crate) struct NodeState {
-    /// The node's name; empty where the store is used beside the nodes, for one command.
+    /// The node's name; empty if the store is opened by a single command next to running nodes.
     pub(crate) name: String,
-    /// What monotonic times are counted from.
+    /// Origin of monotonic times.
     start: Instant,
-    /// None where there are no beats.
+    /// `None` if the store sends no heartbeats.
     membership: Option<Mutex<Membership>>,
     incarnation: Mutex<i64>,
-    /// Of the directory, as the first beat found it.
+    /// The directory's epoch at the first heartbeat.
     epoch: OnceLock<i64>,
-    /// When the connection for beats was made.
+    /// Time at which the connection for heartbeats was established.
     connected: Mutex<Instant>,
-    /// Where it leads, see [`server_of`].
+    /// The server of that connection, see [`server_of`].
     server: Mutex<Option<String>>,
     closed: AtomicBool,
-    /// Why the store has ended, where it has by itself.
+    /// Reason why the store closed without being asked to. `None` if it did not.
     failed: watch::Sender<Option<String>>,
-    /// Requests that limits for all nodes count.
+    /// Number of requests since the last heartbeat that count for limits of all nodes.
     demanded: AtomicU64,
     pub(crate) report: Mutex<NodeReport>,
 }
@@ -118,19 +120,19 @@ impl NodeState {
         })
     }
 
-    /// Of a store that is used beside others, for one command.
+    /// State for a store that a single command opens next to running nodes.
     pub(crate) fn of_a_guest() -> Arc<Self> {
         Self::new(String::new(), None)
     }
 
-    /// Connections from before this are used no more: beats may go to a database that was promoted meanwhile, and
-    /// those to one that still answers, of what was.
+    /// Connections made before this time must not be used: after a failover they may lead to the old server
+    /// while heartbeats go to the promoted one.
     pub(crate) fn connected(&self) -> Instant {
         *self.connected.lock()
     }
 
-    /// Refuses new connections that do not lead where beats go. Where a standby was promoted, one of them may go to
-    /// each of the servers.
+    /// Refuses new connections to a server other than the one that receives heartbeats. During a failover,
+    /// connections may reach either server.
     pub(crate) fn connection_check(self: &Arc<Self>) -> Hook {
         let this = Arc::clone(self);
         Hook::async_fn(move |client, _| {
@@ -151,7 +153,7 @@ impl NodeState {
         })
     }
 
-    /// The connection for beats was made.
+    /// Records that the connection for heartbeats was established, and whether its server has changed.
     fn connected_to(&self, server: Option<String>) {
         let mut known = self.server.lock();
         if let Some(membership) = &self.membership
@@ -169,7 +171,7 @@ impl NodeState {
         Moment::now(self.start)
     }
 
-    /// Says why nothing may be done.
+    /// Returns an error if the store must not be used now.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Fault::Stopping);
@@ -182,25 +184,25 @@ impl NodeState {
         }
     }
 
-    /// From now on nothing is done; says whether something was before.
+    /// Closes the store. False if it was closed before.
     pub(crate) fn close(&self) -> bool {
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
-    /// The number of the directory, see [`crate::Directory::directory_version`].
+    /// Number of the cached directory, see [`crate::Directory::directory_version`].
     pub(crate) fn directory(&self) -> Option<u64> {
         let membership = self.membership.as_ref()?.lock();
         membership.is_good(self.now()).then(|| membership.number())
     }
 
-    /// A change of this node's own has made a version of the directory.
+    /// Records that this node's own change has created a version of the directory.
     pub(crate) fn directory_is(&self, version: i64) {
         if let Some(membership) = &self.membership {
             membership.lock().on_own_change(version);
         }
     }
 
-    /// The directory may have been changed.
+    /// Records that this node may have changed the directory.
     pub(crate) fn directory_may_be_another(&self) {
         if let Some(membership) = &self.membership {
             membership.lock().on_doubt();
@@ -221,7 +223,7 @@ impl NodeState {
         self.demanded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Resolves with the reason when the store has ended by itself.
+    /// Resolves with the reason when the store closes because of an error.
     pub(crate) async fn failed(&self) -> String {
         let mut failed = self.failed.subscribe();
         let reason = failed
@@ -247,23 +249,23 @@ impl NodeState {
         }
     }
 
-    /// Zero where the store is used beside the nodes.
+    /// Zero if the store sends no heartbeats.
     pub(crate) fn incarnation(&self) -> i64 {
         *self.incarnation.lock()
     }
 
-    /// The report, as the node's row has it.
+    /// The report in the form of the node's row.
     fn report_json(&self) -> String {
         serde_json::to_string(&*self.report.lock()).unwrap_or_default()
     }
 }
 
-/// A node among those that serve a database.
+/// A node of the database.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) node_state: Arc<NodeState>,
     target: Target,
-    /// Ends the thread of the beats.
+    /// Ends the thread of the heartbeats.
     no_more_beats: CancellationToken,
 }
 
@@ -274,11 +276,11 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// Joins those that serve the database under a name that no living one has, and begins to beat. Where no other
-    /// node can be there, whatever rows are left are those of the dead.
+    /// Joins the database's nodes under a name that no live node uses, and starts to send heartbeats. If
+    /// `is_alone`, no other node can be running, so all existing rows are obsolete and are removed.
     ///
-    /// Beats have a thread and a connection of their own: a node that is busy with requests would else be late by its
-    /// beats, and serve nothing at all.
+    /// Heartbeats have their own thread and connection. Otherwise a busy node would send them late and have to
+    /// stop serving.
     pub(crate) async fn join(
         target: Target,
         name: String,
@@ -298,7 +300,7 @@ impl Node {
         let (told, joined) = oneshot::channel();
         let (node_state, target) = (Arc::clone(&node.node_state), node.target.clone());
         let beating = async move {
-            // The node may be wanted no more, which ends this as well.
+            // The node may be dropped in the meantime, which also ends this.
             match Heartbeats::begin(node_state, target, is_alone).await {
                 Ok(beats) => {
                     let _ = told.send(Ok(()));
@@ -320,7 +322,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Gives the row and the tasks up, so that another node need not wait.
+    /// Deletes the node's row and releases its tasks, so that other nodes need not wait.
     pub(crate) async fn give_up(&self) {
         self.no_more_beats.cancel();
         let gone = async {
@@ -336,8 +338,8 @@ impl Node {
     }
 }
 
-/// A connection for beats. They have to be of one moment each, and no more: nothing would be safer if the database
-/// refused some of them beside changes of the directory.
+/// Opens a connection for heartbeats. Each statement needs only its own snapshot: failing some heartbeats that
+/// conflict with changes of the directory would not make anything safer.
 async fn connect(target: &Target, node_state: &NodeState) -> Result<Client, OpenError> {
     let client = target.connect().await?;
     let isolation = "SET default_transaction_isolation = 'read committed'";
@@ -346,8 +348,8 @@ async fn connect(target: &Target, node_state: &NodeState) -> Result<Client, Open
     Ok(client)
 }
 
-/// Which server a connection leads to, of those that were promoted one after the other: the timeline of its log. None
-/// where an engine tells none, or not to this user.
+/// Identifies the server of a connection by the timeline of its log, which changes with each promotion. `None`
+/// if the engine does not report it, or not to this user.
 async fn server_of(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
     let sql = "/* node: server */ SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)";
     match client.query_one(sql, &[]).await {
@@ -364,20 +366,20 @@ async fn server_of(client: &Client) -> Result<Option<String>, tokio_postgres::Er
     }
 }
 
-/// Writes the row of a new incarnation, which has adopted nothing: changes wait for it from then on, before it reads
-/// anything. False where another row has the name.
+/// Inserts the row of a new incarnation that has adopted nothing: from now on, changes wait for it, even before
+/// it reads anything. False if another row has the name.
 async fn enter(client: &Client, node_state: &NodeState) -> Result<bool, OpenError> {
     let mut random = [0; 8];
     crate::rows::seal::fill(&mut random).map_err(|fault| OpenError::Database(fault.to_string()))?;
     let incarnation = i64::from_be_bytes(random);
     let (name, info) = (&node_state.name, node_state.report_json());
-    // Before the answer, which may be lost: then the next beat finds the row, or that there is none.
+    // Set before the answer, which may be lost: the next heartbeat then shows whether the row exists.
     *node_state.incarnation.lock() = incarnation;
     let joined = client.query_opt(JOIN, &[name, &incarnation, &info]).await?;
     Ok(joined.is_some())
 }
 
-/// Removes what is in the way of a name, once it was not renewed for so long that its node serves nothing.
+/// Removes rows that block a name once they are old enough that their nodes serve nothing.
 async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
     let mut known: HashMap<(String, i64), (SystemTime, Instant)> = HashMap::new();
     loop {
@@ -409,19 +411,19 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
 struct Heartbeats {
     node_state: Arc<NodeState>,
     target: Target,
-    /// None where the last one is of no use any more.
+    /// `None` if the last connection failed.
     client: Option<Client>,
     demand: Demand,
-    /// When requests were counted last.
+    /// Time at which requests were last counted.
     counted: Instant,
-    /// Whether the clock was off at the last beat.
+    /// Whether the clock differed at the last heartbeat.
     is_clock_off: bool,
-    /// How long an answer is waited for.
+    /// Maximum time to wait for an answer.
     answer: Duration,
 }
 
 impl Heartbeats {
-    /// Writes the node's row, and beats once.
+    /// Inserts the node's row and sends the first heartbeat.
     async fn begin(
         node_state: Arc<NodeState>,
         target: Target,
@@ -446,7 +448,8 @@ impl Heartbeats {
             is_clock_off: false,
             answer: if is_alone { ANSWER_ALONE } else { ANSWER },
         };
-        // Nothing is served before the first one. What is read by then is told by the second one, at once.
+        // Nothing is served before the first heartbeat. The second one, sent at once, reports the version that
+        // the first has read.
         match beats.beat().await? {
             Some(_) => Ok(beats),
             None => Err(OpenError::InUse(beats.node_state.name.clone())),
@@ -472,7 +475,7 @@ impl Heartbeats {
                     self.client = None;
                     Next::InTime
                 }
-                // What became of it shows in the next one.
+                // The next heartbeat shows whether this one had an effect.
                 Err(_) => {
                     tracing::warn!("a beat was not answered in time");
                     self.client = None;
@@ -482,7 +485,7 @@ impl Heartbeats {
         }
     }
 
-    /// A beat; where the row was removed meanwhile, another one takes its place. None where another node has the name.
+    /// Sends a heartbeat, and joins again if the row was removed. `None` if another node has the name.
     async fn beat_or_come_back(&mut self) -> Result<Option<Next>, OpenError> {
         if let Some(next) = self.beat().await? {
             return Ok(Some(next));
@@ -502,7 +505,7 @@ impl Heartbeats {
         Ok(Some(Next::AtOnce))
     }
 
-    /// The connection for beats, made where there is none.
+    /// Returns the connection for heartbeats; opens it if needed.
     async fn client(&mut self) -> Result<&Client, OpenError> {
         Ok(match &mut self.client {
             Some(client) => client,
@@ -513,8 +516,8 @@ impl Heartbeats {
         })
     }
 
-    /// Renews the row, adopts what is there, and removes those of nodes that are gone. None where there is no row of
-    /// this incarnation.
+    /// Renews the row, adopts the directory's version, and removes the rows of nodes that are gone. `None` if
+    /// there is no row of this incarnation, or if the store was copied.
     async fn beat(&mut self) -> Result<Option<Next>, OpenError> {
         let node_state = Arc::clone(&self.node_state);
         let passed = self.counted.elapsed();
@@ -537,7 +540,8 @@ impl Heartbeats {
         let Some(first) = rows.first() else {
             return Ok(None);
         };
-        // A copy to or from the database has another epoch: what this node knows of it holds no more.
+        // The epoch changes when the database is copied to or from another store, which makes this node's data
+        // invalid.
         let epoch: i64 = first.get(0);
         if *node_state.epoch.get_or_init(|| epoch) != epoch {
             node_state
@@ -545,7 +549,7 @@ impl Heartbeats {
             return Ok(None);
         }
         let version = (first.get(0), first.get(1));
-        // Not the one of this node's row, which the statement shows as it was before.
+        // The new time of this node's row; `n.beat` is its value before the update.
         let written: SystemTime = first.get(6);
         let rows: Vec<_> = rows.iter().map(of_row).collect();
         let (next, gone) = {
@@ -569,7 +573,8 @@ impl Heartbeats {
         Ok(Some(next))
     }
 
-    /// Tells where this machine's clock is off the database's, which wrote that time during a beat that took so long.
+    /// Warns once if this machine's clock differs from `written`, the database's time during a heartbeat that
+    /// took `took`.
     fn compare_clocks(&mut self, written: SystemTime, took: Duration) {
         let off = match SystemTime::now().duration_since(written) {
             Ok(ahead) => ahead.saturating_sub(took),

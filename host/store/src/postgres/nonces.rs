@@ -1,9 +1,9 @@
-//! Nonces of signed requests: a row for each, taken in batches.
+//! Nonces of signed requests: one row each, reserved in batches.
 //!
-//! A row whose time has passed is free to be taken again, and is forgotten by a sweep, which notes until when the
-//! latest of them was taken: before that time nothing can be said of what was taken. Another node may sweep while a
-//! nonce is taken, by a clock that is ahead: so the note is read again behind each batch, and a row is kept for
-//! [`KEPT`] beyond its time, or the note would refuse requests at each node whose clock is behind.
+//! An expired row can be reserved again. A sweep deletes expired rows and stores the latest expiry among them:
+//! whether earlier nonces were used is then unknown. Another node whose clock is ahead may sweep during a
+//! reservation, so the stored time is read again after each batch. Rows are retained for [`KEPT`] after expiry;
+//! otherwise nodes whose clock is behind would refuse requests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::rows::nonces::{NonceDigest, OVERTAKEN, mark};
 use crate::rows::seal::fill;
 use crate::{Fault, Nonces, Reservation, Reserved, StoreFuture};
 
-/// Nonces that are taken at once.
+/// Maximum number of nonces in one batch.
 pub(crate) const AT_ONCE: usize = 64;
-/// Most rows that one sweep forgets.
+/// Maximum number of rows that one sweep deletes.
 const SWEPT: i64 = 64;
-/// How long a row is kept beyond its time: clocks of two nodes may be so far apart.
+/// How long a row is retained after it expires; the clocks of two nodes may differ by this much.
 const KEPT: Duration = Duration::from_mins(10);
-/// How long after its time a nonce has a request sweep: not each of them is to do so.
+/// How long after the oldest nonce has expired a request performs a sweep, so that not every request does.
 const GRACE: Duration = Duration::from_secs(1);
 
 const TAKE: &str = "INSERT INTO nonce AS known (reseller, mark, until, asked, holder)
@@ -35,7 +35,7 @@ const TAKE: &str = "INSERT INTO nonce AS known (reseller, mark, until, asked, ho
         WHERE known.until <= excluded.asked OR known.holder = excluded.holder
     RETURNING reseller, mark";
 
-/// A nonce that a request wants.
+/// A nonce to be reserved.
 #[derive(Clone)]
 pub(crate) struct Wanted {
     reseller: i64,
@@ -44,18 +44,18 @@ pub(crate) struct Wanted {
     now: i64,
 }
 
-/// Takes nonces.
+/// Reserves nonces.
 pub(crate) struct Taking {
     pub(crate) database: Database,
 }
 
 impl Commit for Taking {
     type Request = Wanted;
-    /// Whether it was free, and until when nonces were taken that are forgotten.
+    /// Whether the nonce was free, and the latest expiry among deleted nonces.
     type Answer = (bool, Time);
 
     async fn commit(&self, batch: Vec<Wanted>) -> Vec<Result<Self::Answer, Fault>> {
-        // Of those who want the same at this moment, the first one.
+        // If several requests have the same nonce, the first of the batch gets it.
         let mut seen = BTreeSet::new();
         let firsts: Vec<&Wanted> = batch
             .iter()
@@ -91,7 +91,7 @@ impl Taking {
                 .write(TAKE, &[&resellers, &marks, &ends, &asked, &holder])
                 .await;
             match taken {
-                // What was taken by the statement whose answer was lost is this holder's.
+                // A nonce reserved by a statement whose answer was lost belongs to the same holder.
                 Err(failure @ Failure::Lost) => tries.again(&failure).await.map_err(|_| failure)?,
                 taken => break taken?,
             }
@@ -101,7 +101,7 @@ impl Taking {
     }
 }
 
-/// Refuses a time of which it is not known any more what was taken.
+/// Refuses a time for which used nonces were already deleted.
 fn is_after(freed: Time, now: Time) -> Result<(), Fault> {
     if freed > now.after(OVERTAKEN) {
         let why = "the clock went back to a time whose nonces are forgotten";
@@ -110,33 +110,33 @@ fn is_after(freed: Time, now: Time) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Until when nonces were taken that are forgotten, by any node.
+/// Latest expiry among nonces deleted by any node.
 async fn freed(database: &Database) -> Result<Time, Fault> {
     let sql = "SELECT freed FROM nonce_end";
     let row = database.read_one(sql, &[]).await?;
     Ok(time(row.map_or(0, |row| row.get(0))))
 }
 
-/// What a node remembers of nonces, so that not each request has to count.
+/// This node's counts of nonces, so that most requests need no query.
 #[derive(Default)]
 pub(crate) struct Counts {
     of: Mutex<HashMap<i64, Count>>,
-    /// When the first row is over, as far as it is known.
+    /// Expiry of the oldest row, if known.
     next_end: Mutex<Option<Time>>,
-    /// One sweep at a time.
+    /// Allows one sweep at a time.
     sweeping: tokio::sync::Mutex<()>,
 }
 
-/// How many nonces of a reseller are taken: by the second in which they become free, rounded up.
+/// Number of reserved nonces of a reseller, by the second in which they expire, rounded up.
 #[derive(Default)]
 struct Count {
     ends: BTreeMap<i64, usize>,
     taken: usize,
-    /// The second in which the rows were counted last.
+    /// The second in which the rows were last counted.
     counted: i64,
 }
 
-/// Milliseconds of a second.
+/// Milliseconds per second.
 const SECOND: i64 = 1000;
 
 impl Count {
@@ -148,7 +148,7 @@ impl Count {
         self.taken += taken;
     }
 
-    /// Leaves out what is over.
+    /// Number of nonces in use; removes expired ones.
     fn taken(&mut self, now: i64) -> usize {
         while let Some(first) = self
             .ends
@@ -204,7 +204,8 @@ impl PostgresStore {
         Ok(Reserved::Fresh)
     }
 
-    /// When the next nonce of any reseller becomes free, where a reseller has as many taken as it may.
+    /// If the reseller has reserved as many nonces as it may, the time at which the next nonce of any reseller
+    /// expires. Otherwise `None`.
     async fn is_full(
         &self,
         reseller: ResellerId,
@@ -221,7 +222,7 @@ impl PostgresStore {
         let taken = match known {
             Some((taken, _)) if taken < at_most => return Ok(None),
             Some((taken, counted)) if counted == now / SECOND => taken,
-            // The count is of whole seconds: rather too high.
+            // The count is by whole seconds, so it may be too high.
             _ => self.count_nonces(reseller, now).await?,
         };
         if taken < at_most {
@@ -254,8 +255,8 @@ impl PostgresStore {
         Ok(taken)
     }
 
-    /// Forgets nonces that are kept no longer, some of them, once one has been due for so long; says when there is more
-    /// to forget.
+    /// Deletes a batch of nonces that are past retention, once the oldest has been due for `grace`. Returns
+    /// when the next deletion is due.
     pub(crate) async fn sweep_nonces(
         &self,
         now: Time,
@@ -272,7 +273,8 @@ impl PostgresStore {
                 (SELECT reseller, mark FROM nonce WHERE until <= $1 ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
                 RETURNING until)
             UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone))";
-        // Where it fails, as beside a transaction that is held open for long, not each request tries again.
+        // Set first, so that if the deletion fails, for example because of a long transaction, not every
+        // request tries it again.
         *self.nonces.next_end.lock() = Some(now);
         self.workers
             .repeat(sql, &[&millis(now.before(KEPT)), &SWEPT])
@@ -287,7 +289,7 @@ impl PostgresStore {
     }
 }
 
-/// Forgets nonces that are kept no longer, some of them; says when there is more to forget.
+/// Deletes a batch of nonces that are past retention; returns when the next deletion is due.
 pub(crate) async fn sweep(store: &PostgresStore, now: Time) -> Result<Option<Time>, Fault> {
     store.sweep_nonces(now, Duration::ZERO).await
 }

@@ -1,4 +1,4 @@
-//! Opening: the address, TLS, the schema, the right key, and a name among the nodes.
+//! Opening a store: URL, TLS, schema, master key, and a name among the nodes.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -22,49 +22,54 @@ use crate::postgres::webhooks::claims::Claims;
 use crate::rows::schema::{CANARY, MARK};
 use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Secrets, Unopened, fill};
 
-/// Connections for requests.
+/// Number of connections for requests.
 const REQUESTS: usize = 12;
-/// Connections over which creations are committed, one batch at a time; the same for nonces. With a second one batches
-/// are smaller, and as many nodes make fewer.
+/// Number of connections that commit batches of creations; the same for nonces. With two, batches would be
+/// smaller, and the total throughput of several nodes lower.
 const COMMITS: usize = 1;
-/// Connections for what no request waits for.
+/// Number of connections for background work.
 const WORKERS: usize = 4;
 
-/// What a store is opened with.
+/// Options for opening a store.
 pub struct OpenOptions {
-    /// The database: `postgres://user:password@host:port/name`. The connection is encrypted and the server's name
-    /// and certificate are verified, unless the host is a folder of Unix sockets, or the address says
-    /// `sslmode=disable`. `sslrootcert=FILE` names the authorities to trust instead of the public ones.
-    /// `isolation=serializable` is for engines whose READ COMMITTED is another; it is right everywhere, and slower.
+    /// URL of the database: `postgres://user:password@host:port/name`. The connection is encrypted and the
+    /// server's name and certificate are verified, unless the host is a folder of Unix sockets, or the URL
+    /// contains `sslmode=disable`. `sslrootcert=FILE` names the authorities to trust instead of the public
+    /// ones. `isolation=serializable` is for engines whose READ COMMITTED differs; it is always correct, but
+    /// slower.
     pub url: String,
-    /// The key that secrets are sealed under.
+    /// The key that encrypts secrets.
     pub master: MasterKey,
-    /// Serves a database that loses what it acknowledged when its machine stops (`fsync = off`): for tests alone.
+    /// Accepts a database with `fsync = off`, which loses acknowledged data in a crash. For tests only.
     pub volatile: bool,
-    /// The name of this node; no other one that serves the database may have it.
+    /// The name of this node, unique among the nodes of the database.
     pub node: String,
-    /// No other node can be there, because the server was started for this one: one that was killed is not waited
-    /// for, and a beat is good for longer.
+    /// No other node can be running, because the server was started for this one. Rows of killed nodes are then
+    /// ignored, and a heartbeat is valid for longer.
     pub alone: bool,
+    /// Whether the ledger uses the server's clock, with which this node's clock is compared. False if this
+    /// node's clock is simulated.
+    pub server_clock: bool,
 }
 
 impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The address can hold a password.
+        // The URL can contain a password.
         f.debug_struct("OpenOptions")
             .field("master", &self.master)
             .finish_non_exhaustive()
     }
 }
 
-/// Makes the tables, or brings them to this release's form; a new database is sealed with the master key.
+/// Creates the tables, or migrates them to this release; a new database is sealed with the master key.
 ///
 /// # Errors
-/// [`OpenError`]; what was done until then stays, and another call goes on.
+/// [`OpenError`]; completed steps persist, and another call continues.
 pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
     let client = Target::parse(&options.url)?.connect().await?;
     match version(&client).await? {
         Some(found) if found > schema::VERSION => return Err(newer(found)),
+        Some(found) if found < schema::OLDEST => return Err(OpenError::Unauthenticated(found)),
         Some(_) => drop(secrets(&client, &options.master).await?),
         None => {}
     }
@@ -88,6 +93,51 @@ pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
     secrets(&client, &options.master).await.map(drop)
 }
 
+/// Grants the role of another URL the rights that serving needs, see [`schema::grant`]. Does nothing if that
+/// role is the owner.
+///
+/// # Errors
+/// [`OpenError`]
+pub async fn grant(owner: &OpenOptions, serving: &str) -> Result<(), OpenError> {
+    let (owner, serving) = (Target::parse(&owner.url)?, Target::parse(serving)?);
+    match serving.user() {
+        Some(role) if owner.user() != Some(role) => {
+            schema::grant(&owner.connect().await?, role).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Warns if the serving role may change rows that it should only read or append, so that its password would
+/// suffice to alter them.
+async fn warn_of_rights(client: &Client) -> Result<(), OpenError> {
+    let tables = unguarded(client).await?;
+    if !tables.is_empty() {
+        tracing::warn!(
+            "the database user that serves may change or delete rows of {}: set store.owner_url and run `kassette migrate`",
+            tables.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Returns the tables in which this session's user may do what [`schema::WITHHELD`] lists.
+pub(crate) async fn unguarded(client: &Client) -> Result<Vec<&'static str>, OpenError> {
+    let mut tables = Vec::new();
+    for (table, rights) in schema::WITHHELD {
+        let sql = "SELECT has_table_privilege('kassette.' || $1, $2)";
+        // Any one of the rights suffices.
+        if client
+            .query_one(sql, &[&table, &rights.join(", ")])
+            .await?
+            .get(0)
+        {
+            tables.push(table);
+        }
+    }
+    Ok(tables)
+}
+
 const fn newer(found: i32) -> OpenError {
     OpenError::Newer {
         found,
@@ -95,7 +145,7 @@ const fn newer(found: i32) -> OpenError {
     }
 }
 
-/// The schema's version; none where there are no tables.
+/// The schema's version. `None` if there are no tables.
 async fn version(client: &Client) -> Result<Option<i32>, OpenError> {
     let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
     let there = client
@@ -111,7 +161,7 @@ async fn version(client: &Client) -> Result<Option<i32>, OpenError> {
     Ok(row.map(|row| row.get(0)))
 }
 
-/// Refuses a database that this program does not read, or that loses what it acknowledges.
+/// Refuses a database that this program cannot read, or that loses acknowledged data.
 pub(crate) async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
     let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
     let found = version(client).await?.ok_or(OpenError::Empty)?;
@@ -128,7 +178,7 @@ pub(crate) async fn check(client: &Client, volatile: bool) -> Result<(), OpenErr
     if row.get::<_, i32>(0) > schema::VERSION {
         return Err(newer(found));
     }
-    // An engine that speaks the protocol alone may not know the settings.
+    // Other engines that speak the protocol may not have these settings.
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
         let row = client
             .query_one("SELECT current_setting($1, true)", &[&setting])
@@ -141,7 +191,7 @@ pub(crate) async fn check(client: &Client, volatile: bool) -> Result<(), OpenErr
     Ok(())
 }
 
-/// Tells where a failover would lose what was acknowledged.
+/// Warns if a failover could lose acknowledged data.
 async fn warn_of_failovers(client: &Client) -> Result<(), OpenError> {
     let sql = "SELECT current_setting('synchronous_standby_names', true), current_setting('synchronous_commit', true)";
     let row = client
@@ -161,7 +211,7 @@ async fn warn_of_failovers(client: &Client) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Proves the master key, and reads the key of marks.
+/// Verifies the master key, and decrypts the key of marks.
 pub(crate) async fn secrets(client: &Client, master: &MasterKey) -> Result<Secrets, OpenError> {
     let row = client.query_opt("SELECT canary, mark FROM meta", &[]).await;
     let row = row
@@ -187,16 +237,16 @@ pub(crate) async fn secrets(client: &Client, master: &MasterKey) -> Result<Secre
 }
 
 impl PostgresStore {
-    /// Opens a database that has its tables, as a node of those that serve it.
+    /// Opens a migrated database as a serving node.
     ///
     /// # Errors
-    /// [`OpenError`]; of another node that has the name, after some seconds. One that has ended without a word is
-    /// waited for as long.
+    /// [`OpenError`]; if another node has the name, after some seconds. A node that ended without removing its
+    /// row causes the same wait.
     pub async fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
         Self::connect(options, true).await
     }
 
-    /// Opens a database beside the nodes that serve it, for one command.
+    /// Opens a database for a single command, next to running nodes.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -210,6 +260,7 @@ impl PostgresStore {
         check(&client, options.volatile).await?;
         if serves && !target.is_local() {
             warn_of_failovers(&client).await?;
+            warn_of_rights(&client).await?;
         }
         let secrets = secrets(&client, &options.master).await?;
         let node = if serves {
@@ -217,7 +268,7 @@ impl PostgresStore {
         } else {
             None
         };
-        // Once the node is known: a copy marks the database first, and looks for nodes then.
+        // After joining: a copy first marks the database, and then checks for nodes.
         if let Err(refused) = mark::check(&client).await {
             if let Some(node) = &node {
                 node.give_up().await;
@@ -229,9 +280,11 @@ impl PostgresStore {
             None => NodeState::of_a_guest(),
         };
         let batched = target.with_generic_plans();
+        let secrets = Arc::new(secrets);
         let database = |name, target: &Target, connections| -> Result<_, OpenError> {
             Ok(Database {
                 name,
+                secrets: Arc::clone(&secrets),
                 turn: tokio::sync::Mutex::default(),
                 pool: target.pool(connections, Some(node_state.connection_check()))?,
                 node_state: Arc::clone(&node_state),
@@ -239,7 +292,6 @@ impl PostgresStore {
         };
         let requests = database("requests", &target, REQUESTS)?;
         let workers = database("workers", &target, WORKERS)?;
-        let secrets = Arc::new(secrets);
         let taking = Taking {
             database: database("nonces", &batched, COMMITS)?,
         };
@@ -255,6 +307,7 @@ impl PostgresStore {
             taking: Batches::start(taking, nonces::AT_ONCE),
             nonces: Counts::default(),
             schedule: ArcSwap::default(),
+            server_clock: options.server_clock,
             claims: Claims::default(),
             node,
             node_state,

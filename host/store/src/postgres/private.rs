@@ -1,7 +1,7 @@
-//! A PostgreSQL server of one's own, from what is installed: for tests, and for `dev`.
+//! A private PostgreSQL server from the installed programs, for tests and `dev`.
 //!
-//! It listens on a Unix socket in its folder and nowhere else, and ends with the process that started it, however
-//! that ends: a shell stands between the two, which stops the server when its standard input closes.
+//! It listens only on a Unix socket in its folder, and stops when the process that started it ends for any
+//! reason: a shell between the two stops the server when the shell's standard input closes.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use crate::postgres::errors::said;
 
-/// How long a server may take to come up, or one that ends to be gone: it may have much to recover.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks whether it is there.
+/// Maximum time for a server to start or stop; it may have much to recover.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pause between two checks whether the server is ready.
 const LOOK: Duration = Duration::from_millis(20);
-/// Who the server runs as where this process is root, which it refuses.
+/// User that runs the server if this process is root, because the server refuses root.
 const USER: &str = "postgres";
-/// Longest path of a Unix socket, without the socket's own name.
+/// Maximum length of a Unix socket's folder path, in bytes.
 const MAX_SOCKET_PATH: usize = 90;
 
-/// Stops the server once the other end of its standard input is closed: `$1` is the program, `$2` its folder,
-/// `$3` where its log goes, `$4` what is removed at last.
+/// Stops the server once its standard input closes. `$1` is the program, `$2` its folder, `$3` its log file,
+/// `$4` the path to remove at the end.
 const KEEPER: &str = r#"
     program="$1" data="$2" log="$3" remove="$4"; shift 4
     exec 3<&0 </dev/null
@@ -35,7 +35,7 @@ const KEEPER: &str = r#"
     kill $! 2>/dev/null
 "#;
 
-/// Why there is no server.
+/// Reason why no server is available.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateError {
     /// No PostgreSQL is installed.
@@ -43,50 +43,50 @@ pub enum PrivateError {
         "no PostgreSQL is installed here: `apt-get install postgresql`, or put the folder of `initdb` into PATH"
     )]
     NotInstalled,
-    /// The user that it has to run as does not exist.
+    /// The user that must run the server does not exist.
     #[error("PostgreSQL does not run as root, and there is no user `{USER}` for it")]
     NoUser,
-    /// Its folder cannot be used.
+    /// The server's folder cannot be used.
     #[error("{} cannot be used: {source}", .path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Its path is too long for a socket.
+    /// The folder's path is too long for a Unix socket.
     #[error("{} is too long a path for a Unix socket", .0.display())]
     PathTooLong(PathBuf),
-    /// A program of it failed.
+    /// One of PostgreSQL's programs failed.
     #[error("`{program}` failed: {said}")]
     Failed {
-        /// Which one.
+        /// The program.
         program: &'static str,
-        /// What it said.
+        /// Error output of the program or message of the error.
         said: String,
     },
-    /// It did not come up in time.
+    /// The server did not start in time.
     #[error("PostgreSQL did not come up in {}: see {}", .folder.display(), .log.display())]
     NotUp {
-        /// Its folder.
+        /// The server's folder.
         folder: PathBuf,
-        /// Its log.
+        /// The server's log file.
         log: PathBuf,
     },
 }
 
-/// How a server is started.
+/// Options for starting a server.
 #[derive(Clone, Debug)]
 pub struct PrivateOptions {
-    /// Its folder, made where it does not exist; what is in it already is taken up again.
+    /// The server's folder, created if it does not exist; existing data is used again.
     pub folder: PathBuf,
-    /// It need not outlive this process: nothing is synced, and the folder is removed at its end.
+    /// The data need not outlive this process: nothing is synced, and the folder is removed at the end.
     pub disposable: bool,
     /// Further settings, `name=value`.
     pub settings: Vec<String>,
 }
 
-/// A server that runs. It is stopped when this is dropped.
+/// A running server. Dropping this value stops it.
 #[derive(Debug)]
 pub struct PrivateServer {
     keeper: Child,
@@ -94,19 +94,20 @@ pub struct PrivateServer {
     pid: u32,
 }
 
-/// Who the programs run as, which refuse to be root.
+/// User that runs PostgreSQL's programs, which refuse to run as root.
 #[derive(Clone, Copy, Debug)]
 enum RunsAs {
     /// This process's user.
     Itself,
-    /// Root, who is seen as a user of these numbers in a namespace: what it makes belongs to root, wherever it is.
+    /// Root, mapped to these user and group ids in a namespace: its files belong to root, even outside the
+    /// namespace.
     Mapped(u32, u32),
-    /// [`USER`], who has to be let to its folder.
+    /// [`USER`], which needs access to the server's folder.
     Other(u32, u32),
 }
 
 impl PrivateServer {
-    /// Starts a server, and waits until it takes connections. Blocks.
+    /// Starts a server, and waits until it accepts connections. Blocks.
     ///
     /// # Errors
     /// [`PrivateError`].
@@ -114,8 +115,8 @@ impl PrivateServer {
         Self::begin(options, None)
     }
 
-    /// Starts a server that copies this one and follows it until `pg_promote()`. Blocks. Whether commits wait for it is
-    /// for `synchronous_standby_names` here to say.
+    /// Starts a standby that copies this server and follows it until `pg_promote()`. Blocks. This server's
+    /// `synchronous_standby_names` decides whether commits wait for it.
     ///
     /// # Errors
     /// [`PrivateError`].
@@ -140,7 +141,7 @@ impl PrivateServer {
         let data = folder.join("data");
         wait_for_the_one_before(&data)?;
         if !data.join("PG_VERSION").exists() {
-            // One that was interrupted leaves what the next one refuses.
+            // Remove what an interrupted call has left, because `initdb` would refuse it.
             if data.exists() {
                 std::fs::remove_dir_all(&data).map_err(failed)?;
             }
@@ -176,7 +177,8 @@ impl PrivateServer {
         for setting in &options.settings {
             keeper.args(["-c", setting]);
         }
-        // A group of its own: an interrupt of the terminal ends this process first, which ends the server.
+        // A separate process group: an interrupt from the terminal ends this process first, which stops the
+        // server.
         let keeper = keeper
             .process_group(0)
             .stdin(Stdio::piped())
@@ -196,12 +198,17 @@ impl PrivateServer {
         Ok(server)
     }
 
-    /// The address of a database of the server.
+    /// URL of a database of the server.
     pub fn url(&self, database: &str) -> String {
+        self.url_of("kassette", database)
+    }
+
+    /// The same for a role.
+    pub fn url_of(&self, role: &str, database: &str) -> String {
         let folder: String =
             url::form_urlencoded::byte_serialize(self.folder.as_os_str().as_encoded_bytes())
                 .collect();
-        format!("postgres://kassette@{folder}/{database}")
+        format!("postgres://{role}@{folder}/{database}")
     }
 
     /// The server's process.
@@ -214,10 +221,10 @@ impl PrivateServer {
         !matches!(self.keeper.try_wait(), Ok(None))
     }
 
-    /// Makes a database where it does not exist.
+    /// Creates a database if it does not exist.
     ///
     /// # Errors
-    /// What the server said.
+    /// The server's message.
     pub async fn make_database(&self, name: &str) -> Result<(), String> {
         let made = self.administrate(&format!("CREATE DATABASE {name}")).await;
         made.or_else(|said| {
@@ -229,10 +236,24 @@ impl PrivateServer {
         })
     }
 
-    /// Does a statement in the maintenance database.
+    /// Creates a role that can log in, if it does not exist.
     ///
     /// # Errors
-    /// What the server said.
+    /// The server's message.
+    pub async fn make_role(&self, name: &str) -> Result<(), String> {
+        let made = self
+            .administrate(&format!("CREATE ROLE {name} LOGIN"))
+            .await;
+        made.or_else(|said| match said.contains("(42710)") {
+            true => Ok(()),
+            false => Err(said),
+        })
+    }
+
+    /// Executes a statement in the maintenance database.
+    ///
+    /// # Errors
+    /// The server's message.
     pub async fn administrate(&self, statement: &str) -> Result<(), String> {
         let url = self.url("postgres");
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
@@ -244,22 +265,22 @@ impl PrivateServer {
             .await
             .map_err(|error| said(&error));
         drop(client);
-        // Until then the session counts as one of the database.
+        // The session counts as a user of the database until then.
         let _ = connection.await;
         done
     }
 
     fn wait_until_up(&mut self, data: &Path, log: &Path) -> Result<(), PrivateError> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE && !self.has_ended() {
-            // The server writes its process, and as the last line whether it is ready.
+        while began.elapsed() < START_TIMEOUT && !self.has_ended() {
+            // The server writes its PID in this file, and its status in the last line.
             if let Ok(text) = std::fs::read_to_string(data.join("postmaster.pid"))
                 && text
                     .lines()
                     .nth(7)
                     .is_some_and(|line| line.trim() == "ready")
                 && let Some(Ok(pid)) = text.lines().next().map(str::parse)
-                // Not what a server left behind that was killed.
+                // Ignore the PID file of a killed server.
                 && is_server(pid)
             {
                 self.pid = pid;
@@ -281,17 +302,17 @@ impl Drop for PrivateServer {
     }
 }
 
-/// Waits for a server of a process that has just ended.
+/// Waits until a server ends whose parent process has just ended.
 fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
     let began = Instant::now();
     let lock = data.join("postmaster.pid");
     while let Ok(text) = std::fs::read_to_string(&lock) {
         let pid = text.lines().next().and_then(|line| line.parse().ok());
-        // A file that a crash left behind is the server's own to judge.
+        // The new server itself handles a file that a crash has left.
         if !pid.is_some_and(is_server) {
             break;
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > START_TIMEOUT {
             let said = format!("{} names a server that still runs", lock.display());
             return Err(PrivateError::Failed {
                 program: "postgres",
@@ -303,7 +324,7 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
     Ok(())
 }
 
-/// Whether a process is there and is a server's.
+/// Whether a process exists and is a PostgreSQL server.
 fn is_server(pid: u32) -> bool {
     let name = std::fs::read(format!("/proc/{pid}/comm"));
     name.is_ok_and(|name| name.starts_with(b"postgres"))
@@ -327,7 +348,7 @@ impl RunsAs {
         });
         let (uid, gid) = ids.ok_or(PrivateError::NoUser)?;
         let mapped = Self::Mapped(uid, gid);
-        // Not every machine lets us have a namespace.
+        // Not every machine allows user namespaces.
         let mut tried = mapped.command("true".into(), folder);
         let tried = tried.stdout(Stdio::null()).stderr(Stdio::null()).status();
         Ok(match tried {
@@ -336,7 +357,7 @@ impl RunsAs {
         })
     }
 
-    /// Gives a folder to the user, and lets it pass the folder above.
+    /// Makes the user the owner of a folder, and lets others traverse its parent folder.
     fn give(self, folder: &Path) -> io::Result<()> {
         std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700))?;
         let Self::Other(uid, gid) = self else {
@@ -390,13 +411,13 @@ fn run(mut command: Command, program: &'static str) -> Result<(), PrivateError> 
     Ok(())
 }
 
-/// The folder of the newest server's programs: that of PATH, else Debian's.
+/// Folder of the newest server's programs: from PATH, otherwise Debian's.
 fn programs() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has =
         |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     if let Some(folder) = std::env::split_paths(&path).find(has) {
-        // Links to some of them stand without the others.
+        // Some folders contain links to only some of the programs.
         let initdb = folder.join("initdb").canonicalize().ok()?;
         return initdb.parent().map(Path::to_owned).filter(has);
     }

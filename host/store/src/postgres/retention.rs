@@ -1,8 +1,8 @@
-//! What is not kept for ever: routing decisions and personal data of payments that are over.
+//! Deletion of expired data: routing decisions, and personal data of finished payments.
 //!
-//! Each rule goes along the payments in the order of their creation, once, and remembers how far it is. A payment that
-//! is not yet over when its turn comes is looked at again every day until it is. Each payment is a transaction of its
-//! own: where a node ends in between, another one repeats what it has done, which changes nothing.
+//! Each rule visits payments once, in the order of creation, and stores its progress. A payment that is not
+//! finished by then is visited again daily until it is. Each payment is a separate transaction: after a crash
+//! another node repeats it, which changes nothing.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::retention::{AGAIN, Rule};
 use crate::rows::records;
 use crate::{About, Fault, Forgotten, Payments as _, Retention, Stepped};
 
-/// Payments that one call looks at for each rule.
+/// Number of payments that one call visits for each rule.
 const LOOKS: usize = 32;
 
 impl PostgresStore {
-    /// Forgets some of what is no longer to be kept.
+    /// Deletes a batch of expired data.
     pub(crate) async fn forget_some(
         &self,
         retention: Retention,
@@ -45,7 +45,7 @@ impl PostgresStore {
         Ok(forgotten)
     }
 
-    /// Payments that were not over when their turn came.
+    /// Visits payments again that were not finished at their first visit.
     async fn laggards(
         &self,
         rule: Rule,
@@ -79,7 +79,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// The next payments of a rule.
+    /// Visits the next payments of a rule.
     async fn along(
         &self,
         rule: Rule,
@@ -124,7 +124,7 @@ impl PostgresStore {
         noted.map(drop)
     }
 
-    /// Forgets what is to be forgotten of a payment, or has it looked at again.
+    /// Deletes a payment's expired data, or schedules another visit.
     async fn forget_of(
         &self,
         rule: Rule,
@@ -133,7 +133,7 @@ impl PostgresStore {
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
         let id = PaymentId::from_bytes(payment.into_bytes());
-        // The operation that needs a damaged one tells, and it must not stop the others.
+        // Operations on a damaged payment report it; it must not block the others.
         let read = records::readable(self.aggregate(About::Payment(id)).await)?;
         let Some(aggregate) = read.flatten() else {
             return Ok(());
@@ -162,7 +162,7 @@ impl PostgresStore {
                 forgotten.decisions += u64::from(!gone?.is_empty());
             }
             Rule::PersonalData => {
-                // Erasing is always allowed.
+                // Redaction is always allowed.
                 let redacted = self.step(About::Payment(id), Step::Redact, None, now);
                 let redacted = records::readable(redacted.await)?;
                 let is_new = matches!(redacted, Some(Stepped::Done { change, .. }) if change.dirty);
@@ -173,7 +173,7 @@ impl PostgresStore {
     }
 }
 
-/// One more than is looked at, to know whether there is more.
+/// One row more than is visited, to detect further rows.
 fn rows() -> i64 {
     i64::try_from(LOOKS + 1).unwrap_or(i64::MAX)
 }

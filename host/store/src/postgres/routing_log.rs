@@ -27,7 +27,7 @@ const APPEND: &str =
     ON CONFLICT DO NOTHING";
 const READ: &str = "/* routing log */ SELECT at, number, body FROM routing_log
     WHERE method = $1 AND (at, number) < ($2, $3) ORDER BY at DESC, number DESC LIMIT $4";
-/// The oldest that are too old, or more than the log may hold.
+/// Deletes the oldest entries that exceed the age or size limit.
 const FORGET: &str = "/* routing log: forget */ DELETE FROM routing_log r USING (
         SELECT method, at, number, sum(bytes) OVER (ORDER BY at, number) - bytes AS before
         FROM (SELECT method, at, number, bytes FROM routing_log ORDER BY at, number LIMIT $1) o) oldest
@@ -36,9 +36,9 @@ const FORGET: &str = "/* routing log: forget */ DELETE FROM routing_log r USING 
     RETURNING r.records";
 const OLDEST: &str = "/* routing log: oldest */ SELECT min(at) FROM routing_log";
 
-/// Batches that are read at once.
+/// Maximum number of batches that one query reads.
 const ROWS: usize = 32;
-/// Batches that one call forgets.
+/// Maximum number of batches that one call deletes.
 const FORGOTTEN: usize = 512;
 
 impl PostgresStore {
@@ -56,14 +56,14 @@ impl PostgresStore {
         for (batch, number) in batches.iter().zip(&numbers) {
             let key = schema::routing_batch(&batch.slot, now, number.unsigned_abs());
             let body = routing::encode(&self.secrets.sealer, &key, batch)?;
-            let size = Size::of(batch.records, &body);
+            let size = Size::new(batch.records, &body);
             names.push(schema::routing_name(&batch.slot));
             records.push(size.records.cast_signed());
             bytes.push(size.bytes.cast_signed());
             bodies.push(body.to_vec());
         }
         let arguments: Arguments<'_> = &[&millis(now), &names, &numbers, &records, &bytes, &bodies];
-        // Under numbers of its own, so it can be done again.
+        // Repeatable, because the entries have ids of their own.
         self.workers.repeat(APPEND, arguments).await.map(drop)
     }
 
@@ -88,7 +88,7 @@ impl PostgresStore {
                     number: last.unsigned_abs(),
                 };
                 let key = schema::routing_batch(&slot, cursor.at, cursor.number);
-                if !making.add(key, row.get::<_, Vec<u8>>(2), cursor)? {
+                if !making.add(&self.secrets.sealer, key, row.get::<_, Vec<u8>>(2), cursor)? {
                     break 'page true;
                 }
             }
@@ -99,7 +99,7 @@ impl PostgresStore {
         making.page(Arc::clone(&self.secrets), more).await
     }
 
-    /// Forgets some of what is too old or too much, the oldest first.
+    /// Deletes a batch of decisions that exceed the age or number limit, oldest first.
     pub(crate) async fn forget_routing(
         &self,
         retention: &Retention,

@@ -1,4 +1,4 @@
-//! Databases for tests, each empty and its test's own, on one private server for the process.
+//! Databases for tests, one empty database per test, on one private server per process.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,29 +6,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::OnceCell;
 
 use crate::postgres::private::{PrivateError, PrivateOptions, PrivateServer};
-use crate::postgres::{OpenOptions, migrate};
+use crate::postgres::{OpenOptions, grant, migrate};
 use crate::rows::seal::MasterKey;
 
-/// Set where a test that finds no PostgreSQL is to fail instead of saying that it was not run.
+/// If set, a test without PostgreSQL fails instead of printing that it was not run.
 pub const REQUIRE: &str = "KASSETTE_REQUIRE_POSTGRES";
-/// What the others are copied from.
+/// Template of the other databases.
 const TEMPLATE: &str = "kassette_template";
 
 static SERVER: OnceLock<Result<PrivateServer, PrivateError>> = OnceLock::new();
 static TEMPLATE_MADE: OnceCell<Result<(), String>> = OnceCell::const_new();
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A database of a test, sealed with the key of 32 sevens. It is dropped with this.
+/// The role that serves test databases.
+const SERVING: &str = "kassette_serving";
+
+/// A database for a test, sealed with a master key of 32 bytes 7. Dropping this value drops it.
 #[derive(Debug)]
 pub struct Scratch {
     name: String,
 }
 
 impl Scratch {
-    /// Whether tests can have databases here; says so where they cannot.
+    /// Whether tests can use databases here; prints a note if not.
     ///
     /// # Errors
-    /// Why there is no server although one is required, or is installed.
+    /// Reason why there is no server although one is required or installed.
     pub fn available() -> Result<bool, String> {
         match server() {
             Ok(_) => Ok(true),
@@ -42,10 +45,10 @@ impl Scratch {
         }
     }
 
-    /// A new database with the tables of a store.
+    /// Creates a database with the tables of a store.
     ///
     /// # Errors
-    /// What the server said.
+    /// The server's message.
     pub async fn new() -> Result<Self, String> {
         let server = server().map_err(ToString::to_string)?;
         TEMPLATE_MADE
@@ -59,16 +62,25 @@ impl Scratch {
         Ok(Self { name })
     }
 
-    /// How a store on it is opened.
+    /// Options to open the database as its owner.
     pub fn options(&self) -> OpenOptions {
         options(&self.name)
+    }
+
+    /// Options to open the database as a serving role that owns nothing.
+    pub fn serving(&self) -> OpenOptions {
+        let url = server().map(|server| server.url_of(SERVING, &self.name));
+        OpenOptions {
+            url: url.unwrap_or_default(),
+            ..self.options()
+        }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        // A runtime of its own: this may be the end of the test's.
+        // A separate runtime: the test's may be shutting down.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -87,7 +99,7 @@ fn server() -> Result<&'static PrivateServer, &'static PrivateError> {
         let settings = [
             "max_connections=200",
             "shared_buffers=64MB",
-            // A standby that never comes, for which no commit waits unless its session asks for that.
+            // A standby that never connects. Commits only wait for it if their session requests it.
             "synchronous_standby_names=absent",
             "synchronous_commit=local",
         ]
@@ -112,6 +124,7 @@ fn options(database: &str) -> OpenOptions {
         volatile: true,
         node: "a".into(),
         alone: true,
+        server_clock: false,
     }
 }
 
@@ -119,7 +132,14 @@ async fn make_template(server: &PrivateServer) -> Result<(), String> {
     server
         .administrate(&format!("CREATE DATABASE {TEMPLATE}"))
         .await?;
-    migrate(&options(TEMPLATE))
-        .await
-        .map_err(|error| error.to_string())
+    let said = |error: crate::postgres::OpenError| error.to_string();
+    migrate(&options(TEMPLATE)).await.map_err(said)?;
+    server.make_role(SERVING).await?;
+    let template = Scratch {
+        name: TEMPLATE.into(),
+    };
+    let granted = grant(&template.options(), &template.serving().url).await;
+    // The template belongs to no test, and is retained.
+    std::mem::forget(template);
+    granted.map_err(said)
 }

@@ -1,5 +1,5 @@
-//! One statement out of parts that change several tables, all of them or none: it ends in an assertion, and
-//! where that does not hold everything is taken back.
+//! One statement of several parts that changes several tables atomically: it ends with an assertion, and if
+//! that fails everything is rolled back.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -18,12 +18,12 @@ macro_rules! values {
 }
 pub(crate) use values;
 
-/// A column of what is written together.
+/// One column of a batch.
 pub(crate) fn column<'b, C, T>(batch: &'b [C], of: impl FnMut(&'b C) -> T) -> Vec<T> {
     batch.iter().map(of).collect()
 }
 
-/// A statement that is put together of parts.
+/// Composes a statement from parts.
 #[derive(Default)]
 pub(crate) struct StatementBuilder {
     text: String,
@@ -33,8 +33,8 @@ pub(crate) struct StatementBuilder {
 }
 
 impl StatementBuilder {
-    /// Adds `name AS (sql)`. In the text of a part its own arguments are `$1`, `$2`, ... Other parts' names can
-    /// be read in it; no part sees what another has changed, and no two may change the same table.
+    /// Adds `name AS (sql)`. In `sql`, the part's own arguments are `$1`, `$2`, ... It can read other parts by
+    /// name. No part sees another part's changes, and no two parts may change the same table.
     pub(crate) fn add(&mut self, name: &str, sql: &str, arguments: Vec<Argument>) {
         self.text += if self.text.is_empty() { "WITH " } else { ", " };
         self.text += name;
@@ -44,7 +44,7 @@ impl StatementBuilder {
         self.arguments.extend(arguments);
     }
 
-    /// The part has to return exactly so many rows, or nothing is done.
+    /// Requires that the part returns exactly `rows` rows; otherwise nothing is changed.
     pub(crate) fn assert(&mut self, name: &str, rows: usize) {
         if !self.assertion.is_empty() {
             self.assertion += " AND ";
@@ -52,13 +52,13 @@ impl StatementBuilder {
         self.assertion += &format!("(SELECT count(*) FROM {name}) = {rows}");
     }
 
-    /// Has the statement answer an expression too, which reads parts; the first one is column 1.
+    /// Adds an expression over parts to the result; the first one is column 1.
     pub(crate) fn answer(&mut self, expression: &str) {
         self.answers += ", ";
         self.answers += expression;
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no parts.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -82,13 +82,13 @@ impl StatementBuilder {
             .collect()
     }
 
-    /// Does all of it in a transaction of its own, and returns the answers.
+    /// Executes the statement in its own transaction and returns the answers.
     pub(crate) async fn write(&self, database: &Database) -> Result<Row, Failure> {
         let rows = database.write(&self.sql(), &self.arguments()).await?;
         rows.into_iter().next().ok_or_else(nothing)
     }
 
-    /// Does all of it in a transaction.
+    /// Executes the statement in an open transaction.
     pub(crate) async fn write_in(&self, tx: &Tx<'_>) -> Result<Row, Failure> {
         row(tx, &self.sql(), &self.arguments())
             .await?
@@ -100,7 +100,7 @@ fn nothing() -> Failure {
     Fault::Unavailable("a statement answered nothing".into()).into()
 }
 
-/// A part's text with its arguments counted on from others.
+/// A part's text, with its arguments renumbered to follow earlier ones.
 fn renumbered(sql: &str, from: usize) -> String {
     let mut pieces = sql.split('$');
     let mut text = pieces.next().unwrap_or_default().to_owned();

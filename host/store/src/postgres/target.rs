@@ -1,4 +1,4 @@
-//! Where the database is, and how it is reached.
+//! Location of the database, and connections to it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,23 +23,23 @@ use crate::postgres::errors::{OpenError, said};
 
 /// How long a request waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
-/// How long a connection may take to come about.
+/// Maximum time to establish a connection.
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
-/// How long one of several addresses is tried before the next one: within the second that a beat has, the second of two
-/// is reached.
+/// How long one of several addresses is tried before the next one, so that the second of two is reached within
+/// the second that a heartbeat has.
 const ADDRESS: Duration = Duration::from_millis(500);
-/// For how long a server that is not reached over the network is waited for.
+/// How long to wait for a server that is unreachable over the network.
 const GONE: Duration = Duration::from_secs(10);
-/// What every session begins with. A statement ends before its caller gives it up; what holds locks and says
-/// nothing holds up no other for long.
+/// Settings of every session. Statements end before their callers give up, and an idle transaction cannot hold
+/// locks for long.
 const SESSION: &str = "-c search_path=kassette -c statement_timeout=5s -c lock_timeout=2s \
     -c idle_in_transaction_session_timeout=1s -c client_encoding=UTF8";
 
-/// A database's address.
+/// A database's URL, parsed.
 #[derive(Clone)]
 pub(crate) struct Target {
     config: Config,
-    /// None where the connection is not encrypted.
+    /// `None` if the connection is not encrypted.
     tls: Option<MakeRustlsConnect>,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// Reads an address.
+    /// Parses a URL.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let wrong = |why: String| OpenError::Address(why);
         let mut url =
@@ -111,20 +111,25 @@ impl Target {
         self.config.get_ssl_mode()
     }
 
+    /// The role in the URL.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.config.get_user()
+    }
+
     /// Whether the database is on this machine, behind a Unix socket.
     pub(crate) fn is_local(&self) -> bool {
         is_local(&self.config)
     }
 
-    /// A connection of its own, outside of the pools.
+    /// Opens a connection outside of the pools.
     pub(crate) async fn connect(&self) -> Result<Client, OpenError> {
         let connected = Connect::connect(self, &self.config).await;
         let (client, _) = connected.map_err(|error| OpenError::Database(said(&error)))?;
         Ok(client)
     }
 
-    /// The same, for statements of batches: each is planned once for a connection, and not for its arguments. The
-    /// planner takes longer for a small batch than the batch itself.
+    /// The same with generic plans, for statements of batches: each is planned once per connection, regardless
+    /// of its arguments. Planning would take longer than executing a small batch.
     pub(crate) fn with_generic_plans(&self) -> Self {
         let mut target = self.clone();
         let options = target.config.get_options().unwrap_or_default();
@@ -133,7 +138,7 @@ impl Target {
         target
     }
 
-    /// A pool of so many connections, each of which passes a check before it is used.
+    /// A pool of `connections` connections; each passes `check` before it is used.
     pub(crate) fn pool(&self, connections: usize, check: Option<Hook>) -> Result<Pool, OpenError> {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
@@ -171,11 +176,11 @@ impl Connect for Target {
     }
 }
 
-/// The function of the server that waits for its standby.
+/// The server's function that waits for its standby.
 const WAITS_FOR_STANDBY: &str = "SyncRepWaitForLSN";
 
-/// Passes on what a connection brings, until it ends. A commit that was told to wait no longer for the standby is
-/// answered as a success, behind a warning: the connection ends between the two, so that callers take it for lost.
+/// Drives a connection until it ends. If a commit stops waiting for its standby, the server reports success
+/// after a warning: the connection is closed at the warning, so that callers treat the answer as lost.
 async fn drive<S, T>(mut connection: Connection<S, T>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -6,7 +6,7 @@ use crate::*;
 use kassette_domain::audit::Chain;
 use kassette_domain::time::Time;
 
-/// Lines of the audit log that are read at once.
+/// Number of audit entries that one query reads.
 const LINES: i64 = 500;
 
 impl Upkeep for PostgresStore {
@@ -20,8 +20,11 @@ impl Upkeep for PostgresStore {
     fn verify_audit(&self) -> StoreFuture<'_, Chain> {
         Box::pin(async {
             let row = self.workers.read_one(audit::END, &[]).await?;
-            let noted = row.as_ref().map(audit::end).transpose()?.flatten();
-            // What is written meanwhile comes behind.
+            let noted = row
+                .as_ref()
+                .map(|row| audit::end(&self.secrets.sealer, row));
+            let noted = noted.transpose()?.flatten();
+            // Entries appended in the meantime come after this end.
             let (end, mut last) = (noted.map_or(0, |(id, _)| number(id)), 0_i64);
             let mut chain = Chain::default();
             loop {
@@ -30,7 +33,12 @@ impl Upkeep for PostgresStore {
                 for row in &rows {
                     last = row.get(0);
                     let at = last.unsigned_abs();
-                    let line = rows::audit::decode(&rows::schema::audit(at), row.get(1)).ok();
+                    let line = rows::audit::decode(
+                        &self.secrets.sealer,
+                        &rows::schema::audit(at),
+                        row.get(1),
+                    )
+                    .ok();
                     chain.follow(at, line.as_ref());
                 }
                 if rows.is_empty() {

@@ -1,9 +1,9 @@
-//! Webhook endpoints as rows: their secrets are sealed.
+//! Rows of webhook endpoints. Their secrets are sealed.
 
 use kassette_domain::id::{EndpointId, MerchantId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
 use kassette_engine::IVec;
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,8 @@ use crate::rows::schema::{self, Key};
 use crate::rows::seal::Sealer;
 use crate::rows::stored::closed;
 
-/// A merchant's endpoint. For a reseller's, the merchant is 0, which is no merchant's number, and the reseller's
-/// number follows the row. Older rows have no such suffix. An older program takes a reseller's row for damaged,
-/// and never for a merchant's.
+/// An endpoint. For a reseller's, the merchant is 0, which is never a merchant's number. [`More`] follows the
+/// row, except in rows from before resellers had endpoints.
 #[derive(Serialize, Deserialize)]
 struct EndpointRow {
     id: EndpointId,
@@ -29,7 +28,15 @@ struct EndpointRow {
     sealed: Vec<u8>,
 }
 
-/// The merchant of a row, and the reseller behind it.
+/// The second part of a row.
+#[derive(Serialize, Deserialize)]
+struct More {
+    reseller: Option<ResellerId>,
+    created_by: EndpointCreator,
+    off: Vec<(Time, Option<Time>)>,
+}
+
+/// The merchant and the reseller in the row of an owner.
 const fn parties(owner: KeyOwner) -> (MerchantId, Option<ResellerId>) {
     match owner {
         KeyOwner::Merchant(merchant) => (merchant, None),
@@ -37,8 +44,17 @@ const fn parties(owner: KeyOwner) -> (MerchantId, Option<ResellerId>) {
     }
 }
 
-fn read(key: &[u8], row: &[u8]) -> Result<(Endpoint, Vec<u8>), Fault> {
-    let (row, reseller): (EndpointRow, Option<ResellerId>) = records::decode_with_more(key, row)?;
+fn read(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<(Endpoint, Vec<u8>), Fault> {
+    let (row, more): (EndpointRow, Option<More>) = records::decode_with_more(sealer, key, row)?;
+    let More {
+        reseller,
+        created_by,
+        off,
+    } = more.unwrap_or(More {
+        reseller: None,
+        created_by: EndpointCreator::System,
+        off: Vec::new(),
+    });
     let owner = reseller.map_or(KeyOwner::Merchant(row.merchant), KeyOwner::Reseller);
     if parties(owner).0 != row.merchant {
         return Err(records::damaged(key, "it is a merchant's and a reseller's"));
@@ -51,6 +67,8 @@ fn read(key: &[u8], row: &[u8]) -> Result<(Endpoint, Vec<u8>), Fault> {
         event_types: row.event_types,
         enabled: row.enabled,
         created_at: row.created_at,
+        created_by,
+        off,
     };
     Ok((endpoint, row.sealed))
 }
@@ -73,16 +91,18 @@ pub(crate) fn encode(
         created_at: endpoint.created_at,
         sealed: sealer.seal(&key, secrets)?,
     };
-    let row = match reseller {
-        None => records::encode(&key, &row)?,
-        Some(reseller) => records::encode(&key, &(row, reseller))?,
+    let more = More {
+        reseller,
+        created_by: endpoint.created_by,
+        off: endpoint.off.clone(),
     };
+    let row = records::encode(sealer, &key, &(row, more))?;
     Ok((key, row))
 }
 
 /// Reads an endpoint without its secrets.
-pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Endpoint, Fault> {
-    read(key, row).map(|(endpoint, _)| endpoint)
+pub(crate) fn decode(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Endpoint, Fault> {
+    read(sealer, key, row).map(|(endpoint, _)| endpoint)
 }
 
 /// Reads an endpoint with its secrets.
@@ -91,7 +111,7 @@ pub(crate) fn open(
     key: &[u8],
     row: &[u8],
 ) -> Result<(Endpoint, EndpointSecrets), Fault> {
-    let (endpoint, sealed) = read(key, row)?;
+    let (endpoint, sealed) = read(sealer, key, row)?;
     let secrets = sealer
         .open(key, &sealed)
         .map_err(|unopened| closed(key, unopened))?;
@@ -106,75 +126,66 @@ pub(crate) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use kassette_domain::id::{KeyId, OperatorId};
+
     use super::*;
     use crate::rows::seal::MasterKey;
     use crate::suite::fixtures::{NOW, endpoint, secrets};
 
-    /// As it was written before resellers had endpoints.
-    #[derive(Serialize)]
-    struct Before {
-        plain: Plain,
-        sealed: Vec<u8>,
-    }
-
-    #[derive(Serialize)]
-    struct Plain {
-        id: EndpointId,
-        merchant: MerchantId,
-        environment: Environment,
-        url: String,
-        event_types: EventFilter,
-        enabled: bool,
-        created_at: Time,
+    #[test]
+    fn a_row_keeps_its_owner_and_its_creator() {
+        let sealer = Sealer::new(&MasterKey::from_bytes([7; 32]));
+        for created_by in [
+            EndpointCreator::System,
+            EndpointCreator::Operator(OperatorId::from_bytes([3; 16])),
+            EndpointCreator::Key(KeyId::from_bytes([4; 16])),
+        ] {
+            let endpoint = Endpoint {
+                created_by,
+                ..endpoint("a", NOW)
+            };
+            let (key, row) = encode(&sealer, &endpoint, &secrets("a")).unwrap();
+            assert_eq!(open(&sealer, &key, &row).unwrap(), (endpoint, secrets("a")));
+        }
     }
 
     #[test]
-    fn a_row_from_before_resellers_had_endpoints_is_read_and_written_as_it_was() {
+    fn a_row_without_what_follows_it_is_a_merchant_s_of_unknown_creator() {
         let sealer = Sealer::new(&MasterKey::from_bytes([7; 32]));
         let endpoint = endpoint("a", NOW);
-        let key = schema::webhooks::endpoint(endpoint.id);
-        let before = Before {
-            plain: Plain {
-                id: endpoint.id,
-                merchant: MerchantId(1),
-                environment: endpoint.environment,
-                url: endpoint.url.clone(),
-                event_types: endpoint.event_types.clone(),
-                enabled: endpoint.enabled,
-                created_at: endpoint.created_at,
-            },
-            sealed: sealer.seal(&key, &secrets("a")).unwrap(),
-        };
-        let row = records::encode(&key, &before).unwrap();
-        let (read, read_secrets) = open(&sealer, &key, &row).unwrap();
-        assert_eq!((&read, &read_secrets), (&endpoint, &secrets("a")));
-        let (_, again) = encode(&sealer, &read, &read_secrets).unwrap();
-        // Sealing draws a nonce: what is sealed is as long and another text.
-        let plain = |row: &IVec| row[5..row.len() - before.sealed.len()].to_vec();
-        assert_eq!((again.len(), plain(&again)), (row.len(), plain(&row)));
+        let (key, row) = encode(&sealer, &endpoint, &secrets("a")).unwrap();
+        let (head, _): (EndpointRow, Option<More>) =
+            records::decode_with_more(&sealer, &key, &row).unwrap();
+        let row = records::encode(&sealer, &key, &head).unwrap();
+        let created_by = EndpointCreator::System;
+        assert_eq!(
+            decode(&sealer, &key, &row),
+            Ok(Endpoint {
+                created_by,
+                ..endpoint
+            })
+        );
     }
 
     #[test]
-    fn a_reseller_s_row_is_no_merchant_s_to_a_program_of_before() {
+    fn a_row_of_a_merchant_and_a_reseller_is_damaged() {
         let sealer = Sealer::new(&MasterKey::from_bytes([7; 32]));
         let own = Endpoint {
             owner: KeyOwner::Reseller(ResellerId(1)),
             ..endpoint("a", NOW)
         };
         let (key, row) = encode(&sealer, &own, &secrets("a")).unwrap();
-        assert_eq!(decode(&key, &row), Ok(own));
-        let as_before: Result<EndpointRow, _> = records::decode(&key, &row);
-        assert!(matches!(as_before, Err(Fault::Corrupt(_))));
-        let (head, _): (EndpointRow, Option<ResellerId>) =
-            records::decode_with_more(&key, &row).unwrap();
-        let both = (
-            EndpointRow {
-                merchant: MerchantId(1),
-                ..head
-            },
-            ResellerId(1),
-        );
-        let row = records::encode(&key, &both).unwrap();
-        assert!(matches!(decode(&key, &row), Err(Fault::Corrupt(_))));
+        assert_eq!(decode(&sealer, &key, &row), Ok(own));
+        let (head, more): (EndpointRow, Option<More>) =
+            records::decode_with_more(&sealer, &key, &row).unwrap();
+        let both = EndpointRow {
+            merchant: MerchantId(1),
+            ..head
+        };
+        let row = records::encode(&sealer, &key, &(both, more.unwrap())).unwrap();
+        assert!(matches!(
+            decode(&sealer, &key, &row),
+            Err(Fault::Corrupt(_))
+        ));
     }
 }

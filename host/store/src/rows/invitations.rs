@@ -1,4 +1,4 @@
-//! Invitations as rows: address and token are sealed.
+//! Rows of invitations. Address and token are sealed.
 
 use kassette_domain::delegation::{DelegatedMerchant, Delegation};
 use kassette_domain::id::{InvitationId, ResellerId};
@@ -30,7 +30,7 @@ pub(crate) struct InvitationRow {
 }
 
 impl InvitationRow {
-    /// Its line in the reseller's list of merchants, with the delegation that it led to; none where the merchant
+    /// Entry in the reseller's list of merchants, with the delegation that followed. `None` if the merchant
     /// accepted a later invitation of the same reseller.
     pub(crate) fn delegated(
         self,
@@ -47,6 +47,9 @@ impl InvitationRow {
         Some(DelegatedMerchant {
             merchant: delegation.as_ref().map(|delegation| delegation.merchant),
             status: self.reply.status(self.expires_at, delegation.as_ref(), now),
+            refunds: delegation
+                .as_ref()
+                .is_some_and(|delegation| delegation.refunds),
             authorized_at: delegation.map(|delegation| delegation.authorized_at),
             business_name: self.business_name.as_str().to_owned(),
             client_ref: Some(self.client_ref),
@@ -62,7 +65,7 @@ struct InvitationSecrets {
     token: Secret,
 }
 
-/// An invitation that must be there, without address and token.
+/// Reads an invitation that must exist, without address and token.
 pub(crate) fn expect_plain(
     source: &impl RowSource,
     id: InvitationId,
@@ -70,7 +73,7 @@ pub(crate) fn expect_plain(
     source.expect(&schema::resellers::invitation(id))
 }
 
-/// Reads an invitation that must be there.
+/// Reads an invitation that must exist.
 pub(crate) fn expect(
     source: &impl RowSource,
     sealer: &Sealer,
@@ -121,18 +124,18 @@ pub(crate) fn encode(sealer: &Sealer, invitation: &Invitation) -> Result<IVec, F
         burnt_at: invitation.burnt_at,
         sealed: sealer.seal(&key, &secrets)?,
     };
-    records::encode(&key, &row)
+    records::encode(sealer, &key, &row)
 }
 
 /// Seals an invitation's row under another key.
 pub(crate) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let id = schema::resellers::invitation_id(key)
         .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
-    let invitation = open(old, id, records::decode(key, row)?)?;
+    let invitation = open(old, id, records::decode(old, key, row)?)?;
     encode(new, &invitation)
 }
 
-/// What came of an accepted invitation; none for another.
+/// The delegation of an accepted invitation. `None` for other invitations.
 pub(crate) fn delegation_of(
     source: &impl RowSource,
     reseller: ResellerId,

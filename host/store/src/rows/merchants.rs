@@ -1,4 +1,4 @@
-//! Merchants as rows.
+//! Rows of merchants.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::{self, Key};
+use crate::rows::seal::Sealer;
 use crate::rows::source::RowSource;
 
-/// A merchant's row as it is written. Behind it stands the margin, where the merchant has one, or, where
-/// it has a brand, the margin that it may have and the brand.
+/// A merchant's row. It is followed by the margin, if the merchant has one, or, if it has a brand, by the
+/// optional margin and the brand.
 #[derive(Serialize, Deserialize)]
 struct Written<'a> {
     id: MerchantId,
@@ -32,7 +33,7 @@ struct Written<'a> {
 }
 
 /// Encodes a merchant's row.
-pub(crate) fn encode(merchant: &Merchant) -> Result<(Key, IVec), Fault> {
+pub(crate) fn encode(sealer: &Sealer, merchant: &Merchant) -> Result<(Key, IVec), Fault> {
     let key = schema::merchant(merchant.id);
     let row = Written {
         id: merchant.id,
@@ -45,23 +46,23 @@ pub(crate) fn encode(merchant: &Merchant) -> Result<(Key, IVec), Fault> {
     };
     let row = match (merchant.policy.fx_margin, &merchant.brand) {
         (margin, brand) if *brand != Brand::default() => {
-            records::encode(&key, &(row, margin, brand))?
+            records::encode(sealer, &key, &(row, margin, brand))?
         }
-        (Some(margin), _) => records::encode(&key, &(row, margin))?,
-        (None, _) => records::encode(&key, &row)?,
+        (Some(margin), _) => records::encode(sealer, &key, &(row, margin))?,
+        (None, _) => records::encode(sealer, &key, &row)?,
     };
     Ok((key, row))
 }
 
-/// Reads the row of a merchant.
-pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
-    // What follows the row is a margin, or an optional margin and a brand. The two cannot be mistaken: a margin
-    // begins with the count of its digits, an optional one with 0 or 1, and no digit follows that.
-    let with_margin = records::decode_with_more(key, row)
+/// Decodes a merchant's row.
+pub(crate) fn decode(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
+    // The row is followed by a margin, or by an optional margin and a brand. The two cannot be confused: a
+    // margin starts with its number of digits, and an optional one with 0 or 1, which no digit follows.
+    let with_margin = records::decode_with_more(sealer, key, row)
         .map(|(row, margin): (Written<'_>, Option<Margin>)| (row, margin, Brand::default()));
     let (row, margin, brand) = match with_margin {
         Ok(read) => read,
-        Err(_) => records::decode(key, row)?,
+        Err(_) => records::decode(sealer, key, row)?,
     };
     let mut policy = row.policy.into_owned();
     policy.fx_margin = margin;
@@ -80,10 +81,11 @@ pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
 pub(crate) fn load(source: &impl RowSource, id: MerchantId) -> Result<Option<Merchant>, Fault> {
     let key = schema::merchant(id);
     let row = source.get(&key)?;
-    row.map(|row| decode(&key, &row)).transpose()
+    row.map(|row| decode(source.sealer(), &key, &row))
+        .transpose()
 }
 
-/// Loads a merchant that must be there.
+/// Loads a merchant that must exist.
 pub(crate) fn expect(source: &impl RowSource, id: MerchantId) -> Result<Merchant, Fault> {
     load(source, id)?.ok_or_else(|| records::damaged(&schema::merchant(id), "it is missing"))
 }
@@ -91,6 +93,11 @@ pub(crate) fn expect(source: &impl RowSource, id: MerchantId) -> Result<Merchant
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::seal::MasterKey;
+
+    fn sealer() -> Sealer {
+        Sealer::new(&MasterKey::from_bytes([7; 32]))
+    }
 
     fn merchant() -> Merchant {
         Merchant {
@@ -108,15 +115,16 @@ mod tests {
     #[test]
     fn a_merchant_without_a_margin_is_written_as_before_there_were_any() {
         let mut merchant = merchant();
-        let (key, before) = encode(&merchant).unwrap();
-        // Number, name, approval, rates; methods, choice and four limits of the policy; domains, time.
-        let layout = b"\x07\x04Shop\x01\x00\x00\x00\x00\x00\x00\x00\x00\xe8\x07";
-        assert_eq!(&before[5..], layout);
-        assert_eq!(decode(&key, &before), Ok(merchant.clone()));
+        let (key, before) = encode(&sealer(), &merchant).unwrap();
+        // Number, name, approval, rates; methods, choice, four limits and the fee rule of the policy;
+        // domains, time.
+        let layout = b"\x07\x04Shop\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xe8\x07";
+        assert_eq!(&before[records::HEADER..], layout);
+        assert_eq!(decode(&sealer(), &key, &before), Ok(merchant.clone()));
         merchant.policy.fx_margin = Margin::parse("0.015").ok();
-        let (key, row) = encode(&merchant).unwrap();
-        assert!(row[5..].starts_with(layout) && row.len() > before.len());
-        assert_eq!(decode(&key, &row), Ok(merchant));
+        let (key, row) = encode(&sealer(), &merchant).unwrap();
+        assert!(row[records::HEADER..].starts_with(layout) && row.len() > before.len());
+        assert_eq!(decode(&sealer(), &key, &row), Ok(merchant));
     }
 
     #[test]
@@ -128,14 +136,15 @@ mod tests {
                 merchant.brand = Brand {
                     colour: Some("#12453a".parse().unwrap()),
                     logo: logo.map(|logo| logo.try_into().unwrap()),
-                    hides_provider: true,
+                    shows_provider: true,
+                    support: "help@shop.example".parse().ok(),
                 };
-                let (key, row) = encode(&merchant).unwrap();
-                assert_eq!(decode(&key, &row).as_ref(), Ok(&merchant));
+                let (key, row) = encode(&sealer(), &merchant).unwrap();
+                assert_eq!(decode(&sealer(), &key, &row).as_ref(), Ok(&merchant));
             }
             merchant.brand = Brand::default();
-            let (key, row) = encode(&merchant).unwrap();
-            assert_eq!(decode(&key, &row).as_ref(), Ok(&merchant));
+            let (key, row) = encode(&sealer(), &merchant).unwrap();
+            assert_eq!(decode(&sealer(), &key, &row).as_ref(), Ok(&merchant));
         }
     }
 }

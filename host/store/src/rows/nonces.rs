@@ -1,5 +1,5 @@
-//! What is kept of a nonce: half of a SHA-256 over reseller and nonce. No reseller can take another's, and one that
-//! finds two of its own that collide gains nothing.
+//! Stored data of a nonce: half of a SHA-256 over reseller and nonce. No reseller can use up another's
+//! nonces, and a reseller that finds a collision between its own nonces gains nothing.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use kassette_domain::id::ResellerId;
 use kassette_domain::signing::Nonce;
 use sha2::{Digest as _, Sha256};
 
-/// Requests made together may arrive out of order by this much.
+/// How much later than others a concurrent request may arrive.
 pub(crate) const OVERTAKEN: Duration = Duration::from_secs(1);
-/// What is kept of a nonce.
+/// The stored data of a nonce.
 pub(crate) type NonceDigest = [u8; 16];
 
 pub(crate) fn mark(reseller: ResellerId, nonce: &Nonce) -> NonceDigest {

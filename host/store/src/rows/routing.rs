@@ -1,7 +1,7 @@
-//! Rows of the routing log: some entries of one slot, compressed, then sealed, because settings of an operator are
-//! among what a module saw. Nothing in them is erased with a payer's data before the log forgets them: the context of
-//! a decision says of a payer only the country and whether there is an e-mail address, but a conversation says all
-//! that the provider was told.
+//! Rows of the routing log: some entries of one slot, compressed and then sealed, because a module's input
+//! includes the operator's settings. Redaction of a payer does not change them. The context of a decision
+//! contains only the payer's country and whether there is an e-mail address, but a conversation contains
+//! everything that was sent to the provider.
 
 use std::ops::Range;
 
@@ -20,10 +20,10 @@ use crate::{
     Fault, ROUTING_BATCH, ROUTING_PAGE, RoutingBatch, RoutingCursor, RoutingEntry, RoutingPage,
 };
 
-/// Most bytes of a batch. A typical one has 20 KiB; a few of the largest are read in one slice.
+/// Maximum size of a batch, in bytes. A typical one has 20 KiB; a few of the largest are read in one slice.
 const MOST: usize = 32 << 10;
 
-/// Entries of one slot that become a row.
+/// A batch of entries of one slot, ready to be written.
 #[derive(Debug)]
 pub(crate) struct PackedBatch {
     pub(crate) slot: Slot,
@@ -31,8 +31,8 @@ pub(crate) struct PackedBatch {
     bytes: Vec<u8>,
 }
 
-/// Compresses batches, in their order. Takes a millisecond for some thousands of decisions, so it is not done where
-/// others wait.
+/// Compresses batches, in order. Takes a millisecond for some thousands of decisions, so it must not run on
+/// threads that others wait for.
 pub(crate) fn pack(batches: &[RoutingBatch]) -> Vec<PackedBatch> {
     let mut packed = Vec::new();
     for batch in batches {
@@ -44,10 +44,10 @@ pub(crate) fn pack(batches: &[RoutingBatch]) -> Vec<PackedBatch> {
     packed
 }
 
-/// Compresses some entries, in several parts where they are large.
+/// Compresses some entries, in several parts if they are large.
 fn pack_some(batch: &RoutingBatch, some: Range<usize>, packed: &mut Vec<PackedBatch>) {
     let entries = batch.encoded(some.clone());
-    // As postcard writes a list.
+    // In postcard's encoding of a list.
     let mut plain = Zeroizing::new(Vec::with_capacity(entries.len() + 10));
     let _ = postcard::to_io(&some.len(), &mut *plain);
     plain.extend_from_slice(entries);
@@ -71,23 +71,23 @@ fn pack_some(batch: &RoutingBatch, some: Range<usize>, packed: &mut Vec<PackedBa
     }
 }
 
-/// A batch as a row.
+/// The row of a batch.
 #[derive(Serialize, Deserialize)]
 struct BatchRow {
     records: u32,
     sealed: Vec<u8>,
 }
 
-/// The whole log, as the embedded store counts it.
+/// Totals of the log, as the embedded store counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RoutingLogTotals {
-    /// The number of the next batch.
+    /// Number of the next batch.
     pub(crate) next: u64,
-    /// Bytes of all batches.
+    /// Total size of all batches, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// What a batch takes, as the embedded store's index by time has it.
+/// Size of a batch, as in the embedded store's index by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Size {
     pub(crate) records: u32,
@@ -95,8 +95,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Of a batch's row.
-    pub(crate) fn of(records: u32, row: &[u8]) -> Self {
+    /// Size of a batch with this row.
+    pub(crate) fn new(records: u32, row: &[u8]) -> Self {
         Self {
             records,
             bytes: u32::try_from(row.len()).unwrap_or(u32::MAX),
@@ -104,27 +104,27 @@ impl Size {
     }
 }
 
-/// Writes a batch for its row.
+/// Encodes a batch.
 pub(crate) fn encode(sealer: &Sealer, key: &[u8], batch: &PackedBatch) -> Result<IVec, Fault> {
     let row = BatchRow {
         records: batch.records,
         sealed: sealer.seal(key, &batch.bytes)?,
     };
-    records::encode(key, &row)
+    records::encode(sealer, key, &row)
 }
 
-/// How many entries a row holds.
-pub(crate) fn count(key: &[u8], row: &[u8]) -> Result<u32, Fault> {
-    records::decode_head(key, row)
+/// Number of entries in a row.
+pub(crate) fn count(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<u32, Fault> {
+    records::decode_head(sealer, key, row)
 }
 
-/// The entries of a row, in their order.
+/// Decodes the entries of a row, in order.
 pub(crate) fn open<R: DeserializeOwned>(
     sealer: &Sealer,
     key: &[u8],
     row: &[u8],
 ) -> Result<Vec<R>, Fault> {
-    let row: BatchRow = records::decode(key, row)?;
+    let row: BatchRow = records::decode(sealer, key, row)?;
     let packed = open_packed(sealer, key, &row)?;
     let plain = lz4_flex::decompress_size_prepended(&packed).map(Zeroizing::new);
     let plain = plain.map_err(|_| records::damaged(key, "it does not unpack"))?;
@@ -132,19 +132,19 @@ pub(crate) fn open<R: DeserializeOwned>(
         .map_err(|_| records::damaged(key, "its entries do not have their form"))
 }
 
-/// Whose the entries of a row are, which is kept as one of a slot.
+/// Slots of the entries in a row that is stored under `slot`.
 pub(crate) fn slots(
     sealer: &Sealer,
     slot: &Slot,
     key: &[u8],
     row: &[u8],
 ) -> Result<Vec<Slot>, Fault> {
-    fn of<R: RoutingEntry>(entries: Vec<R>) -> Vec<Slot> {
+    fn slots_of<R: RoutingEntry>(entries: Vec<R>) -> Vec<Slot> {
         entries.iter().map(RoutingEntry::slot).collect()
     }
     match slot.kind() {
-        SlotKind::Method => open::<RoutingRecord>(sealer, key, row).map(of),
-        SlotKind::Provider => open::<Conversation>(sealer, key, row).map(of),
+        SlotKind::Method => open::<RoutingRecord>(sealer, key, row).map(slots_of),
+        SlotKind::Provider => open::<Conversation>(sealer, key, row).map(slots_of),
     }
 }
 
@@ -155,12 +155,12 @@ fn open_packed(sealer: &Sealer, key: &[u8], row: &BatchRow) -> Result<Zeroizing<
 
 /// Seals a row under another key.
 pub(crate) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let mut row: BatchRow = records::decode(key, row)?;
+    let mut row: BatchRow = records::decode(old, key, row)?;
     row.sealed = new.seal(key, &*open_packed(old, key, &row)?)?;
-    records::encode(key, &row)
+    records::encode(new, key, &row)
 }
 
-/// Rows of a page in the making, newest first.
+/// Collects the rows of a page, newest first.
 pub(crate) struct Making<R> {
     rows: Vec<(Key, R)>,
     records: usize,
@@ -178,9 +178,15 @@ impl<R> Default for Making<R> {
 }
 
 impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
-    /// Adds the next row; false where it is one of the next page.
-    pub(crate) fn add(&mut self, key: Key, row: R, at: RoutingCursor) -> Result<bool, Fault> {
-        let count = count(&key, row.as_ref())?;
+    /// Adds the next row. False if it belongs to the next page.
+    pub(crate) fn add(
+        &mut self,
+        sealer: &Sealer,
+        key: Key,
+        row: R,
+        at: RoutingCursor,
+    ) -> Result<bool, Fault> {
+        let count = count(sealer, &key, row.as_ref())?;
         self.records += usize::try_from(count).unwrap_or(usize::MAX);
         if self.records > ROUTING_PAGE {
             return Ok(false);
@@ -190,7 +196,7 @@ impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
         Ok(true)
     }
 
-    /// The page; `more` says that a row follows. Opens the rows on a thread of its own: others wait for none.
+    /// Returns the page. `more` means that a row follows. Opens the rows on the blocking thread pool.
     pub(crate) async fn page<E: DeserializeOwned + Send + 'static>(
         self,
         secrets: std::sync::Arc<Secrets>,
@@ -225,13 +231,13 @@ mod tests {
         Sealer::new(&MasterKey::from_bytes([key; 32]))
     }
 
-    /// Text that compresses as little as text can.
+    /// Text that hardly compresses.
     fn noise(seed: u64, length: usize) -> String {
         let mut text = String::new();
         while text.len() < length {
             let of = (seed, text.len() as u64);
             let bytes = postcard::to_stdvec(&of).unwrap();
-            text += &kassette_domain::id::Digest::of(&bytes).to_string();
+            text += &kassette_domain::id::Digest::hash(&bytes).to_string();
         }
         text.truncate(length);
         text
@@ -262,7 +268,7 @@ mod tests {
                 prop_assert!(row.len() <= MOST + 100, "{} bytes", row.len());
                 let opened: Vec<RoutingRecord> = open(&sealer, &key, &row).unwrap();
                 prop_assert!(opened.len() <= ROUTING_BATCH);
-                prop_assert_eq!(count(&key, &row), Ok(opened.len() as u32));
+                prop_assert_eq!(count(&sealer, &key, &row), Ok(opened.len() as u32));
                 read.entry(batch.slot).or_default().extend(opened);
             }
             prop_assert_eq!(read, written);

@@ -1,4 +1,4 @@
-//! Where rows are read and written.
+//! Access to rows.
 
 use kassette_engine::{IVec, Key, Rows, State, View};
 use serde::Serialize;
@@ -6,47 +6,64 @@ use serde::de::DeserializeOwned;
 
 use super::records;
 use crate::Fault;
+use crate::rows::seal::Sealer;
 
-/// Where rows are read: in an operation, or from outside.
+/// Data that is shown in addition to rows, with the sealer that authenticates them.
+pub(crate) trait Authenticates {
+    fn sealer(&self) -> &Sealer;
+}
+
+/// A source of rows: an operation, or a read.
 pub(crate) trait RowSource {
-    /// A row as it was written.
+    /// The sealer that authenticates the rows.
+    fn sealer(&self) -> &Sealer;
+
+    /// Returns a row as stored.
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault>;
 
-    /// A row's value.
+    /// Returns the value of a row.
     fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
         self.get(key)?
-            .map(|row| records::decode(key, &row))
+            .map(|row| records::decode(self.sealer(), key, &row))
             .transpose()
     }
 
-    /// A row that another row promises.
+    /// Returns the value of a row that another row requires.
     fn expect<T: DeserializeOwned>(&self, key: &[u8]) -> Result<T, Fault> {
         self.load(key)?
             .ok_or_else(|| records::damaged(key, "it is missing"))
     }
 }
 
-impl<S: State> RowSource for Rows<'_, S> {
+impl<S: State<Shown: Authenticates>> RowSource for Rows<'_, S> {
+    fn sealer(&self) -> &Sealer {
+        self.shown().sealer()
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         Rows::get(self, key)
     }
 }
 
-impl<Shown> RowSource for View<'_, Shown> {
+impl<Shown: Authenticates> RowSource for View<'_, Shown> {
+    fn sealer(&self) -> &Sealer {
+        self.shown().sealer()
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         View::get(self, key)
     }
 }
 
-/// Where values are written.
+/// A target for values.
 pub(crate) trait Save {
-    /// Writes a value.
+    /// Encodes and writes a value.
     fn save<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), Fault>;
 }
 
-impl<S: State> Save for Rows<'_, S> {
+impl<S: State<Shown: Authenticates>> Save for Rows<'_, S> {
     fn save<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), Fault> {
-        let row = records::encode(&key, value)?;
+        let row = records::encode(self.shown().sealer(), &key, value)?;
         self.put(key, row);
         Ok(())
     }

@@ -1,25 +1,24 @@
-//! Payments and attempts as rows: what is secret or personal is sealed, the rest stands plain, so that
-//! lists can be filtered without opening anything.
-
-pub(crate) mod previous;
+//! Rows of payments and attempts. Secret and personal data is sealed; the rest is plain, so that lists can be
+//! filtered without opening anything.
 
 use std::borrow::Cow;
 
-use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
-use kassette_domain::decline::DeclineCode;
-use kassette_domain::event::{Event, EventType, GivenBack};
+use kassette_domain::attempt::{Attempt, AuthorizationWatch, Claim, ProviderFacts, Queries, Stage};
+use kassette_domain::event::{Event, EventSubject, EventType};
+use kassette_domain::extras::{Locale, NotesKept};
+use kassette_domain::funds::Funds;
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::Via;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Minor, Money, Rate};
+use kassette_domain::movement::Booked;
 use kassette_domain::order::{Email, OrderId};
 use kassette_domain::payment::{
     CheckoutMode, Origin, Payment, ReviewCause, ReviewDecision, Settlement, Status,
 };
-use kassette_domain::provider::{Particulars, Payer, PayerAction, VendorStatus};
+use kassette_domain::provider::{Particulars, Payer, ProviderStatus};
 use kassette_domain::rates::TableRef;
-use kassette_domain::returns::Returns;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
@@ -32,31 +31,31 @@ use crate::rows::schema::{self, Key, Position};
 use crate::rows::seal::{EMAIL_MARK, Sealer, Unopened};
 use crate::rows::source::RowSource;
 
-/// Most lines of a timeline. A vendor that repeats reports for ever fills it to the quarter; what
-/// really happens to a payment takes a few dozen.
+/// Maximum number of lines in a timeline. A provider that repeats reports endlessly fills a quarter of it; a
+/// real payment needs a few dozen.
 pub(crate) const MAX_TRANSITIONS: u16 = 1000;
 
-/// What the store itself has to know of a payment, beside it.
+/// Data about a payment that only the store needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PaymentCounters {
-    /// How many attempts it has.
+    /// Number of attempts.
     pub(crate) attempts: u8,
-    /// Its row in `due/`.
+    /// The payment's row in `due/`.
     pub(crate) timer: Option<Timer>,
-    /// Lines of the timeline so far.
+    /// Number of routing decisions in the timeline.
     pub(crate) decisions: u16,
-    /// The same for transitions.
+    /// Number of transitions in the timeline.
     pub(crate) transitions: u16,
-    /// The same for events.
+    /// Number of events.
     pub(crate) events: u16,
 }
 
-/// When something is due on a payment, and which row says so.
+/// Due time of a payment, and its timer row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Timer {
-    /// A row of its own.
+    /// The payment's own row.
     Own(Time),
-    /// The row of those it was made together with, which stands at this time or before.
+    /// The row of payments created together, which is at this time or earlier.
     Shared(Time),
 }
 
@@ -75,8 +74,8 @@ pub(crate) struct PaymentRow {
     pub(crate) counters: PaymentCounters,
 }
 
-/// A payment's row as it is written: what its key says is left out, and what is sealed. Behind it stands
-/// the source's table that the rate was made from, where there was one.
+/// A payment's row, without the data in its key and without sealed data. It is followed by the exchange rate
+/// table from which the rate was computed, if there was one.
 #[derive(Serialize, Deserialize)]
 struct Written<'a> {
     merchant: MerchantId,
@@ -91,14 +90,25 @@ struct Written<'a> {
     method: Option<MethodId>,
     email_mark: Option<[u8; EMAIL_MARK]>,
     return_url: Option<Cow<'a, ReturnUrl>>,
+    locale: Option<Cow<'a, Locale>>,
+    is_lifetime_asked: bool,
+    notes: Option<NotesKept>,
     status: Status,
     settlement: Settlement,
+    settlement_held: bool,
     review: Option<ReviewCause>,
     risk_review: bool,
     decision: Option<Cow<'a, ReviewDecision>>,
     vouched: bool,
     declines: u8,
     fee: Option<Minor>,
+    fee_credited: Minor,
+    fee_refundable: bool,
+    fee_booked: Cow<'a, Booked>,
+    short: Option<Cow<'a, (Minor, String)>>,
+    refunded: Minor,
+    uncertain_end: bool,
+    last_booked: Time,
     created_at: Time,
     completed_at: Option<Time>,
     expires_at: Time,
@@ -140,14 +150,25 @@ impl PaymentRow {
                 .email_mark
                 .and_then(|mark| mark.first_chunk().copied()),
             return_url: payment.return_url.as_ref().map(Cow::Borrowed),
+            locale: payment.locale.as_ref().map(Cow::Borrowed),
+            is_lifetime_asked: payment.is_lifetime_asked,
+            notes: payment.notes,
             status: payment.status,
             settlement: payment.settlement,
+            settlement_held: payment.settlement_held,
             review: payment.review,
             risk_review: payment.risk_review,
             decision: payment.decision.as_deref().map(Cow::Borrowed),
             vouched: payment.vouched,
             declines: payment.declines,
             fee: payment.fee,
+            fee_credited: payment.fee_credited,
+            fee_refundable: payment.fee_refundable,
+            fee_booked: Cow::Borrowed(&payment.fee_booked),
+            short: payment.short.as_ref().map(Cow::Borrowed),
+            refunded: payment.refunded,
+            uncertain_end: payment.uncertain_end,
+            last_booked: payment.last_booked,
             created_at: payment.created_at,
             completed_at: payment.completed_at,
             expires_at: payment.expires_at,
@@ -156,16 +177,21 @@ impl PaymentRow {
             counters,
         };
         let row = match payment.rate_table {
-            Some(table) => records::encode(&key, &(row, table))?,
-            None => records::encode(&key, &row)?,
+            Some(table) => records::encode(sealer, &key, &(row, table))?,
+            None => records::encode(sealer, &key, &row)?,
         };
         Ok((key, row))
     }
 
-    /// Reads the row of a payment.
-    pub(crate) fn decode(id: PaymentId, key: &[u8], row: &[u8]) -> Result<Self, Fault> {
+    /// Decodes a payment's row.
+    pub(crate) fn decode(
+        sealer: &Sealer,
+        id: PaymentId,
+        key: &[u8],
+        row: &[u8],
+    ) -> Result<Self, Fault> {
         let (row, rate_table): (Written<'_>, Option<TableRef>) =
-            records::decode_with_more(key, row)?;
+            records::decode_with_more(sealer, key, row)?;
         let mark = |short: [u8; EMAIL_MARK]| {
             let mut mark = [0; 32];
             mark[..EMAIL_MARK].copy_from_slice(&short);
@@ -188,15 +214,26 @@ impl PaymentRow {
                 email: None,
                 email_mark: row.email_mark.map(mark),
                 return_url: row.return_url.map(Cow::into_owned),
+                locale: row.locale.map(Cow::into_owned),
+                is_lifetime_asked: row.is_lifetime_asked,
+                notes: row.notes,
                 token: Secret::new(""),
                 status: row.status,
                 settlement: row.settlement,
+                settlement_held: row.settlement_held,
                 review: row.review,
                 risk_review: row.risk_review,
                 decision: row.decision.map(|decision| Box::new(decision.into_owned())),
                 vouched: row.vouched,
                 declines: row.declines,
                 fee: row.fee,
+                fee_credited: row.fee_credited,
+                fee_refundable: row.fee_refundable,
+                fee_booked: row.fee_booked.into_owned(),
+                short: row.short.map(Cow::into_owned),
+                refunded: row.refunded,
+                uncertain_end: row.uncertain_end,
+                last_booked: row.last_booked,
                 created_at: row.created_at,
                 completed_at: row.completed_at,
                 expires_at: row.expires_at,
@@ -211,10 +248,11 @@ impl PaymentRow {
     pub(crate) fn load(source: &impl RowSource, id: PaymentId) -> Result<Option<Self>, Fault> {
         let key = schema::payment(id);
         let row = source.get(&key)?;
-        row.map(|row| Self::decode(id, &key, &row)).transpose()
+        row.map(|row| Self::decode(source.sealer(), id, &key, &row))
+            .transpose()
     }
 
-    /// Loads the row of a payment that must be there.
+    /// Loads the row of a payment that must exist.
     pub(crate) fn expect(source: &impl RowSource, id: PaymentId) -> Result<Self, Fault> {
         Self::load(source, id)?
             .ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
@@ -237,7 +275,7 @@ impl PaymentRow {
     }
 }
 
-/// An attempt's row: what its key says is left out, and what is sealed.
+/// An attempt's row, without the data in its key and without sealed data.
 #[derive(Serialize, Deserialize)]
 struct AttemptRow<'a> {
     id: AttemptId,
@@ -246,28 +284,15 @@ struct AttemptRow<'a> {
     digest: Digest,
     method: MethodId,
     due: Money,
-    state: AttemptState,
-    until: Option<Time>,
+    queries: Cow<'a, Queries>,
+    claim: Cow<'a, Claim>,
     references: Cow<'a, [String]>,
-    uncertain: bool,
-    vendor: Option<Cow<'a, VendorFacts>>,
-    busy_until: Option<Time>,
-    next_query: Option<Time>,
-    queries: u8,
-    silences: u8,
-    silent_since: Option<Time>,
-    notices: u32,
-    notices_answered: u32,
-    watched_from: Time,
-    hold_until: Option<Time>,
-    retries: u8,
-    last_sent: Time,
-    closing: bool,
+    vendor: Option<Cow<'a, ProviderFacts>>,
     particulars: Cow<'a, Particulars>,
-    heard: Cow<'a, [(Via, VendorStatus)]>,
+    authorization: AuthorizationWatch,
+    heard: Cow<'a, [(Via, ProviderStatus)]>,
     opened_at: Time,
     expires_at: Time,
-    ended_at: Option<Time>,
     detail: Cow<'a, str>,
     sealed: Cow<'a, [u8]>,
 }
@@ -278,10 +303,10 @@ struct AttemptSecrets<'a> {
     answers: Cow<'a, [(String, Secret)]>,
     payer: Cow<'a, Payer>,
     returned: Option<Cow<'a, Secret>>,
-    /// Links and forms that let their holder pay, or show who pays.
-    action: Option<Cow<'a, PayerAction>>,
-    /// Reasons of refunds, and addresses where their money is claimed.
-    returns: Cow<'a, Returns>,
+    /// Contains links and forms that let their holder pay, or identify the payer.
+    stage: Cow<'a, Stage>,
+    /// Contains reasons of refunds, and addresses at which their money can be claimed.
+    funds: Cow<'a, Funds>,
 }
 
 pub(crate) fn encode_attempt(
@@ -295,8 +320,8 @@ pub(crate) fn encode_attempt(
         answers: Cow::Borrowed(&attempt.answers),
         payer: Cow::Borrowed(&attempt.payer),
         returned: attempt.returned.as_ref().map(Cow::Borrowed),
-        action: attempt.action.as_ref().map(Cow::Borrowed),
-        returns: Cow::Borrowed(&attempt.returns),
+        stage: Cow::Borrowed(&attempt.stage),
+        funds: Cow::Borrowed(&attempt.funds),
     };
     let row = AttemptRow {
         id: attempt.id,
@@ -305,32 +330,19 @@ pub(crate) fn encode_attempt(
         digest: attempt.digest,
         method: attempt.method,
         due: attempt.due,
-        state: attempt.state,
-        until: attempt.until,
+        queries: Cow::Borrowed(&attempt.queries),
+        claim: Cow::Borrowed(&attempt.claim),
         references: Cow::Borrowed(&attempt.references),
-        uncertain: attempt.uncertain,
         vendor: attempt.vendor.as_ref().map(Cow::Borrowed),
-        busy_until: attempt.busy_until,
-        next_query: attempt.next_query,
-        queries: attempt.queries,
-        silences: attempt.silences,
-        silent_since: attempt.silent_since,
-        notices: attempt.notices,
-        notices_answered: attempt.notices_answered,
-        watched_from: attempt.watched_from,
-        hold_until: attempt.hold_until,
-        retries: attempt.retries,
-        last_sent: attempt.last_sent,
-        closing: attempt.closing,
         particulars: Cow::Borrowed(&attempt.particulars),
+        authorization: attempt.authorization,
         heard: Cow::Borrowed(&attempt.heard),
         opened_at: attempt.opened_at,
         expires_at: attempt.expires_at,
-        ended_at: attempt.ended_at,
         detail: Cow::Borrowed(&attempt.detail),
         sealed: sealer.seal(&key, &secrets)?.into(),
     };
-    let row = records::encode(&key, &row)?;
+    let row = records::encode(sealer, &key, &row)?;
     Ok((key, row))
 }
 
@@ -355,7 +367,7 @@ pub(crate) fn load_attempt(
 pub(crate) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Attempt, Fault> {
     let payment = schema::payment_of_attempt(key)
         .ok_or_else(|| records::damaged(key, "it names no payment"))?;
-    let row: AttemptRow<'_> = records::decode(key, row)?;
+    let row: AttemptRow<'_> = records::decode(sealer, key, row)?;
     let secrets: AttemptSecrets<'_> = sealer
         .open(key, &row.sealed)
         .map_err(|unopened| closed(key, unopened))?;
@@ -367,39 +379,26 @@ pub(crate) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<At
         digest: row.digest,
         method: row.method,
         due: row.due,
-        state: row.state,
-        action: secrets.action.map(Cow::into_owned),
-        until: row.until,
+        stage: secrets.stage.into_owned(),
+        queries: row.queries.into_owned(),
+        claim: row.claim.into_owned(),
         references: row.references.into_owned(),
         return_token: secrets.return_token.into_owned(),
         answers: secrets.answers.into_owned(),
         payer: secrets.payer.into_owned(),
         returned: secrets.returned.map(Cow::into_owned),
-        uncertain: row.uncertain,
         vendor: row.vendor.map(Cow::into_owned),
-        busy_until: row.busy_until,
-        next_query: row.next_query,
-        queries: row.queries,
-        silences: row.silences,
-        silent_since: row.silent_since,
-        notices: row.notices,
-        notices_answered: row.notices_answered,
-        watched_from: row.watched_from,
-        hold_until: row.hold_until,
-        retries: row.retries,
-        last_sent: row.last_sent,
-        closing: row.closing,
-        returns: secrets.returns.into_owned(),
+        funds: secrets.funds.into_owned(),
         particulars: row.particulars.into_owned(),
+        authorization: row.authorization,
         heard: row.heard.into_owned(),
         opened_at: row.opened_at,
         expires_at: row.expires_at,
-        ended_at: row.ended_at,
         detail: row.detail.into_owned(),
     })
 }
 
-/// A sealed part that does not open.
+/// Error for a sealed part that cannot be opened.
 pub(crate) fn closed(key: &[u8], unopened: Unopened) -> Fault {
     records::damaged(
         key,
@@ -417,20 +416,20 @@ pub(crate) struct AttemptKey {
     pub(crate) ordinal: u8,
 }
 
-/// By what an attempt is found.
+/// The data by which an attempt is found.
 pub(crate) struct AttemptLookup {
     pub(crate) id: AttemptId,
     pub(crate) account: AccountId,
-    /// The vendor's ids for it, and what else its statements call it.
+    /// The provider's ids, and its additional references.
     pub(crate) references: Vec<String>,
 }
 
 impl AttemptKey {
-    /// By what the attempt is found.
+    /// Reads the data by which the attempt is found.
     pub(crate) fn lookup(self, source: &impl RowSource) -> Result<AttemptLookup, Fault> {
         let key = schema::attempt(self.payment, self.ordinal);
         let row = attempt_row(source, &key)?;
-        let row: AttemptRow<'_> = records::decode(&key, &row)?;
+        let row: AttemptRow<'_> = records::decode(source.sealer(), &key, &row)?;
         let mut references = row.references.into_owned();
         references.extend(row.particulars.into_owned().references);
         Ok(AttemptLookup {
@@ -441,18 +440,19 @@ impl AttemptKey {
     }
 }
 
-/// An event's row: what its key says is left out.
+/// An event's row, without the data in its key.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct EventRow {
-    id: EventId,
+    pub(crate) id: EventId,
     pub(crate) kind: EventType,
     pub(crate) created_at: Time,
     status: Status,
     settlement: Settlement,
-    beside: Beside,
+    subject: Option<Box<EventSubject>>,
+    short: Option<(Minor, String)>,
 }
 
-/// The row by which an event is listed among its merchant's.
+/// The row of an event in its merchant's list.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct ListedEvent {
     pub(crate) payment: PaymentId,
@@ -460,32 +460,20 @@ pub(crate) struct ListedEvent {
     pub(crate) kind: EventType,
 }
 
-/// What an event tells beside the payment. The first two are numbered as the optional refund was that stood here
-/// alone once.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-enum Beside {
-    Nothing,
-    Refund(GivenBack),
-    Decline(DeclineCode),
-}
-
 impl EventRow {
-    pub(crate) const fn of(event: &Event) -> Self {
+    pub(crate) fn new(event: &Event) -> Self {
         Self {
             id: event.id,
             kind: event.kind,
             created_at: event.created_at,
             status: event.status,
             settlement: event.settlement,
-            beside: match (event.refund, event.decline) {
-                (Some(refund), _) => Beside::Refund(refund),
-                (None, Some(decline)) => Beside::Decline(decline),
-                (None, None) => Beside::Nothing,
-            },
+            subject: event.subject.clone(),
+            short: event.short.clone(),
         }
     }
 
-    /// The row by which it is listed among the events of a merchant and environment.
+    /// Key and row of the event in the list of a merchant and environment.
     pub(crate) fn listed(
         &self,
         (merchant, environment): (MerchantId, Environment),
@@ -502,12 +490,7 @@ impl EventRow {
     }
 
     /// The event of a payment.
-    pub(crate) const fn event(self, payment: PaymentId) -> Event {
-        let (refund, decline) = match self.beside {
-            Beside::Nothing => (None, None),
-            Beside::Refund(refund) => (Some(refund), None),
-            Beside::Decline(decline) => (None, Some(decline)),
-        };
+    pub(crate) fn event(self, payment: PaymentId) -> Event {
         Event {
             id: self.id,
             kind: self.kind,
@@ -515,26 +498,20 @@ impl EventRow {
             payment,
             status: self.status,
             settlement: self.settlement,
-            refund,
-            decline,
+            subject: self.subject,
+            short: self.short,
         }
     }
 }
 
-/// How far a rule of retention is.
+/// Progress of a rule of retention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reached {
-    /// The position of the payment that is next.
+    /// Position of the next payment.
     pub(crate) next: Position,
-    /// The latest time at which one before it was made.
+    /// Latest creation time of the payments before it.
     pub(crate) made_before: Time,
 }
 
-/// How far the rules are, in the order of `retention::Rule::ALL`.
+/// Progress of the rules, in the order of `retention::Rule::ALL`.
 pub(crate) type AllReached = [Reached; 2];
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct PendingCallback {
-    pub(crate) report: Option<kassette_domain::provider::Report>,
-    pub(crate) until: Time,
-}

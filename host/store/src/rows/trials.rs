@@ -1,4 +1,4 @@
-//! What is counted of a slot's latest trial, as a row.
+//! Row with the counts of a slot's latest trial.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Trial;
 
-/// A slot's row. Where two trials began at the same moment, their digests say which comes later: at every node the
-/// same one.
+/// A slot's row. If two trials started at the same time, their digests decide which is later, so that all
+/// nodes agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrialRow {
     since: Time,
@@ -19,8 +19,8 @@ pub(crate) struct TrialRow {
 }
 
 impl TrialRow {
-    /// The row of a trial where `kept` is its slot's; none where that is a later trial's.
-    pub(crate) fn of(trial: &Trial, kept: Option<Self>) -> Option<Self> {
+    /// The row of a trial, given the slot's stored row. `None` if that belongs to a later trial.
+    pub(crate) fn new(trial: &Trial, kept: Option<Self>) -> Option<Self> {
         let new = Self {
             since: trial.since,
             digest: trial.digest,
@@ -43,14 +43,14 @@ impl TrialRow {
         }
     }
 
-    /// By share, in percent, the smallest first.
+    /// Counts by share in percent, the smallest first.
     pub(crate) fn sums(&self) -> Vec<(u8, Counts)> {
         let sum = |(percent, figures): (&u8, &_)| (*percent, Counts::of_figures(*figures));
         self.shares.iter().map(sum).collect()
     }
 }
 
-/// What is counted, without what is nothing.
+/// Removes empty counts.
 pub(crate) fn counted(mut counted: Vec<(u8, Counts)>) -> Vec<(u8, Counts)> {
     counted.retain(|(_, counts)| !counts.is_empty());
     counted

@@ -1,22 +1,19 @@
-//! Which events an endpoint wants, as bits.
+//! The events that an endpoint wants, as bits.
 
 use kassette_domain::event::EventType;
 use kassette_domain::webhook::{Endpoint, EventFilter};
 use serde::{Deserialize, Serialize};
 
-/// A bit for each kind of event that is wanted, and one for all; none for a disabled endpoint.
+/// A bit for each wanted event type, and one for all. No bits for a disabled endpoint.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Wants(pub(crate) u32);
 
 impl Wants {
-    /// Every kind that need not be asked for by name, those of later releases too: their bits are in no row that was written before them.
+    /// All event types that are sent by default, including those of later releases, for which earlier rows
+    /// have no bits.
     const ALL: u32 = 1 << 31;
-    /// What stood for every kind before there was a bit for all: the kinds that there were then. It
-    /// stays what it is when kinds are added. An endpoint that wants all and whose row says this hears
-    /// of a kind that comes later only once its row is written anew.
-    const EVERY_ONE_ONCE: u32 = (1 << 11) - 1;
 
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
         let wanted = EventType::ALL
             .into_iter()
             .filter(|kind| endpoint.wants(*kind));
@@ -24,7 +21,7 @@ impl Wants {
             EventFilter::All if endpoint.enabled => Self::ALL,
             EventFilter::All | EventFilter::Only(_) => 0,
         };
-        // Each kind beside the bit for all: a release that does not know that one reads on.
+        // Each type's bit is set too, for releases that do not know the bit for all.
         Self(wanted.fold(all, |bits, kind| bits | Self::bit(kind)))
     }
 
@@ -32,7 +29,7 @@ impl Wants {
         1 << number_of(kind)
     }
 
-    /// Those of which an endpoint that wants a kind has one at least.
+    /// Bits of which an endpoint that wants an event type has at least one.
     const fn any_of(kind: EventType) -> Self {
         let all = if kind.is_by_default() { Self::ALL } else { 0 };
         Self(all | Self::bit(kind))
@@ -51,15 +48,14 @@ impl Wants {
         self.0.into()
     }
 
-    /// The bits of [`Wants::any_of`].
+    /// The bits of [`Wants::any_of`], as a column of type `bigint`.
     pub(crate) fn asking_for(kind: EventType) -> i64 {
         Self::any_of(kind).bits()
     }
 
-    /// For comparing: what wants all is the same however it was written.
+    /// Comparable form: rows that want all events are equal, regardless of their other bits.
     pub(crate) const fn told(self) -> [u8; 4] {
         let bits = match self.0 {
-            Self::EVERY_ONE_ONCE => Self::ALL,
             bits if bits & Self::ALL != 0 => Self::ALL,
             bits => bits,
         };
@@ -67,23 +63,9 @@ impl Wants {
     }
 }
 
-/// The number of a kind: never given to another kind, never changed, whatever the order in which kinds are
-/// declared.
+/// Number of an event type in rows. New types are declared at the end.
 pub(crate) const fn number_of(kind: EventType) -> u8 {
-    match kind {
-        EventType::PaymentPending => 0,
-        EventType::PaymentProcessing => 1,
-        EventType::PaymentVerificationPending => 2,
-        EventType::PaymentReview => 3,
-        EventType::PaymentCompleted => 4,
-        EventType::PaymentFailed => 5,
-        EventType::PaymentCancelled => 6,
-        EventType::PaymentExpired => 7,
-        EventType::PaymentRefunded => 8,
-        EventType::PaymentDisputed => 9,
-        EventType::WebhookTest => 10,
-        EventType::PaymentAttemptFailed => 11,
-    }
+    kind as u8
 }
 
 #[cfg(test)]
@@ -93,7 +75,7 @@ mod tests {
 
     /// Every kind with the number that stands for it in rows: a bit in rosters, and what the encoding
     /// writes in all else. A new kind gets the next number, at the end.
-    const NUMBERS: [(EventType, u8); 12] = [
+    const NUMBERS: [(EventType, u8); 16] = [
         (EventType::PaymentPending, 0),
         (EventType::PaymentProcessing, 1),
         (EventType::PaymentVerificationPending, 2),
@@ -105,6 +87,10 @@ mod tests {
         (EventType::PaymentRefunded, 8),
         (EventType::PaymentDisputed, 9),
         (EventType::WebhookTest, 10),
+        (EventType::PaymentRefundFailed, 12),
+        (EventType::PaymentDisputeClosed, 13),
+        (EventType::PaymentCaptureReversed, 14),
+        (EventType::WebhookDisabled, 15),
         (EventType::PaymentAttemptFailed, 11),
     ];
 
@@ -117,15 +103,15 @@ mod tests {
             assert_eq!(row, [number], "{kind:?}");
         }
         let bits = |event_types| {
-            Wants::of(&Endpoint {
+            Wants::new(&Endpoint {
                 event_types,
                 ..endpoint("a", NOW)
             })
         };
-        assert_eq!(bits(EventFilter::All), Wants(0x8000_07ff));
+        assert_eq!(bits(EventFilter::All), Wants(0x8000_f7ff));
         assert_eq!(
             bits(EventFilter::Only(EventType::ALL.to_vec())),
-            Wants(0xfff)
+            Wants(0xffff)
         );
         let named = EventFilter::only(&[EventType::PaymentAttemptFailed]);
         assert!(bits(named).wants(EventType::PaymentAttemptFailed));
@@ -136,6 +122,6 @@ mod tests {
             enabled: false,
             ..endpoint("a", NOW)
         };
-        assert_eq!(Wants::of(&off), Wants(0));
+        assert_eq!(Wants::new(&off), Wants(0));
     }
 }

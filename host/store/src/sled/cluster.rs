@@ -1,4 +1,4 @@
-//! `Cluster` on sled: one process has the folder, so it is the only node.
+//! `Cluster` on sled: one process holds the folder, so it is the only node.
 
 use std::time::Duration;
 

@@ -1,19 +1,19 @@
-//! Pages of lists. A cursor is the key of the last row that was looked at, so a page begins where
-//! the one before ended, whatever was added meanwhile.
+//! Pages of lists. A cursor is the sealed key of the last row that was read, so a page starts where the
+//! previous one ended, regardless of rows that were added in the meantime.
 //!
-//! A page is read in slices: a filter that matches little reads thousands of rows from the disk, and
-//! groups are shown between them. Each row is looked at once, as it is then.
+//! A page is read in slices, because a filter with few matches reads thousands of rows from the disk. Groups
+//! are shown between slices. Each row is read one time, in its state at that time.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
 pub(crate) use kassette_engine::Order;
 use kassette_engine::{IVec, Span};
 
 use crate::rows::schema::{Key, Position};
+use crate::rows::seal::Secrets;
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::List;
 use crate::sled::memory::payment_index::period::Period;
@@ -23,45 +23,45 @@ use crate::{Fault, Listed, Page, Paging, StoreFuture};
 
 /// Bytes of a time and an id, with which the keys of most lists end.
 pub(crate) const TIME_AND_ID: usize = 24;
-/// Most items of a page.
+/// Maximum number of items of a page.
 const MAX_ITEMS: usize = 100;
-/// Most rows that one call looks at: a filter that matches little answers a short page with a cursor.
+/// Maximum number of rows that one call reads. A filter with few matches therefore returns a short page with
+/// a cursor.
 const MAX_SCAN: usize = 2000;
-/// Most rows or payments that are found at once.
+/// Number of rows or payments fetched per step.
 const CHUNK: usize = 32;
-/// How often one call goes on along payments in memory, some thousands each time: a period that has to be
-/// looked for among very many answers a short page too.
+/// Maximum number of steps of one call through payments in memory, some thousands of payments each. A period
+/// that is far back among very many payments therefore returns a short page too.
 const MAX_WALKS: usize = 64;
-/// Longest cursor, in characters; the longest key of a list has 44 bytes.
-const MAX_CURSOR: usize = 128;
 
-/// What a list is made of, in its order.
+/// The source of a list, in its order.
 pub(crate) trait PageSource: Send + 'static {
     type Item: Send;
 
-    /// At most [`CHUNK`] more, and whether nothing follows them; or the cursor of the page, where one call
-    /// goes no further.
+    /// Returns at most [`CHUNK`] more items, and whether they are the last. Breaks with the place at which
+    /// the page must end if this call has reached its limit.
     fn more(&mut self, view: &View<'_>) -> Result<Chunk<Self::Item>, Fault>;
 
-    /// The cursor of a page that ends with one.
-    fn cursor(&self, last: &Self::Item) -> String;
+    /// The place of an item: the cursor of a page that ends with it.
+    fn place(&self, last: &Self::Item) -> Vec<u8>;
 }
 
-pub(crate) type Chunk<E> = ControlFlow<Option<String>, (Vec<E>, bool)>;
+pub(crate) type Chunk<E> = ControlFlow<Option<Vec<u8>>, (Vec<E>, bool)>;
 
-/// What was seen of a row or payment.
+/// Result of examining a row or payment.
 pub(crate) struct Examined<T> {
-    /// What becomes of it; none leaves it out.
+    /// Item of the page. `None` leaves it out.
     pub(crate) item: Option<T>,
-    /// Rows that were read for it, as far as they count.
+    /// Number of rows read for it that count towards [`MAX_SCAN`].
     pub(crate) rows: usize,
 }
 
-/// A page in the making.
+/// A page that is being built.
 struct PageBuilder<A: PageSource, T> {
     along: A,
+    secrets: Arc<Secrets>,
     found: VecDeque<A::Item>,
-    /// Whether nothing follows what was found.
+    /// Whether `found` contains the last items.
     ended: bool,
     limit: usize,
     items: Vec<T>,
@@ -69,7 +69,7 @@ struct PageBuilder<A: PageSource, T> {
 }
 
 impl<A: PageSource, T> PageBuilder<A, T> {
-    /// Goes on until the page is done or others should have their turn.
+    /// Continues until the page is complete or the slice has reached its limit.
     fn go_on(
         &mut self,
         view: &View<'_>,
@@ -82,7 +82,7 @@ impl<A: PageSource, T> PageBuilder<A, T> {
                 self.rows += looked.rows;
                 let is_last = self.found.is_empty() && self.ended;
                 if (self.items.len() == self.limit || self.rows >= MAX_SCAN) && !is_last {
-                    break Some(self.along.cursor(&each));
+                    break Some(self.along.place(&each));
                 }
             } else if self.ended {
                 break None;
@@ -101,13 +101,16 @@ impl<A: PageSource, T> PageBuilder<A, T> {
                 return Ok(ControlFlow::Continue(()));
             }
         };
+        let next = next
+            .map(|place| self.secrets.sealer.seal_cursor(&place))
+            .transpose()?;
         let items = std::mem::take(&mut self.items);
         Ok(ControlFlow::Break(Listed::Page(Page { items, next })))
     }
 }
 
 impl SledStore {
-    /// One page of a list. `look` says what becomes of each row or payment.
+    /// Returns one page of a list. `look` examines each row or payment.
     pub(crate) fn page<A: PageSource, T: Send + 'static>(
         &self,
         along: A,
@@ -116,6 +119,7 @@ impl SledStore {
     ) -> StoreFuture<'_, Listed<T>> {
         let mut making = PageBuilder {
             along,
+            secrets: Arc::clone(&self.secrets),
             found: VecDeque::new(),
             ended: false,
             limit: limit.clamp(1, MAX_ITEMS),
@@ -125,8 +129,8 @@ impl SledStore {
         self.read_aside(move |view| making.go_on(view, &mut look))
     }
 
-    /// One page of a list: the rows under `prefix`, each `tail` bytes longer than it. `take` says what
-    /// becomes of a row; none leaves it out.
+    /// Returns one page of a list: the rows under `prefix` whose keys are `tail` bytes longer. `take`
+    /// converts a row; `None` leaves it out.
     pub(crate) fn list<T: Send + 'static>(
         &self,
         prefix: &[u8],
@@ -138,7 +142,7 @@ impl SledStore {
         self.list_in(Span::prefix(prefix), (prefix, tail), order, paging, take)
     }
 
-    /// The same of those rows alone that are in a span.
+    /// Like [`Self::list`], for the rows in a span only.
     pub(crate) fn list_in<T: Send + 'static>(
         &self,
         mut span: Span,
@@ -148,7 +152,7 @@ impl SledStore {
         mut take: impl FnMut(&View<'_>, &[u8], &IVec) -> Result<Option<T>, Fault> + Send + 'static,
     ) -> StoreFuture<'_, Listed<T>> {
         if let Some(cursor) = &paging.cursor {
-            let Some(last) = read_cursor(cursor, prefix, tail) else {
+            let Some(last) = self.read_cursor(cursor, prefix, tail) else {
                 return bad_cursor();
             };
             span = span.behind(&last, order);
@@ -159,9 +163,9 @@ impl SledStore {
         })
     }
 
-    /// One page of a list whose keys are all at hand, in no order: the same page, last to first, as of the
-    /// rows under `prefix` with these keys alone, and the same cursors. Where there are others behind
-    /// `rest`, a page that reaches it goes on there. `take` says what becomes of a key; none leaves it out.
+    /// Returns one page of a list whose keys are all known, in any order. The page, from last to first, and
+    /// its cursors are the same as those of the rows under `prefix` with these keys. If `rest` is given, a
+    /// page that reaches it continues there. `take` converts a key; `None` leaves it out.
     pub(crate) fn page_of<T: Send + 'static>(
         &self,
         (mut keys, rest): (Vec<Key>, Option<Key>),
@@ -170,7 +174,7 @@ impl SledStore {
         mut take: impl FnMut(&View<'_>, &[u8]) -> Result<Option<T>, Fault> + Send + 'static,
     ) -> StoreFuture<'_, Listed<T>> {
         if let Some(cursor) = &paging.cursor {
-            let Some(last) = read_cursor(cursor, prefix, tail) else {
+            let Some(last) = self.read_cursor(cursor, prefix, tail) else {
                 return bad_cursor();
             };
             keys.retain(|key| *key < last);
@@ -181,7 +185,7 @@ impl SledStore {
         })
     }
 
-    /// One page of a list of payments that were made in a period. `look` says what becomes of each.
+    /// Returns one page of a list of payments created in a period. `look` examines each payment.
     pub(crate) fn page_of_payments<T: Send + 'static>(
         &self,
         list: List,
@@ -191,7 +195,7 @@ impl SledStore {
     ) -> StoreFuture<'_, Listed<T>> {
         let mut after = None;
         if let Some(cursor) = &paging.cursor {
-            let Some(position) = read_position(cursor, list) else {
+            let Some(position) = self.read_position(cursor, list) else {
                 return bad_cursor();
             };
             after = Some(position);
@@ -209,6 +213,21 @@ impl SledStore {
     }
 }
 
+impl SledStore {
+    /// The position in a cursor, if this list could have issued it.
+    fn read_position(&self, cursor: &str, list: List) -> Option<Position> {
+        let place = self.secrets.sealer.open_cursor(cursor)?;
+        let position = place.strip_prefix(&list_tag(list))?;
+        position.try_into().ok().map(Position::from_be_bytes)
+    }
+
+    /// The key in a cursor, if this list could have issued it.
+    pub(crate) fn read_cursor(&self, cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
+        let key = self.secrets.sealer.open_cursor(cursor)?;
+        (key.starts_with(prefix) && key.len() == prefix.len() + tail).then_some(key)
+    }
+}
+
 pub(crate) fn bad_cursor<'a, T: Send + 'a>() -> StoreFuture<'a, Listed<T>> {
     Box::pin(async { Ok(Listed::BadCursor) })
 }
@@ -223,7 +242,7 @@ impl PageSource for RowsOf {
     type Item = (Key, IVec);
 
     fn more(&mut self, view: &View<'_>) -> Result<Chunk<Self::Item>, Fault> {
-        // One more tells whether it is the last.
+        // An additional row shows whether more follow.
         let mut rows = view.scan_in(&self.span, self.order, CHUNK + 1)?;
         let ended = rows.len() <= CHUNK;
         rows.truncate(CHUNK);
@@ -233,8 +252,8 @@ impl PageSource for RowsOf {
         Ok(ControlFlow::Continue((rows, ended)))
     }
 
-    fn cursor(&self, (last, _): &Self::Item) -> String {
-        write_cursor(last)
+    fn place(&self, (last, _): &Self::Item) -> Vec<u8> {
+        last.clone()
     }
 }
 
@@ -251,7 +270,7 @@ impl PageSource for KeysOf {
         if self.keys.is_empty()
             && let Some(rest) = &self.rest
         {
-            return Ok(ControlFlow::Break(Some(write_cursor(rest))));
+            return Ok(ControlFlow::Break(Some(rest.clone())));
         }
         let mut found = self.keys.split_off(self.keys.len().saturating_sub(CHUNK));
         found.reverse();
@@ -259,12 +278,12 @@ impl PageSource for KeysOf {
         Ok(ControlFlow::Continue((found, ended)))
     }
 
-    fn cursor(&self, last: &Key) -> String {
-        write_cursor(last)
+    fn place(&self, last: &Key) -> Vec<u8> {
+        last.clone()
     }
 }
 
-/// The payments of a list that were made in a period.
+/// The payments of a list that were created in a period.
 struct PaymentsOf {
     list: List,
     period: Period,
@@ -277,9 +296,7 @@ impl PageSource for PaymentsOf {
 
     fn more(&mut self, view: &View<'_>) -> Result<Chunk<Self::Item>, Fault> {
         if self.walks == MAX_WALKS {
-            let next = self
-                .after
-                .map(|position| write_position(self.list, position));
+            let next = self.after.map(|position| place(self.list, position));
             return Ok(ControlFlow::Break(next));
         }
         self.walks += 1;
@@ -290,12 +307,12 @@ impl PageSource for PaymentsOf {
         Ok(ControlFlow::Continue((walked.positions, walked.ended)))
     }
 
-    fn cursor(&self, last: &Position) -> String {
-        write_position(self.list, *last)
+    fn place(&self, last: &Position) -> Vec<u8> {
+        place(self.list, *last)
     }
 }
 
-/// What a cursor of a list of payments begins with.
+/// Prefix of a place in a list of payments.
 fn list_tag(list: List) -> [u8; 13] {
     let mut tag = *b"pay/\0\0\0\0\0\0\0\0\0";
     match list {
@@ -304,37 +321,15 @@ fn list_tag(list: List) -> [u8; 13] {
             tag[4] = b'm';
             tag[5..].copy_from_slice(&merchant.0.to_be_bytes());
         }
-        List::With(order) => {
-            tag[4] = b'o';
-            tag[5..9].copy_from_slice(&order);
+        List::With(mark, of) => {
+            tag[4] = b'0' + mark as u8;
+            tag[5..9].copy_from_slice(&of);
         }
     }
     tag
 }
 
-fn write_position(list: List, position: Position) -> String {
-    URL_SAFE_NO_PAD.encode([&list_tag(list)[..], &position.to_be_bytes()].concat())
-}
-
-fn read_position(cursor: &str, list: List) -> Option<Position> {
-    if cursor.len() > MAX_CURSOR {
-        return None;
-    }
-    let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    let position = cursor.strip_prefix(&list_tag(list))?;
-    position.try_into().ok().map(Position::from_be_bytes)
-}
-
-/// The cursor of a page that ended with a key.
-pub(crate) fn write_cursor(key: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode(key)
-}
-
-/// The key in a cursor, if this list could have given it out.
-pub(crate) fn read_cursor(cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
-    if cursor.len() > MAX_CURSOR {
-        return None;
-    }
-    let key = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    (key.starts_with(prefix) && key.len() == prefix.len() + tail).then_some(key)
+/// The place of a payment in a list.
+fn place(list: List, position: Position) -> Vec<u8> {
+    [&list_tag(list)[..], &position.to_be_bytes()].concat()
 }

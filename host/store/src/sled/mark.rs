@@ -1,4 +1,4 @@
-//! The mark of a store in a folder that is being copied to a database, or was: a file that an operator can remove.
+//! The mark of a store that is being copied to a database or was copied: a file that an operator can remove.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::mark::CopyState;
 use crate::sled::open::OpenError;
 
-/// The file, in the store's folder.
+/// Path of the mark in the store's folder.
 fn file(store: &Path) -> PathBuf {
     store.join("moved")
 }
 
-/// The mark; none where the store may be served, or none is there.
+/// Reads the mark. `None` if there is no mark.
 pub(crate) fn read(store: &Path) -> Result<Option<CopyState>, OpenError> {
     match std::fs::read_to_string(file(store)) {
         Ok(text) => Ok(Some(CopyState::read(&text))),
@@ -20,7 +20,7 @@ pub(crate) fn read(store: &Path) -> Result<Option<CopyState>, OpenError> {
     }
 }
 
-/// Refuses a store that has one.
+/// Refuses a store with a mark.
 pub(crate) fn check(store: &Path) -> Result<(), OpenError> {
     match read(store)? {
         None => Ok(()),
@@ -31,7 +31,7 @@ pub(crate) fn check(store: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Writes the mark, or takes it away.
+/// Writes or removes the mark.
 pub(crate) fn write(store: &Path, mark: Option<CopyState>) -> Result<(), OpenError> {
     let (path, text) = (file(store), mark.map(CopyState::as_str));
     match text {

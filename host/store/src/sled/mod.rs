@@ -1,23 +1,24 @@
-//! The embedded store, on `kassette-engine`. What a kind of record has, its operations, its reads and what
-//! must hold of its rows, stands in one folder.
+//! The embedded store, on `kassette-engine`. Each kind of record has a folder with its operations, its reads
+//! and the checks of its rows.
 //!
-//! | folder or file | holds |
+//! | module | contents |
 //! |---|---|
 //! | `payments` | payments with their attempts, timers, timelines, pending callbacks, the work list |
-//! | `webhooks` | endpoints, and events on their way to them |
+//! | `webhooks` | endpoints, and the delivery of events |
 //! | `merchants` | merchants, API keys, operators, account switches |
 //! | `resellers` | resellers, invitations, delegations, consent codes |
 //! | `connect` | connect codes and exchanges |
+//! | `movements` | the ledger |
 //! | `nonces`, `audit` | nonces of signed requests; the audit log |
 //! | `routing_log` | routing decisions for replay |
-//! | `trials` | what is counted of versions on trial |
-//! | `retention`, `upkeep`, `cluster` | what is forgotten with time; `Upkeep`; `Cluster` |
-//! | `mark` | that nothing may be served from a store that was moved |
+//! | `trials` | counts of versions on trial |
+//! | `retention`, `upkeep`, `cluster` | deletion of expired data; `Upkeep`; `Cluster` |
+//! | `mark` | the mark of a moved store, which must not be served |
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
-//! | `memory` | what stands in memory beside the rows: the payment index, nonces, leases, payments as last read |
+//! | `memory` | data in memory: the payment index, nonces, leases, cached payments |
 //! | `lists` | pages of lists |
-//! | `verifier` | how a store is read through from end to end |
-//! | `maintenance` | backups, restoring, verifying, compacting, another master key |
+//! | `verifier` | verification of a whole store |
+//! | `maintenance` | backup, restore, verification, compaction, change of the master key |
 
 mod audit;
 mod cluster;
@@ -28,6 +29,7 @@ pub(crate) mod mark;
 pub(crate) mod memory;
 mod merchants;
 mod modules;
+mod movements;
 mod nonces;
 pub(crate) mod open;
 pub(crate) mod payments;

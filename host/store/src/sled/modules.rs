@@ -1,4 +1,4 @@
-//! `SharedModules` on sled: there is one node, whose plugin folder says what serves.
+//! `SharedModules` on sled: there is one node, whose plugin folder determines the active versions.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{Digest, Slot};
@@ -7,7 +7,7 @@ use kassette_domain::time::Time;
 use crate::sled::SledStore;
 use crate::{Fault, Proposal, SharedModules, SlotChange, SlotContent, StoreFuture};
 
-/// The caller has not asked [`SharedModules::shares_modules`].
+/// Result of a call without a check of [`SharedModules::shares_modules`].
 fn not_shared<T: Send + 'static>() -> StoreFuture<'static, T> {
     let fault = Fault::Unavailable("this store shares no modules".into());
     Box::pin(std::future::ready(Err(fault)))

@@ -1,4 +1,4 @@
-//! Opening: the right key, a format that is known.
+//! Opening a store: checks the key and the format.
 
 use std::path::{Path, PathBuf};
 
@@ -11,36 +11,34 @@ use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Unopened, fill};
 use crate::rows::{records, schema};
 use crate::sled::memory::Memory;
 
-/// The version of the rows' layout that this program reads and writes.
-pub(crate) const FORMAT: u32 = 6;
-/// The oldest one that a store can be brought from.
-pub(crate) const OLDEST_FORMAT: u32 = 3;
+/// The version of the row layout that this program reads and writes.
+pub(crate) const FORMAT: u32 = 1;
 
-/// What a store is opened with.
+/// Options for opening a store.
 #[derive(Debug)]
 pub struct OpenOptions {
-    /// The folder; it is made where it does not exist.
+    /// The folder. Created if it does not exist.
     pub path: PathBuf,
-    /// The key that secrets are sealed under.
+    /// The key under which secrets are sealed.
     pub master: MasterKey,
     /// Memory for pages of the database, in bytes. sled's own default is a gibibyte.
     pub cache_bytes: u64,
 }
 
 impl OpenOptions {
-    /// Makes the folder where it does not exist, and keeps others out of it.
+    /// Creates the folder if it does not exist, and locks it.
     pub(crate) fn take_folder(&self) -> Result<Folder, OpenError> {
         Ok(Folder::take(self.path.clone(), self.cache_bytes)?)
     }
 }
 
-/// Why a store does not open, and what to do.
+/// Reason why a store cannot be opened, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its engine does not open.
+    /// The engine cannot be opened.
     #[error(transparent)]
     Engine(#[from] kassette_engine::OpenError),
-    /// It was made under another master key.
+    /// The store was made under another master key.
     #[error(
         "{} was sealed under another master key: set the key that it was made with", .path.display()
     )]
@@ -48,7 +46,7 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
-    /// A later release wrote it.
+    /// A later release wrote the store.
     #[error(
         "{} has format {found}, this program knows up to {FORMAT}: run the release that wrote it, or a later one", .path.display()
     )]
@@ -58,94 +56,67 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
-    /// A program from before the first release wrote it.
-    #[error(
-        "{} has format {found}, which no release has written; this program reads {OLDEST_FORMAT} to {FORMAT}: name an empty data directory", .path.display()
-    )]
-    Older {
-        /// The folder.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// It was copied to a database.
+    /// The store was copied to a database.
     #[error(
         "{} was moved to a database by `kassette copy`, or is being moved: serve that one. Where the copy was interrupted, run it again. To serve this store after all, remove {}", .path.display(), .mark.display()
     )]
     Moved {
         /// The folder.
         path: PathBuf,
-        /// The file that says so.
+        /// The mark of the copy.
         mark: PathBuf,
-    },
-    /// It has an earlier format, and keeps it.
-    #[error(
-        "{} could not be brought to format {FORMAT} ({detail}): it is as it was. Run the release that wrote it, and have `kassette verify` list what is wrong", .path.display()
-    )]
-    NotUpgraded {
-        /// The folder.
-        path: PathBuf,
-        /// Why not.
-        detail: String,
     },
 }
 
-/// That something in a folder does not read back as it was written.
+/// Error for data in a folder that cannot be read back.
 pub(crate) fn damaged(path: &Path, detail: impl Into<String>) -> OpenError {
     kassette_engine::OpenError::damaged(path, detail).into()
 }
 
-/// Opens the database in a folder, which has to have a format; makes one where there is none.
-pub(crate) fn open_as(
+/// Opens the database in a folder. Creates one if there is none.
+pub(crate) fn open_in(
     folder: &Folder,
     sealer: &Sealer,
-    format: u32,
 ) -> Result<(Opened<Memory>, Marker), OpenError> {
-    let (opening, marker) = begin_as(folder, sealer, format)?;
-    Ok((opening.finish(Memory::load)?, marker))
+    let (opening, marker) = begin(folder, sealer)?;
+    Ok((opening.finish(|db| Memory::load(db, sealer))?, marker))
 }
 
-/// Opens the rows of a database alone, which can be looked at even where the store does not start with them.
+/// Opens only the rows of a database, which is possible even if the store cannot start with them.
 pub(crate) fn open_rows(folder: &Folder, sealer: &Sealer) -> Result<(Db, Marker), OpenError> {
-    let (opening, marker) = begin_as(folder, sealer, FORMAT)?;
+    let (opening, marker) = begin(folder, sealer)?;
     Ok((opening.into_database()?, marker))
 }
 
-fn begin_as<'f>(
-    folder: &'f Folder,
-    sealer: &Sealer,
-    format: u32,
-) -> Result<(Opening<'f>, Marker), OpenError> {
+fn begin<'f>(folder: &'f Folder, sealer: &Sealer) -> Result<(Opening<'f>, Marker), OpenError> {
     let path = folder.path();
     let opening = Opening::begin(folder, || first_rows(sealer))?;
-    check_format(path, &opening, format)?;
+    check_format(path, &opening)?;
     let marker = unseal(path, &opening, sealer)?;
     Ok((opening, marker))
 }
 
-/// What every store begins with.
+/// The first rows of every store.
 fn first_rows(sealer: &Sealer) -> Result<Vec<(Key, IVec)>, Fault> {
     let mut mark = Zeroizing::new([0_u8; 32]);
     fill(mark.as_mut_slice())?;
     let canary = sealer.seal(schema::CANARY, &CANARY_TEXT)?;
     let mark = sealer.seal(schema::MARK, &*mark)?;
     Ok(vec![
-        // In a form of its own, that a program of any version can read.
+        // In a special encoding that a program of any version can read.
         (schema::FORMAT.to_vec(), this_format()),
-        (
-            schema::CANARY.to_vec(),
-            records::encode(schema::CANARY, &canary)?,
-        ),
-        (schema::MARK.to_vec(), records::encode(schema::MARK, &mark)?),
+        // A sealed value is authentic if it opens. It names the key under which it was sealed.
+        (schema::CANARY.to_vec(), canary.into()),
+        (schema::MARK.to_vec(), mark.into()),
     ])
 }
 
-/// The row that says which format the others have.
+/// The row with the format version of the other rows.
 pub(crate) fn this_format() -> IVec {
     IVec::from(&FORMAT.to_be_bytes())
 }
 
-fn check_format(path: &Path, opening: &Opening<'_>, format: u32) -> Result<(), OpenError> {
+fn check_format(path: &Path, opening: &Opening<'_>) -> Result<(), OpenError> {
     let damaged = |detail: &str| damaged(path, detail);
     let row = opening
         .get(schema::FORMAT)?
@@ -154,12 +125,8 @@ fn check_format(path: &Path, opening: &Opening<'_>, format: u32) -> Result<(), O
         .map(u32::from_be_bytes)
         .map_err(|_| damaged("its format version is not a number"))?;
     match found {
-        found if found == format => Ok(()),
+        FORMAT => Ok(()),
         0 => Err(damaged("its format version is 0")),
-        found if found < FORMAT => Err(OpenError::Older {
-            path: path.to_owned(),
-            found,
-        }),
         found => Err(OpenError::Newer {
             path: path.to_owned(),
             found,
@@ -167,7 +134,7 @@ fn check_format(path: &Path, opening: &Opening<'_>, format: u32) -> Result<(), O
     }
 }
 
-/// Proves the master key and reads the key of the e-mail mark.
+/// Verifies the master key and reads the key of the e-mail mark.
 fn unseal(path: &Path, opening: &Opening<'_>, sealer: &Sealer) -> Result<Marker, OpenError> {
     let row = |key: &[u8]| -> Result<IVec, OpenError> {
         opening
@@ -191,27 +158,24 @@ fn unseal(path: &Path, opening: &Opening<'_>, sealer: &Sealer) -> Result<Marker,
     mark(sealer, &row(schema::MARK)?).map_err(closed)
 }
 
-/// Why a row that every store has does not open.
+/// Reason why a row that every store has cannot be opened.
 pub(crate) enum Unsealed {
     /// It was sealed under another key.
     OtherKey,
-    /// It is not as it was written.
+    /// It is damaged.
     Fault(Fault),
 }
 
 fn unseal_row<T: DeserializeOwned>(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<T, Unsealed> {
-    let sealed: Vec<u8> = records::decode(key, row).map_err(Unsealed::Fault)?;
-    sealer
-        .open(key, &sealed)
-        .map_err(|unopened| match unopened {
-            Unopened::OtherKey => Unsealed::OtherKey,
-            Unopened::Damaged => {
-                Unsealed::Fault(records::damaged(key, "its sealed part does not open"))
-            }
-        })
+    sealer.open(key, row).map_err(|unopened| match unopened {
+        Unopened::OtherKey => Unsealed::OtherKey,
+        Unopened::Damaged => {
+            Unsealed::Fault(records::damaged(key, "its sealed part does not open"))
+        }
+    })
 }
 
-/// Whether the row that proves the master key says what it should.
+/// Whether the row that proves the master key has the expected content.
 pub(crate) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
     unseal_row::<String>(sealer, schema::CANARY, row).map(|canary| canary == CANARY_TEXT)
 }

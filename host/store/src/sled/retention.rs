@@ -1,8 +1,8 @@
-//! What is not kept for ever: routing decisions and personal data of payments that are over.
+//! Deletes data that need not be stored permanently: routing decisions and personal data of payments that
+//! have ended.
 //!
-//! Each rule goes along the payments in the order of their arrival, once, and remembers how far it
-//! is. A payment that is not yet over when its turn comes gets a row of `lag/`, by which it is looked
-//! at again every day until it is.
+//! Each rule walks along the payments in order of arrival, one time, and stores its progress. A payment that
+//! has not ended when its turn comes gets a row of `lag/`, by which it is examined again every day.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::sled::payments::pending_callbacks;
 use crate::sled::{connect, nonces, routing_log};
 use crate::{Fault, Forgotten, Retention};
 
-/// Payments that one operation looks at for each rule.
+/// Number of payments per rule and operation.
 const LOOKS: u16 = 32;
 
-/// Forgets some of what is no longer to be kept.
+/// Deletes some expired data.
 pub(crate) struct Forget {
     pub(crate) retention: Retention,
     pub(crate) now: Time,
@@ -62,7 +62,7 @@ impl Operation<Memory> for Forget {
 }
 
 impl Forget {
-    /// Payments that were not over when their turn came.
+    /// Examines payments that had not ended at their turn.
     fn laggards(&self, rows: &mut Rows<'_>, forgotten: &mut Forgotten) -> Result<(), Fault> {
         let rest = rows.walk(Span::prefix(schema::LAGGARDS), |rows, key, _| {
             let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Forget {
         Ok(())
     }
 
-    /// The next payments of a rule.
+    /// Examines the next payments of a rule.
     fn along(
         &self,
         rows: &mut Rows<'_>,
@@ -101,7 +101,7 @@ impl Forget {
             let row = payment.map(|payment| PaymentRow::load(rows, payment));
             let made = match row.transpose() {
                 Ok(row) => row.flatten().map(|row| row.plain().created_at),
-                // The operation that needs it tells, and it must not stop the others.
+                // The operation that needs the payment reports the damage. It must not block others.
                 Err(Fault::Corrupt(_)) => None,
                 Err(fault) => return Err(fault),
             };
@@ -122,7 +122,7 @@ impl Forget {
         Ok(())
     }
 
-    /// Forgets what is to be forgotten of a payment, or looks at it again.
+    /// Deletes the data of a payment that a rule covers, or schedules it to be examined again.
     fn one(
         &self,
         rows: &mut Rows<'_>,
@@ -160,7 +160,7 @@ impl Forget {
                     counters,
                 } = loaded;
                 let before = aggregate.clone();
-                // Erasing is always allowed.
+                // Redaction is always allowed.
                 let Ok((_, change)) =
                     aggregate.step(Step::Redact, self.now, &QuerySchedule::default())
                 else {
@@ -171,7 +171,7 @@ impl Forget {
                         aggregate,
                         counters,
                     };
-                    aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
+                    aggregates::save(rows, &self.secrets, &before, &after, &change, self.now)?;
                     forgotten.redacted += 1;
                 }
             }

@@ -1,4 +1,4 @@
-//! The store itself: its engine, and what it keeps in memory of what was read.
+//! The store: its engine and its caches.
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -20,12 +20,12 @@ use crate::sled::audit;
 use crate::sled::memory::claims::Claims;
 use crate::sled::memory::payment_cache::PaymentCache;
 use crate::sled::memory::{Memory, View};
-use crate::sled::open::{FORMAT, OpenError, open_as};
+use crate::sled::open::{OpenError, open_in};
 use crate::{Fault, NodeInfo, StoreFuture, StoreHealth, Vitals};
 
-/// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
-/// resellers, what merchants have granted them, webhook endpoints with their secrets, and account switches. When
-/// a key was last used is none of them, and neither is what waits for an endpoint.
+/// Rows that every request or delivery needs, so that callers cache them: keys, merchants, resellers,
+/// delegations, webhook endpoints with their secrets, and account switches. Last-used times of keys and
+/// waiting deliveries are not included.
 const DIRECTORY: [&[u8]; 6] = [
     schema::API_KEYS,
     schema::MERCHANTS,
@@ -35,10 +35,10 @@ const DIRECTORY: [&[u8]; 6] = [
     schema::webhooks::ENDPOINTS,
 ];
 
-/// What becomes of the store in memory as groups are committed, and how its database is opened.
+/// Memory of the store that depends on committed groups, and the function that opens its database.
 pub(crate) struct Memories {
     secrets: Arc<Secrets>,
-    /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
+    /// Number of groups that changed rows of [`DIRECTORY`] or may have done so.
     directory: AtomicU64,
     payments: Arc<PaymentCache>,
 }
@@ -47,7 +47,7 @@ impl Embedder for Memories {
     type State = Memory;
 
     fn open(&self, folder: &Folder) -> Result<Opened<Memory>, kassette_engine::OpenError> {
-        match open_as(folder, &self.secrets.sealer, FORMAT) {
+        match open_in(folder, &self.secrets.sealer) {
             Ok((opened, _)) => Ok(opened),
             Err(OpenError::Engine(error)) => Err(error),
             Err(error) => Err(kassette_engine::OpenError::Refused(error.to_string())),
@@ -65,7 +65,7 @@ impl Embedder for Memories {
     }
 
     fn shown(&self, rows: &Written) {
-        audit::log(rows);
+        audit::log(&self.secrets.sealer, rows);
     }
 
     fn reopened(&self) {
@@ -80,16 +80,16 @@ pub struct SledStore {
     memories: Arc<Memories>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) claims: Arc<Claims>,
-    /// When vendors are asked about attempts.
+    /// Times at which providers are queried about attempts.
     pub(crate) schedule: ArcSwap<QuerySchedule>,
-    /// The moment that the last backup which was sent whole began at; milliseconds, 0: none.
+    /// Start time of the last completely sent backup, in milliseconds since the epoch. 0 if there is none.
     pub(crate) backed_up: Arc<AtomicU64>,
-    /// What the process tells of itself.
+    /// The information that the process has announced about itself.
     pub(crate) announced: Mutex<NodeInfo>,
 }
 
 impl SledStore {
-    /// The store on a database that has just been opened.
+    /// The store on an open database.
     pub(crate) fn on(
         folder: Folder,
         opened: Opened<Memory>,
@@ -114,27 +114,27 @@ impl SledStore {
         }))
     }
 
-    /// What the store has done since it was opened.
+    /// Counters since the store was opened.
     pub fn counters(&self) -> Counters {
         self.engine.counters()
     }
 
-    /// Measures from now on what operations take of the writing thread, see [`Engine::most`].
+    /// From now on measures the writing thread's time per operation, see [`Engine::most`].
     pub fn watch(&self) {
         self.engine.watch();
     }
 
-    /// The most that one operation of each name has taken of the writing thread since [`Self::watch`].
+    /// The longest time of one operation of each name on the writing thread since [`Self::watch`].
     pub fn most(&self) -> std::collections::BTreeMap<&'static str, crate::sled::Took> {
         self.engine.most()
     }
 
-    /// Changes before a change to rows of the directory is answered.
+    /// Version of the directory. Increases before a change of its rows is answered.
     pub(crate) fn directory(&self) -> u64 {
         self.memories.directory.load(Ordering::Acquire)
     }
 
-    /// Says where the store cannot be read at all.
+    /// Returns an error if the store cannot be read at all.
     pub(crate) async fn readable(&self) -> Result<(), Fault> {
         match self.engine.glance(|_| ()) {
             Some(readable) => readable,
@@ -142,7 +142,7 @@ impl SledStore {
         }
     }
 
-    /// Payments as they were last read.
+    /// The cache of payments.
     pub(crate) fn payment_cache(&self) -> Arc<PaymentCache> {
         Arc::clone(&self.memories.payments)
     }
@@ -154,12 +154,12 @@ impl SledStore {
         Box::pin(self.engine.operate(operation))
     }
 
-    /// Does an operation that tidies up, and that no caller waits for.
+    /// Runs an operation of maintenance that no caller waits for.
     pub(crate) fn tidy<O: Operation<Memory>>(&self, operation: O) -> StoreFuture<'_, O::Outcome> {
         Box::pin(self.engine.tidy(operation))
     }
 
-    /// Reads what is on the disk, on a thread that may wait for it.
+    /// Reads from the disk, on a thread that may wait for it.
     pub(crate) fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'static,
@@ -167,7 +167,8 @@ impl SledStore {
         Box::pin(self.engine.reader().read(read))
     }
 
-    /// Reads a few rows: at once where all of them were written lately, as those of a payment under way.
+    /// Reads a few rows, immediately if all of them were written recently, such as those of a payment in
+    /// progress.
     pub(crate) fn read_few<T: Send + 'static>(
         &self,
         read: impl Fn(&View<'_>) -> Result<T, Fault> + Send + 'static,
@@ -178,7 +179,8 @@ impl SledStore {
         }
     }
 
-    /// Reads much, on a thread that may wait for the disk, see [`Reader::read_aside`](kassette_engine::Reader::read_aside).
+    /// Reads much data, on a thread that may wait for the disk, see
+    /// [`Reader::read_aside`](kassette_engine::Reader::read_aside).
     pub(crate) fn read_aside<T: Send + 'static>(
         &self,
         slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
@@ -186,7 +188,7 @@ impl SledStore {
         Box::pin(self.engine.reader().read_aside(slice))
     }
 
-    /// The first rows of a span in an order, at most so many.
+    /// The first rows of a span in an order, at most `most`.
     pub(crate) fn rows_of(
         &self,
         span: Span,
@@ -196,7 +198,7 @@ impl SledStore {
         Box::pin(self.engine.rows_of(span, order, most))
     }
 
-    /// The most that one slice of each read has touched since [`Self::watch`].
+    /// The largest amount that one slice of each read has touched since [`Self::watch`].
     #[cfg(test)]
     pub(crate) fn most_read(
         &self,
@@ -224,7 +226,7 @@ impl StoreHealth for SledStore {
     fn vitals(&self) -> StoreFuture<'_, Vitals> {
         Box::pin(async move {
             let disk = self.engine.disk().await?;
-            // Where the store cannot be read, its disk is what matters.
+            // If the store cannot be read, the disk figures are still returned.
             let newest = self.read(|view| Ok(view.shown().read().latest())).await;
             Ok(Vitals {
                 used: disk.used,

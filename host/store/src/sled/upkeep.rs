@@ -15,9 +15,9 @@ use crate::sled::store::SledStore;
 use crate::sled::{audit, maintenance};
 use crate::{Forgotten, NoBackup, Pieces, Retention, StoreFuture, Upkeep};
 
-/// Pieces of a backup that may wait to be sent, each of some hundred KiB.
+/// Maximum number of pieces of a backup that wait to be sent, some hundred KiB each.
 const WAITING_PIECES: usize = 4;
-/// Lines of the audit log that are read at once.
+/// Number of audit log lines fetched per read.
 const LINES: usize = 64;
 
 impl Upkeep for SledStore {
@@ -53,7 +53,7 @@ impl Upkeep for SledStore {
         Box::pin(async move {
             let noted: Option<(u64, [u8; 32])> =
                 self.read(|view| view.load(schema::AUDIT_END)).await?;
-            // What is written meanwhile comes behind.
+            // Lines that are written in the meantime come after this.
             let end = noted.map_or(0, |(number, _)| number).saturating_add(1);
             let mut span = Span::prefix(schema::AUDIT).before(&schema::audit(end));
             let mut chain = Chain::default();
@@ -61,7 +61,7 @@ impl Upkeep for SledStore {
                 let rows = view.scan(&span, LINES)?;
                 for (key, row) in &rows {
                     let number = schema::audit_number(key).unwrap_or_default();
-                    chain.follow(number, audit::decode(key, row).ok().as_ref());
+                    chain.follow(number, audit::decode(view.sealer(), key, row).ok().as_ref());
                 }
                 let Some((last, _)) = rows.last() else {
                     chain.end(noted);

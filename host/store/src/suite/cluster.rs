@@ -1,4 +1,4 @@
-//! The nodes of a store, as one that is alone has them.
+//! The nodes of a store, as seen by its only node.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Harness;
 use super::fixtures::*;
 use crate::{NodeInfo, NodeShare, Task};
 
-/// Longer than a node takes to tell of itself.
+/// Longer than the interval at which a node announces itself.
 const LONG: Duration = Duration::from_secs(30);
 
 pub async fn a_node_alone_tells_of_itself_and_has_all_there_is(harness: &dyn Harness) {
@@ -34,7 +34,7 @@ pub async fn a_node_alone_tells_of_itself_and_has_all_there_is(harness: &dyn Har
     tokio::time::timeout(LONG, is_told).await.unwrap();
     assert_eq!((store.live_nodes(), store.share()), (1, NodeShare::WHOLE));
     store.demanded();
-    assert_eq!(store.share().of(10), 10);
+    assert_eq!(store.share().share_of(10), 10);
     let waiting = store.reviewed().await.unwrap();
     assert!(waiting.is_none_or(|waiting| waiting.is_empty()));
     let attempt = AttemptId::from_bytes([1; 16]);

@@ -27,9 +27,9 @@ async fn redeem(store: &Arc<dyn Store>, code: &ConnectCode, made: &str, at: u64)
     store.exchange(exchange, audited, later(at)).await.unwrap()
 }
 
-/// Whether everything of that name is there; nothing of it may be there alone.
+/// Whether an exchange has created everything. A part of it must not exist alone.
 async fn made(store: &Arc<dyn Store>, made: &str) -> bool {
-    let key = store.key(TokenHash::of(made)).await.unwrap();
+    let key = store.key(TokenHash::hash(made)).await.unwrap();
     let endpoint = endpoint(made, NOW).id;
     let endpoint = store.endpoint_secrets(endpoint).await.unwrap();
     assert_eq!(key.is_some(), endpoint.is_some(), "{made}");
@@ -168,7 +168,7 @@ pub async fn a_code_dies_by_time_and_by_wrong_proofs(harness: &dyn Harness) {
         redeem(&store, &asked, "asked", 299).await,
         Exchanged::Done { .. }
     ));
-    let unknown = TokenHash::of("unknown");
+    let unknown = TokenHash::hash("unknown");
     assert_eq!(uses(unknown, CodeUse::Wrong, 1).await, Ok(CodeUsed::Dead));
     assert_eq!(store.connect_code(unknown).await, Ok(None));
 }
@@ -193,11 +193,11 @@ pub async fn connecting_again_takes_the_place_of_the_exchange_before(harness: &d
     connect("before", site, Environment::Test, 1).await;
     let endpoint = endpoint("before", NOW).id;
     connect("after", site, Environment::Test, 5).await;
-    let key = store.key(TokenHash::of("before")).await.unwrap().unwrap();
+    let key = store.key(TokenHash::hash("before")).await.unwrap().unwrap();
     assert_eq!(key.revoked_at, Some(later(5)));
     assert_eq!(store.endpoint(endpoint).await, Ok(None));
     for name in ["other site", "other world", "after"] {
-        let key = store.key(TokenHash::of(name)).await.unwrap().unwrap();
+        let key = store.key(TokenHash::hash(name)).await.unwrap().unwrap();
         assert!(key.usable(later(6)) && made(&store, name).await, "{name}");
     }
     let log = page(store.audit_log(first(1)).await.unwrap())
@@ -221,7 +221,7 @@ pub async fn connecting_again_tells_what_was_cancelled_and_who_has_to_end_the_re
     };
     assert_eq!(connect("before").await, 0);
     let before = endpoint("before", NOW).id;
-    // More than one transaction ends.
+    // More than one transaction can end.
     for at in 0..450 {
         let queued = store.queue_test(before, audited("endpoint.test"), later(at));
         queued.await.unwrap().unwrap();
@@ -314,7 +314,7 @@ pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
     ));
     let after = store.merchant(MerchantId(1)).await.unwrap().unwrap();
     assert_eq!(after.domains, known.domains, "what an operator set stays");
-    // With as many endpoints as there can be, the same site connects again in its own place.
+    // With the maximum number of endpoints, the same site can still replace its own.
     let again = issue(&store, code_of("again")).await;
     assert!(matches!(
         redeem(&store, &again, "again", 2).await,
@@ -358,7 +358,7 @@ pub async fn codes_are_listed_until_a_day_after_their_end(harness: &dyn Harness)
         let codes = page(listed).items.into_iter();
         codes.map(|code| code.hash).collect::<Vec<_>>()
     };
-    let (old, new) = (TokenHash::of("old"), TokenHash::of("new"));
+    let (old, new) = (TokenHash::hash("old"), TokenHash::hash("new"));
     assert_eq!(listed().await, [new, old]);
     let day = 24 * 3600;
     let forget = |at| store.forget(Retention::default(), later(at));

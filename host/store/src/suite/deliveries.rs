@@ -1,4 +1,4 @@
-//! Events on their way to endpoints.
+//! Delivery of events to endpoints.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use kassette_domain::decline::DeclineCode;
-use kassette_domain::event::EventType;
-use kassette_domain::id::{DeliveryId, EndpointId, PaymentId, ResellerId};
+use kassette_domain::event::{EventSubject, EventType};
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId, PaymentId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner};
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::lifecycle::{Act, Step};
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
     Delivery, DeliveryAttempt, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Tried,
@@ -25,7 +26,7 @@ use crate::{
 
 const LEASE: Duration = Duration::from_secs(60);
 
-/// The endpoint's due deliveries, and when the next is.
+/// Claims the endpoint's due deliveries. Returns them with the time of the next one.
 async fn claim(
     store: &Arc<dyn Store>,
     endpoint: EndpointId,
@@ -43,9 +44,8 @@ async fn log(store: &Arc<dyn Store>, filter: DeliveryFilter) -> Vec<Delivery> {
 
 async fn to(store: &Arc<dyn Store>, endpoint: EndpointId) -> Vec<Delivery> {
     let filter = DeliveryFilter {
-        of: None,
         endpoint: Some(endpoint),
-        status: None,
+        ..DeliveryFilter::default()
     };
     log(store, filter).await
 }
@@ -56,9 +56,9 @@ async fn with_status(
     status: DeliveryStatus,
 ) -> usize {
     let filter = DeliveryFilter {
-        of: None,
         endpoint: Some(endpoint),
         status: Some(status),
+        ..DeliveryFilter::default()
     };
     log(store, filter).await.len()
 }
@@ -103,7 +103,7 @@ async fn exhaust(store: &Arc<dyn Store>, id: DeliveryId) {
     }
 }
 
-/// A shop with one endpoint for everything, and a payment whose opening it is told of.
+/// A shop with an endpoint for all events, and the delivery of one event.
 async fn one_event(store: &Arc<dyn Store>) -> (Endpoint, DeliveryId) {
     shop(store).await;
     let endpoint = listen(store, endpoint("a", NOW)).await;
@@ -137,7 +137,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
         listen(&store, endpoint.clone()).await;
     }
     pay(&store, "a").await;
-    let report = report("vendor-a", VendorStatus::Completed);
+    let report = report("vendor-a", ProviderStatus::Completed);
     done(
         &store,
         payment_of("a"),
@@ -160,7 +160,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     for silent in [&elsewhere, &others, &off] {
         assert_eq!(to(&store, silent.id).await, []);
     }
-    // One event, one id, one body, whichever endpoint gets it.
+    // One event has one id and one body for all endpoints.
     assert_eq!(only[0].event, told[0].event);
     let (due, _) = claim(&store, all.id, later(1)).await;
     let (same, _) = claim(&store, one.id, later(1)).await;
@@ -169,7 +169,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     let event = history.events.last().unwrap();
     assert_eq!(event.id, told[0].event);
     assert!(due[1].body.contains(&event.id.to_string()) && due[1].body.contains("order a"));
-    // What is switched on later hears only of what comes later.
+    // An endpoint that is enabled later gets only later events.
     let on = Endpoint {
         enabled: true,
         ..off.clone()
@@ -181,7 +181,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     assert_eq!(to(&store, off.id).await, []);
 }
 
-/// A payment that reseller 1 makes for a merchant and whose attempt is opened.
+/// Creates a payment of reseller 1 for a merchant and opens an attempt.
 async fn resell(store: &Arc<dyn Store>, name: &str, merchant: u64, environment: Environment) {
     let made = store.create(resold(name, merchant, environment), None, NOW);
     assert!(matches!(made.await.unwrap(), Created::New(_)), "{name}");
@@ -189,8 +189,8 @@ async fn resell(store: &Arc<dyn Store>, name: &str, merchant: u64, environment: 
     done(store, payment_of(name), opened, NOW).await;
 }
 
-/// Its attempt reaches a status.
-async fn says(store: &Arc<dyn Store>, name: &str, status: VendorStatus) {
+/// Reports a status of its attempt.
+async fn says(store: &Arc<dyn Store>, name: &str, status: ProviderStatus) {
     let (attempt, vendor) = (format!("attempt of {name}"), format!("vendor-{name}"));
     let step = news(&attempt, report(&vendor, status));
     done(store, payment_of(name), step, NOW).await;
@@ -232,29 +232,59 @@ pub async fn a_reseller_hears_of_its_own_payments_alone(harness: &dyn Harness) {
     for silent in [&picky, &live, &others] {
         assert_eq!(to(&store, silent.id).await, []);
     }
-    // The merchant hears of it too: one event, one body, and the delivery says which payment it is about.
+    // The merchant gets the same event. Only the reseller's body names its reference and the merchant.
     let (due, _) = claim(&store, own.id, NOW).await;
     let (same, _) = claim(&store, merchants.id, NOW).await;
     let of_first = |due: &[DueDelivery]| {
         let mut of_it = due.iter().filter(|each| each.payment == resold[0]);
-        of_it.next().map(|each| (each.event, each.body.clone()))
+        let delivery = of_it.next().unwrap();
+        let body: serde_json::Value = serde_json::from_str(&delivery.body).unwrap();
+        (delivery.event, body)
     };
-    assert!(of_first(&due).is_some());
-    assert_eq!(of_first(&due), of_first(&same));
-    says(&store, "first", VendorStatus::Completed).await;
+    let ((event, mut body), (same_event, same_body)) = (of_first(&due), of_first(&same));
+    let data = body["data"].as_object_mut().unwrap();
+    assert_eq!(data.remove("client_ref").unwrap(), "ref-first");
+    assert_eq!(data.remove("merchant_id").unwrap(), 1);
+    assert_eq!((event, body), (same_event, same_body));
+    says(&store, "first", ProviderStatus::Completed).await;
     assert_eq!(
         kinds(&to(&store, picky.id).await),
         [EventType::PaymentCompleted]
     );
-    // What it has is listed for it alone.
+    // Its deliveries are listed only for the reseller.
     let listed = async |of| {
         let filter = DeliveryFilter {
-            of: Some((KeyOwner::Reseller(ResellerId(of)), Environment::Test)),
+            of: Some((KeyOwner::Reseller(ResellerId(of)), Some(Environment::Test))),
             ..DeliveryFilter::default()
         };
         log(&store, filter).await.len()
     };
     assert_eq!((listed(1).await, listed(2).await), (4, 0));
+}
+
+pub async fn events_show_metadata_until_it_is_erased(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let endpoint = listen(&store, endpoint("a", NOW)).await;
+    let mut noted = request("a");
+    noted.extras.notes = notes();
+    let created = store.create(of_request("a", noted), None, NOW).await;
+    assert!(matches!(created, Ok(Created::New(_))));
+    done(&store, payment_of("a"), Step::Act(Act::Cancel), NOW).await;
+    let sent = async |at| {
+        let (due, _) = claim(&store, endpoint.id, at).await;
+        let body: serde_json::Value = serde_json::from_str(&due[0].body).unwrap();
+        (due[0].id, body["data"]["metadata"].clone())
+    };
+    let (id, metadata) = sent(NOW).await;
+    assert_eq!(metadata, serde_json::json!({ "cart": "c-1042" }));
+    done(&store, payment_of("a"), Step::Redact, NOW).await;
+    // Both a waiting delivery and a redelivery.
+    assert_eq!(sent(later(61)).await, (id, serde_json::Value::Null));
+    store.tried(id, arrived(0), None, later(61)).await.unwrap();
+    let again = store.redeliver(id, audited("delivery.redeliver"), later(62));
+    assert!(matches!(again.await, Ok(Redelivered::Queued(_))));
+    assert_eq!(sent(later(63)).await.1, serde_json::Value::Null);
 }
 
 pub async fn a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant(
@@ -281,8 +311,8 @@ pub async fn a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant(
         );
     }
     delegate(&store, 1, false, later(1)).await;
-    says(&store, "a", VendorStatus::Processing).await;
-    says(&store, "b", VendorStatus::Processing).await;
+    says(&store, "a", ProviderStatus::Processing).await;
+    says(&store, "b", ProviderStatus::Processing).await;
     for silent in [&test, &live] {
         assert_eq!(to(&store, silent.id).await.len(), 1);
     }
@@ -292,14 +322,14 @@ pub async fn a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant(
         kinds(&told).into_iter().collect::<BTreeSet<_>>(),
         expected.into()
     );
-    // Authorized again, it hears of what happens from then on; live events wait for the rollout too.
+    // After it is authorized again, it gets later events. Live events also require the rollout.
     delegate(&store, 1, true, later(2)).await;
     roll_out(&store, false).await;
-    says(&store, "a", VendorStatus::Completed).await;
-    says(&store, "b", VendorStatus::VerificationPending).await;
+    says(&store, "a", ProviderStatus::Completed).await;
+    says(&store, "b", ProviderStatus::VerificationPending).await;
     assert_eq!(to(&store, live.id).await.len(), 1);
     roll_out(&store, true).await;
-    says(&store, "b", VendorStatus::Completed).await;
+    says(&store, "b", ProviderStatus::Completed).await;
     for told in [&test, &live] {
         let told: BTreeSet<_> = kinds(&to(&store, told.id).await).into_iter().collect();
         let expected = [EventType::PaymentPending, EventType::PaymentCompleted];
@@ -317,7 +347,7 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     };
     let naming = listen(&store, naming).await;
     pay(&store, "a").await;
-    let mut refused = report("vendor-a", VendorStatus::Declined);
+    let mut refused = report("vendor-a", ProviderStatus::Declined);
     refused.particulars.reason = Some("insufficient_funds".into());
     done(&store, payment_of("a"), news("attempt of a", refused), NOW).await;
     assert_eq!(
@@ -334,7 +364,8 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     );
     let history = store.history(told[0].payment).await.unwrap().unwrap();
     let event = history.events.last().unwrap();
-    assert_eq!(event.decline, Some(DeclineCode::InsufficientFunds));
+    let decline = EventSubject::Decline(DeclineCode::InsufficientFunds);
+    assert_eq!(event.subject.as_deref(), Some(&decline));
 }
 
 pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(
@@ -353,10 +384,10 @@ pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(
         done(&store, payment_of("a"), news, NOW).await
     };
     for _ in 0..520 {
-        says(VendorStatus::Processing).await;
-        says(VendorStatus::VerificationPending).await;
+        says(ProviderStatus::Processing).await;
+        says(ProviderStatus::VerificationPending).await;
     }
-    says(VendorStatus::Completed).await;
+    says(ProviderStatus::Completed).await;
     let told = to(&store, end.id).await;
     assert_eq!(kinds(&told), [EventType::PaymentCompleted]);
 }
@@ -462,7 +493,7 @@ pub async fn a_failed_attempt_moves_the_delivery_and_is_logged(harness: &dyn Har
     );
     let (due, _) = claim(&store, endpoint.id, later(300)).await;
     assert_eq!((due[0].attempts, due[0].due_at), (1, later(300)));
-    // A record of the attempt before, come late, counts for nothing.
+    // A late record of the previous attempt has no effect.
     let late = store.tried(id, arrived(0), None, later(300)).await;
     assert_eq!(late, Ok(TriedOutcome::Late));
     let outcome = store.tried(id, arrived(1), None, later(301)).await;
@@ -513,7 +544,7 @@ pub async fn several_attempts_are_recorded_at_once(harness: &dyn Harness) {
     let is_delivered = DeliveryStatus::Delivered;
     assert_eq!(with_status(&store, endpoint.id, is_delivered).await, 2);
     assert_eq!(store.backlog().await.unwrap().pending, 2);
-    // What was late is free again, as after any record; the fourth is still in hand.
+    // The delivery with the late record can be claimed, as after any record; the fourth is still claimed.
     let (due_again, _) = claim(&store, endpoint.id, NOW).await;
     assert_eq!(
         due_again.iter().map(|due| due.id).collect::<Vec<_>>(),
@@ -541,7 +572,7 @@ pub async fn a_record_says_whether_the_delivery_ended_with_it(harness: &dyn Harn
     assert_eq!(record(failing, failed(7, NOW)).await, given_up);
     let has_arrived = (DeliveryStatus::Delivered, true);
     assert_eq!(record(arriving, arrived(0)).await, has_arrived);
-    // Cancelled while attempts are under way: those two have ended by that.
+    // Cancelled while attempts are in flight, which ends these two.
     let deleted = store.delete_endpoint(endpoint.id, audited("endpoint.delete"), NOW);
     assert_eq!(deleted.await.unwrap().unwrap().cancelled, 2);
     let stays = (DeliveryStatus::Cancelled, false);
@@ -557,7 +588,7 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
         url: url.into(),
         audited: audited("endpoint.disable"),
     };
-    // What an address said that the endpoint had before means nothing for the one it has.
+    // A response of the endpoint's previous address has no effect on the current one.
     let old = Some(off("https://old.example/hook"));
     let elsewhere = store.tried(id, failed(0, later(5)), old, NOW).await;
     assert!(matches!(elsewhere, Ok(TriedOutcome::Taken { .. })));
@@ -572,7 +603,7 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
     assert!(!off.enabled);
     let claimed = store.claim(endpoint.id, later(5), LEASE, 9).await;
     assert_eq!(claimed, Ok(ClaimedDeliveries::Held));
-    // Off already: no second line.
+    // Disabled already: no second audit line.
     let again = store.tried(id, failed(2, later(9)), Some(line), NOW).await;
     assert!(matches!(again, Ok(TriedOutcome::Taken { .. })));
     let lines = page(store.audit_log(first(9)).await.unwrap()).items;
@@ -582,6 +613,60 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
     assert_eq!(disabled.count(), 1);
     pay(&store, "b").await;
     assert_eq!(to(&store, endpoint.id).await.len(), 1);
+}
+
+pub async fn what_was_made_while_an_endpoint_was_off_is_queued_once(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let watcher = Endpoint {
+        event_types: EventFilter::only(&[EventType::WebhookDisabled]),
+        ..super::fixtures::endpoint("watcher", NOW)
+    };
+    let watcher = listen(&store, watcher).await;
+    let off = SwitchOff {
+        url: endpoint.url.clone(),
+        audited: audited("endpoint.disable"),
+    };
+    let gone = store
+        .tried(id, failed(0, later(5)), Some(off), later(100))
+        .await;
+    assert!(matches!(gone, Ok(TriedOutcome::Taken { .. })));
+    let (told, _) = claim(&store, watcher.id, later(100)).await;
+    let told: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
+    assert_eq!(told["type"], "webhook.disabled");
+    assert_eq!(told["data"]["endpoint_id"], endpoint.id.to_string());
+
+    let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
+    assert_eq!(off.off, [(later(100), None)]);
+    pay(&store, "b").await;
+    let on = Endpoint {
+        enabled: true,
+        ..off.clone()
+    };
+    let on = store.replace_endpoint(off, on, audited("endpoint.change"), later(200));
+    assert!(matches!(on.await, Ok(crate::EndpointReplaced::Done(_))));
+    let on = store.endpoint(endpoint.id).await.unwrap().unwrap();
+    assert_eq!(on.off, [(later(100), Some(later(200)))]);
+    let asked = crate::EventsAsked {
+        merchant: MerchantId(1),
+        environment: Environment::Test,
+        kind: None,
+        since: None,
+        until: None,
+        payments: None,
+    };
+    let events = page(store.events(asked, first(100)).await.unwrap()).items;
+    // The event of the first payment was queued at its creation.
+    assert_eq!(events.len(), 2);
+    for expected in [1, 0] {
+        let queued = store.queue_missed(endpoint.id, events.clone(), later(300));
+        assert_eq!(queued.await, Ok(expected));
+    }
+    let of_b = PaymentId::from_bytes(id_of("b"));
+    let (due, _) = claim(&store, endpoint.id, later(300)).await;
+    assert_eq!(due.iter().filter(|each| each.payment == of_b).count(), 1);
+    let nobody = super::fixtures::endpoint("nobody", NOW).id;
+    assert_eq!(store.queue_missed(nobody, events, later(300)).await, Ok(0));
 }
 
 pub async fn a_disabled_endpoint_holds_back_for_72_hours(harness: &dyn Harness) {
@@ -608,7 +693,7 @@ pub async fn a_disabled_endpoint_holds_back_for_72_hours(harness: &dyn Harness) 
     };
     let just_before = end.before(Duration::from_millis(1));
     assert_eq!(store.sweep(endpoint.id, just_before).await, Ok(held));
-    // Switched on in time, it goes on as before.
+    // Enabled in time, it continues as before.
     turn(&off, &endpoint).await.unwrap();
     assert_eq!(claim(&store, endpoint.id, just_before).await.0.len(), 1);
     store.give_back(vec![id]).await.unwrap();
@@ -632,7 +717,7 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let endpoint = listen(&store, endpoint("a", NOW)).await;
-    // More than one transaction ends.
+    // More than one transaction can end.
     for at in 0..450 {
         store
             .queue_test(endpoint.id, audited("endpoint.test"), later(at))
@@ -667,9 +752,8 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
     let mut statuses = Vec::new();
     loop {
         let filter = DeliveryFilter {
-            of: None,
             endpoint: Some(endpoint.id),
-            status: None,
+            ..DeliveryFilter::default()
         };
         let listed = page(store.deliveries(filter, paging.clone()).await.unwrap());
         statuses.extend(listed.items.iter().map(|each| each.status));
@@ -685,6 +769,149 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
         .redeliver(delivered, audited("delivery.redeliver"), NOW)
         .await;
     assert_eq!(redelivered, Ok(Redelivered::EndpointDeleted));
+}
+
+pub async fn deliveries_are_found_by_payment_event_owner_time_and_failure(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let merchant = shop(&store).await;
+    let other = Endpoint {
+        environment: Environment::Live,
+        ..endpoint("b", NOW)
+    };
+    let one = listen(&store, endpoint("a", NOW)).await;
+    listen(&store, other).await;
+    for (name, seconds) in [("a", 1), ("b", 2)] {
+        create(&store, name, later(seconds)).await;
+        let step = open(&format!("attempt of {name}"), "one-test");
+        done(&store, payment_of(name), step, later(10 * seconds)).await;
+    }
+    let all = log(&store, DeliveryFilter::default()).await;
+    let [of_b, of_a] = &all[..] else {
+        panic!("{all:?}")
+    };
+    let again = store
+        .redeliver(of_a.id, audited("delivery.redeliver"), later(30))
+        .await;
+    let Ok(Redelivered::Queued(again)) = again else {
+        panic!("{again:?}")
+    };
+    store
+        .tried(of_b.id, failed(0, later(99)), None, later(20))
+        .await
+        .unwrap();
+    let any = DeliveryFilter::default;
+    let owner = KeyOwner::Merchant(merchant);
+    for (filter, expected) in [
+        (
+            DeliveryFilter {
+                payment: Some(of_a.payment),
+                ..any()
+            },
+            vec![again.id, of_a.id],
+        ),
+        (
+            DeliveryFilter {
+                event: Some(of_a.event),
+                ..any()
+            },
+            vec![again.id, of_a.id],
+        ),
+        (
+            DeliveryFilter {
+                event: Some(of_b.event),
+                payment: Some(of_a.payment),
+                ..any()
+            },
+            vec![],
+        ),
+        (
+            DeliveryFilter {
+                event: Some(EventId::from_bytes([9; 16])),
+                ..any()
+            },
+            vec![],
+        ),
+        (
+            DeliveryFilter {
+                of: Some((owner, None)),
+                ..any()
+            },
+            vec![again.id, of_b.id, of_a.id],
+        ),
+        (
+            DeliveryFilter {
+                of: Some((owner, Some(Environment::Live))),
+                ..any()
+            },
+            vec![],
+        ),
+        (
+            DeliveryFilter {
+                of: Some((owner, None)),
+                payment: Some(of_b.payment),
+                ..any()
+            },
+            vec![of_b.id],
+        ),
+        (
+            DeliveryFilter {
+                of: Some((KeyOwner::Merchant(MerchantId(77)), None)),
+                ..any()
+            },
+            vec![],
+        ),
+        (
+            DeliveryFilter {
+                since: Some(later(20)),
+                ..any()
+            },
+            vec![again.id, of_b.id],
+        ),
+        (
+            DeliveryFilter {
+                until: Some(later(20)),
+                ..any()
+            },
+            vec![of_a.id],
+        ),
+        (
+            DeliveryFilter {
+                of: Some((owner, None)),
+                since: Some(later(20)),
+                until: Some(later(30)),
+                ..any()
+            },
+            vec![of_b.id],
+        ),
+        (
+            DeliveryFilter {
+                failed: true,
+                ..any()
+            },
+            vec![of_b.id],
+        ),
+        (
+            DeliveryFilter {
+                endpoint: Some(one.id),
+                until: Some(later(20)),
+                ..any()
+            },
+            vec![of_a.id],
+        ),
+    ] {
+        for limit in [1, 100] {
+            let (mut ids, mut paging) = (Vec::new(), first(limit));
+            loop {
+                let listed = page(store.deliveries(filter, paging.clone()).await.unwrap());
+                ids.extend(listed.items.iter().map(|delivery| delivery.id));
+                paging.cursor = listed.next;
+                if paging.cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(ids, expected, "{filter:?} in pages of {limit}");
+        }
+    }
 }
 
 pub async fn a_test_goes_to_its_endpoint_whatever_it_wants(harness: &dyn Harness) {
@@ -739,7 +966,7 @@ pub async fn what_failed_since_a_time_is_queued_again_once(harness: &dyn Harness
     let a = listen(&store, endpoint("a", NOW)).await;
     let b = listen(&store, endpoint("b", NOW)).await;
     let mut ids = Vec::new();
-    // More than one page, so that pages are proved too.
+    // More than one page, to test paging too.
     for seconds in 0..230 {
         for endpoint in [&a, &b] {
             let queued = store
@@ -748,7 +975,7 @@ pub async fn what_failed_since_a_time_is_queued_again_once(harness: &dyn Harness
             ids.push(queued.unwrap().unwrap().id);
         }
     }
-    // The first of `a` arrived; all else failed.
+    // The first of `a` is delivered; all others fail.
     store.tried(ids[0], arrived(0), None, NOW).await.unwrap();
     for id in &ids[1..] {
         exhaust(&store, *id).await;
@@ -797,7 +1024,7 @@ pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn
     let a = listen(&store, endpoint("a", NOW)).await;
     let b = listen(&store, endpoint("b", NOW)).await;
     let mut ids = Vec::new();
-    // More than one page, so that pages are proved too.
+    // More than one page, to test paging too.
     for _ in 0..MANY {
         for endpoint in [&a, &b] {
             let queued = store
@@ -806,7 +1033,7 @@ pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn
             ids.push(queued.unwrap().unwrap().id);
         }
     }
-    // All fail once and wait for their times; of `a` the first is over, and the second is due.
+    // All fail one time and wait. Of `a`, the first has ended and the second is due.
     store.tried(ids[0], arrived(0), None, NOW).await.unwrap();
     for (seconds, id) in (1..).zip(&ids[1..]) {
         let tried = failed(0, later(1000 + seconds));
@@ -852,7 +1079,7 @@ pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn
         (whole.next_attempt_at, whole.attempts.len(), whole.status),
         (Some(at), 1, DeliveryStatus::Pending)
     );
-    // The other endpoint waits as before.
+    // The other endpoint is unchanged.
     let (due, next) = claim(&store, b.id, later(1000)).await;
     assert_eq!((due.len(), next), (0, Some(later(1001))));
     assert_eq!(store.backlog().await.unwrap().pending, 2 * MANY - 1);
@@ -884,9 +1111,9 @@ pub async fn deliveries_are_listed_newest_first(harness: &dyn Harness) {
     let all = log(&store, DeliveryFilter::default()).await;
     assert_eq!(all.iter().map(|each| each.id).collect::<Vec<_>>(), ids);
     let filter = DeliveryFilter {
-        of: None,
         endpoint: Some(b.id),
         status: Some(DeliveryStatus::Pending),
+        ..DeliveryFilter::default()
     };
     let one = page(store.deliveries(filter, first(4)).await.unwrap());
     assert_eq!(one.items.len(), 4);
@@ -939,14 +1166,14 @@ pub async fn what_is_pending_is_listed_however_much_has_arrived_since(harness: &
         store.tried_all(tried, NOW).await.unwrap();
     }
     let filter = DeliveryFilter {
-        of: None,
         endpoint: Some(endpoint.id),
         status: Some(DeliveryStatus::Pending),
+        ..DeliveryFilter::default()
     };
     let ids = |page: &Page<Delivery>| page.items.iter().map(|each| each.id).collect::<Vec<_>>();
     let one = page(store.deliveries(filter, first(2)).await.unwrap());
     assert_eq!(ids(&one), [waiting[2], waiting[1]]);
-    // What comes meanwhile is on no later page, and what arrives moves nothing.
+    // New deliveries are on no later page, and delivered ones move nothing.
     test(99).await.unwrap();
     let rest = Paging {
         limit: 2,
@@ -969,7 +1196,7 @@ pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {
         let store = Arc::clone(&store);
         async move { store.queued().await }
     });
-    // The caller of the step may go away: what it queued is heard of all the same.
+    // If the caller of the step goes away, its queued deliveries are still announced.
     create(&store, "a", NOW).await;
     let step = store.step(payment_of("a"), open("x", "sandbox-test"), None, NOW);
     let asked_and_gone = async {
@@ -1001,7 +1228,7 @@ pub async fn deliveries_survive_and_what_was_claimed_is_due_again(harness: &dyn 
         store.waiting(None, 9).await,
         Ok(vec![(endpoint.id, later(5))])
     );
-    // An attempt may still have been under way: where other nodes can be there, it is due once its lease is over.
+    // An attempt may still be in flight: if other nodes are possible, it is due when the lease has ended.
     let (again, _) = claim(&store, endpoint.id, later(5).after(LEASE)).await;
     assert_eq!((again.len(), again[0].attempts), (1, 1));
     assert_eq!(again[0].body, due[0].body);
@@ -1047,7 +1274,7 @@ pub async fn the_oldest_is_told_however_many_wait(harness: &dyn Harness) {
     let early = NOW.before(Duration::from_secs(3600));
     let oldest = store.queue_test(last, audited("endpoint.test"), early);
     let oldest = oldest.await.unwrap().unwrap().id;
-    // It stands behind all others: at the last endpoint, and due last of what waits for it.
+    // It comes after all others: at the last endpoint, and due last there.
     let tried = failed(0, later(36_000));
     store.tried(oldest, tried, None, NOW).await.unwrap();
     for at in 0..41 {
@@ -1076,7 +1303,7 @@ pub async fn what_is_over_is_pruned_with_its_event(harness: &dyn Harness) {
     assert_eq!(prune(NOW).await.unwrap().deliveries, 0);
     assert_eq!(prune(later(1)).await.unwrap().deliveries, 1);
     assert_eq!(store.delivery(to_a).await, Ok(None));
-    // The event goes on to the other endpoint, whole.
+    // The event's body remains for the other endpoint.
     let (due, _) = claim(&store, b.id, NOW).await;
     assert_eq!(due.len(), 1);
     exhaust(&store, to_b).await;

@@ -59,7 +59,8 @@ pub async fn a_merchant_is_replaced_only_as_it_was_read(harness: &dyn Harness) {
     after.brand = Brand {
         colour: "#12453a".parse().ok(),
         logo: vec![7; Logo::MOST].try_into().ok(),
-        hides_provider: true,
+        shows_provider: true,
+        support: "https://shop.example/help".parse().ok(),
     };
     let replace = async |after: &kassette_domain::merchant::Merchant| {
         let audited = audited("merchant.change");
@@ -92,7 +93,7 @@ pub async fn an_operator_is_unknown_once_removed(harness: &dyn Harness) {
             .await;
         assert_eq!(made, Ok(Some(operator)));
     }
-    let hash = TokenHash::of("ann");
+    let hash = TokenHash::hash("ann");
     let ann = store.operator(hash).await.unwrap().unwrap();
     assert_eq!(ann.name, "ann");
     let names = async || -> Vec<String> {
@@ -131,7 +132,7 @@ pub async fn an_operators_name_is_free_once_the_operator_is_removed(harness: &dy
     for same in ["Ann Ö", "ann ö", "ANN Ö"] {
         assert_eq!(create("second", same).await, None, "{same}");
     }
-    assert_eq!(store.operator(TokenHash::of("second")).await, Ok(None));
+    assert_eq!(store.operator(TokenHash::hash("second")).await, Ok(None));
     assert!(create("third", "Ann O").await.is_some());
     let removed = store.remove_operator(ann, audited("operator.delete"), NOW);
     removed.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What falls due, and who does it.
+//! Due payments and their claims.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::fixtures::*;
 use crate::{Created, Store};
 
 const LEASE: Duration = Duration::from_secs(60);
-/// Long after everything that a test makes has fallen due.
+/// Long after everything in a test has fallen due.
 const END: Time = Time::from_secs(1_900_000_000);
 
-/// A payment that expires after so many seconds; nothing else is due on it.
+/// A payment that expires after this many seconds and has no other due actions.
 async fn expiring(store: &Arc<dyn Store>, name: &str, seconds: u64) -> PaymentId {
     let mut new = new_payment(name);
     new.expires_at = later(seconds);
@@ -55,7 +55,7 @@ pub async fn a_lease_ends_by_release_or_by_time(harness: &dyn Harness) {
     let release = |seconds| Step::Release {
         claimed_until: later(seconds),
     };
-    // The first claim has run out: its worker comes too late.
+    // The first claim has expired: its worker is too late.
     done(&store, payment_of("a"), release(160), later(161)).await;
     assert_eq!(store.next_due().await, Ok(Some(later(220))));
     done(&store, payment_of("a"), release(220), later(161)).await;
@@ -77,7 +77,7 @@ pub async fn a_step_moves_what_is_due(harness: &dyn Harness) {
     let due = aggregate.due_at().unwrap();
     let claimed = store.claim_due(due, LEASE, 9).await;
     assert_eq!(claimed, Ok(vec![aggregate.payment.id]));
-    // Nothing is left of a payment on which nothing can happen any more.
+    // A payment that can no longer change has nothing due.
     expiring(&store, "b", 100).await;
     done(&store, payment_of("b"), Step::Act(Act::Cancel), later(1)).await;
     let claimed = store.claim_due(END, LEASE, 9).await;

@@ -55,6 +55,7 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
     };
     let changed = Endpoint {
         owner: first_one.owner,
+        off: vec![(NOW, None)],
         ..after.clone()
     };
     let replaced = replace(&first_one, &after).await;
@@ -107,7 +108,7 @@ pub async fn one_address_has_one_endpoint_of_a_merchant_in_an_environment(harnes
     let first_one = listen(&store, endpoint("a", NOW)).await;
     let second = listen(&store, endpoint("b", NOW)).await;
     let twin = |name: &str, environment| Endpoint {
-        // Written differently, and the same place.
+        // Written differently, but the same address.
         url: "https://A.example:443/webhooks".into(),
         environment,
         ..endpoint(name, NOW)
@@ -129,7 +130,7 @@ pub async fn one_address_has_one_endpoint_of_a_merchant_in_an_environment(harnes
     let refused = change(&second, &moved).await;
     assert_eq!(refused, Ok(EndpointReplaced::Taken(first_one.id)));
     assert_eq!(store.endpoint(second.id).await, Ok(Some(second.clone())));
-    // Its own address written differently is no other's.
+    // Its own address, written differently, does not conflict.
     let rewritten = twin("a", Environment::Test);
     let done = change(&first_one, &rewritten).await;
     assert_eq!(done, Ok(EndpointReplaced::Done(rewritten)));
@@ -181,7 +182,11 @@ pub async fn a_reseller_s_endpoints_are_apart_from_those_of_the_merchant_with_it
     };
     let line = audited("endpoint.update");
     let changed = store.replace_endpoint(own.clone(), after.clone(), line, NOW);
-    assert_eq!(changed.await, Ok(EndpointReplaced::Done(after)));
+    let switched_off = Endpoint {
+        off: vec![(NOW, None)],
+        ..after
+    };
+    assert_eq!(changed.await, Ok(EndpointReplaced::Done(switched_off)));
     let deleted = store.delete_endpoint(own.id, audited("endpoint.delete"), NOW);
     assert!(deleted.await.unwrap().is_some());
     let listed = store.endpoints(own.owner, None, first(9)).await.unwrap();
@@ -283,7 +288,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         let mut paging = first(1);
         loop {
             let filter = DeliveryFilter {
-                of: Some((owner, environment)),
+                of: Some((owner, Some(environment))),
                 ..DeliveryFilter::default()
             };
             let listed = page(store.deliveries(filter, paging).await.unwrap());
@@ -296,25 +301,26 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         }
         assert_eq!(deliveries, own.map(|at| queued[at].clone()));
         let exhausted = DeliveryFilter {
-            of: Some((owner, environment)),
+            of: Some((owner, Some(environment))),
             status: Some(DeliveryStatus::Exhausted),
             ..DeliveryFilter::default()
         };
         let none = page(store.deliveries(exhausted, first(9)).await.unwrap());
         assert!(none.items.is_empty());
-        // All that is said must hold.
+        // All parts of the filter must match.
         for (at, endpoint) in made.iter().enumerate() {
             let filter = DeliveryFilter {
                 endpoint: Some(endpoint.id),
-                of: Some((owner, environment)),
+                of: Some((owner, Some(environment))),
                 status: Some(DeliveryStatus::Pending),
+                ..DeliveryFilter::default()
             };
             let listed = page(store.deliveries(filter, first(9)).await.unwrap());
             assert_eq!(listed.items.len(), usize::from(own.contains(&at)));
         }
     }
     let others = DeliveryFilter {
-        of: Some((KeyOwner::Merchant(MerchantId(2)), test)),
+        of: Some((KeyOwner::Merchant(MerchantId(2)), Some(test))),
         ..DeliveryFilter::default()
     };
     let none = page(store.deliveries(others, first(9)).await.unwrap());

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kassette_domain::event::EventType;
-use kassette_domain::id::MerchantId;
+use kassette_domain::id::{MerchantId, PaymentId};
 use kassette_domain::key::Environment;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 
 use super::Harness;
 use super::fixtures::*;
@@ -16,13 +16,15 @@ const ASKED: EventsAsked = EventsAsked {
     environment: Environment::Test,
     kind: None,
     since: None,
+    until: None,
+    payments: None,
 };
 
-/// The kinds that are listed, page by page.
-async fn kinds(store: &Arc<dyn Store>, asked: EventsAsked, limit: usize) -> Vec<EventType> {
+/// The event types of a list, page by page.
+async fn kinds(store: &Arc<dyn Store>, asked: &EventsAsked, limit: usize) -> Vec<EventType> {
     let (mut found, mut paging) = (Vec::new(), first(limit));
     loop {
-        let page = page(store.events(asked, paging).await.unwrap());
+        let page = page(store.events(asked.clone(), paging).await.unwrap());
         assert!(page.items.len() <= limit);
         found.extend(page.items.iter().map(|(event, payment)| {
             assert_eq!(
@@ -39,10 +41,10 @@ async fn kinds(store: &Arc<dyn Store>, asked: EventsAsked, limit: usize) -> Vec<
     }
 }
 
-/// A payment that was declined once, and paid with another attempt.
+/// A payment with one declined attempt that was paid with another.
 async fn paid(store: &Arc<dyn Store>) {
     pay(store, "a").await;
-    let declined = report("vendor-a", VendorStatus::Declined);
+    let declined = report("vendor-a", ProviderStatus::Declined);
     done(
         store,
         payment_of("a"),
@@ -64,7 +66,7 @@ async fn paid(store: &Arc<dyn Store>) {
         later(2),
     )
     .await;
-    let taken = report("vendor-b", VendorStatus::Completed);
+    let taken = report("vendor-b", ProviderStatus::Completed);
     done(store, payment_of("a"), news("again", taken), later(3)).await;
 }
 
@@ -81,9 +83,9 @@ pub async fn events_are_listed_newest_first_whether_an_endpoint_wants_them_or_no
         EventType::PaymentPending,
     ];
     for limit in [1, 2, 3, 100] {
-        assert_eq!(kinds(&store, ASKED, limit).await, expected, "{limit}");
+        assert_eq!(kinds(&store, &ASKED, limit).await, expected, "{limit}");
     }
-    // What is told of them is what the payment's own history tells.
+    // The listed events equal those in the payment's history.
     let listed = page(store.events(ASKED, first(100)).await.unwrap()).items;
     let history = store.history(listed[0].1.id).await.unwrap().unwrap();
     let mut events: Vec<_> = listed.into_iter().map(|(event, _)| event).collect();
@@ -92,7 +94,7 @@ pub async fn events_are_listed_newest_first_whether_an_endpoint_wants_them_or_no
     store.shut_down().await.unwrap();
     drop(store);
     let store = harness.open().await;
-    assert_eq!(kinds(&store, ASKED, 100).await, expected);
+    assert_eq!(kinds(&store, &ASKED, 100).await, expected);
 }
 
 pub async fn events_are_those_that_were_asked_for_and_no_other_merchant_s(harness: &dyn Harness) {
@@ -104,7 +106,7 @@ pub async fn events_are_those_that_were_asked_for_and_no_other_merchant_s(harnes
         ..ASKED
     };
     assert_eq!(
-        kinds(&store, pending, 1).await,
+        kinds(&store, &pending, 1).await,
         [EventType::PaymentPending; 2]
     );
     let since = EventsAsked {
@@ -112,12 +114,12 @@ pub async fn events_are_those_that_were_asked_for_and_no_other_merchant_s(harnes
         ..ASKED
     };
     let newest = [EventType::PaymentCompleted, EventType::PaymentPending];
-    assert_eq!(kinds(&store, since, 1).await, newest);
+    assert_eq!(kinds(&store, &since, 1).await, newest);
     let none = EventsAsked {
         since: Some(later(4)),
         ..ASKED
     };
-    assert_eq!(kinds(&store, none, 9).await, []);
+    assert_eq!(kinds(&store, &none, 9).await, []);
     let others = EventsAsked {
         merchant: MerchantId(2),
         ..ASKED
@@ -127,9 +129,70 @@ pub async fn events_are_those_that_were_asked_for_and_no_other_merchant_s(harnes
         ..ASKED
     };
     for asked in [others, live] {
-        assert_eq!(kinds(&store, asked, 9).await, []);
+        assert_eq!(kinds(&store, &asked, 9).await, []);
         let cursor = page(store.events(ASKED, first(1)).await.unwrap()).next;
         let foreign = Paging { limit: 1, cursor };
         assert_eq!(store.events(asked, foreign).await, Ok(Listed::BadCursor));
+    }
+    let until = EventsAsked {
+        until: Some(later(2)),
+        ..ASKED
+    };
+    let oldest = [EventType::PaymentAttemptFailed, EventType::PaymentPending];
+    assert_eq!(kinds(&store, &until, 1).await, oldest);
+}
+
+pub async fn events_of_some_payments_are_listed_like_all_and_never_another_merchant_s(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    shop(&store).await;
+    paid(&store).await;
+    pay(&store, "c").await;
+    let of = |payments: &[&str]| EventsAsked {
+        payments: Some(
+            payments
+                .iter()
+                .map(|name| PaymentId::from_bytes(id_of(name)))
+                .collect(),
+        ),
+        ..ASKED
+    };
+    let of_a = [
+        EventType::PaymentCompleted,
+        EventType::PaymentPending,
+        EventType::PaymentAttemptFailed,
+        EventType::PaymentPending,
+    ];
+    for limit in [1, 3, 100] {
+        assert_eq!(kinds(&store, &of(&["a"]), limit).await, of_a, "{limit}");
+        let both = kinds(&store, &of(&["a", "c", "unknown"]), limit).await;
+        assert_eq!(both, kinds(&store, &ASKED, limit).await, "{limit}");
+    }
+    assert_eq!(
+        kinds(&store, &of(&["c"]), 9).await,
+        [EventType::PaymentPending]
+    );
+    assert_eq!(kinds(&store, &of(&["unknown"]), 9).await, []);
+    assert_eq!(kinds(&store, &of(&[]), 9).await, []);
+    let completed = EventsAsked {
+        kind: Some(EventType::PaymentCompleted),
+        ..of(&["a", "c"])
+    };
+    assert_eq!(
+        kinds(&store, &completed, 1).await,
+        [EventType::PaymentCompleted]
+    );
+    for elsewhere in [
+        EventsAsked {
+            merchant: MerchantId(2),
+            ..of(&["a"])
+        },
+        EventsAsked {
+            environment: Environment::Live,
+            ..of(&["a"])
+        },
+    ] {
+        assert_eq!(kinds(&store, &elsewhere, 9).await, []);
     }
 }

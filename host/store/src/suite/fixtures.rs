@@ -1,4 +1,4 @@
-//! Payments, keys and reports to test with.
+//! Payments, keys and reports for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use kassette_domain::connect::{ConnectCode, SiteUrl};
 use kassette_domain::conversation::{
     self, CallOutcome, Conversation, HttpAnswer, HttpRequest, ProviderCall,
 };
+use kassette_domain::extras::{Description, Extras, Metadata, Notes};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
     PaymentId, ResellerId, Slot,
@@ -27,8 +28,8 @@ use kassette_domain::payment::{
 };
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{
-    self, AttemptFacts, Open, Particulars, Payer, PayerAction, Report, Started, VendorSettlement,
-    VendorStatus, Verb,
+    self, AttemptFacts, Open, Particulars, Payer, PayerAction, ProviderSettlement, ProviderStatus,
+    Report, Started, Verb,
 };
 use kassette_domain::routing::{
     AccountCandidate, Availability, Context, Health, RoutingRecord, Verdict,
@@ -37,26 +38,26 @@ use kassette_domain::secret::Secret;
 use kassette_domain::signing::{NONCE_LIFE, Nonce};
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
 
 use crate::{
     About, ConnectExchange, Created, EndpointCreated, Listed, NewMerchant, Page, Paging,
     Reservation, Stepped, Store, Trial,
 };
 
-/// When everything begins.
+/// Start time of all tests.
 pub const NOW: Time = Time::from_secs(1_800_000_000);
-/// What a payer is called.
+/// E-mail address of the payer.
 pub const EMAIL: &str = "payer.of.the.suite@example.org";
 
 pub fn later(seconds: u64) -> Time {
     NOW.after(Duration::from_secs(seconds))
 }
 
-/// Sixteen bytes that belong to a name.
+/// Sixteen bytes derived from a name.
 pub fn id_of(name: &str) -> [u8; 16] {
     let mut id = [0; 16];
-    id.copy_from_slice(&Digest::of(name.as_bytes()).0[..16]);
+    id.copy_from_slice(&Digest::hash(name.as_bytes()).0[..16]);
     id
 }
 
@@ -81,10 +82,21 @@ pub fn request(name: &str) -> Request {
         method: None,
         email: Some(Email::parse(EMAIL).unwrap()),
         return_url: Some(ReturnUrl::parse("https://shop.example/done", false).unwrap()),
+        extras: Extras::default(),
     }
 }
 
-/// A payment with an id and token of its own.
+/// Notes with metadata and a description.
+pub fn notes() -> Notes {
+    let mut metadata = Metadata::default();
+    metadata.add("cart".into(), "c-1042".into()).unwrap();
+    Notes {
+        metadata,
+        description: Some(Description::parse("Two tickets").unwrap()),
+    }
+}
+
+/// A payment whose id and token are derived from the name.
 pub fn new_payment(name: &str) -> NewPayment {
     of_request(name, request(name))
 }
@@ -102,6 +114,7 @@ pub fn of_request(name: &str, request: Request) -> NewPayment {
         token: Secret::new(token(name)),
         expires_at: later(24 * 3600),
         risk_review: false,
+        fee_refundable: false,
         decision: None,
     }
 }
@@ -115,7 +128,7 @@ pub fn decision(name: &str) -> RoutingDecision {
     RoutingDecision {
         at: NOW,
         slot: Slot::parse("method.ideal").unwrap(),
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         purpose: Purpose::Start,
         chosen: Some(account(name)),
         explanation: format!("{name} is cheapest"),
@@ -134,7 +147,7 @@ pub fn choice(name: &str, at: &str) -> Choice {
         return_token: Secret::new(format!("return-token-of-{name}")),
         account: account(at),
         slot: Slot::parse("provider.sandbox").unwrap(),
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         method: MethodId::Ideal,
         expires_at: later(3600),
         busy_until: later(30),
@@ -156,7 +169,7 @@ pub fn attempt_id(name: &str) -> AttemptId {
     AttemptId::from_bytes(id_of(name))
 }
 
-/// The vendor took the attempt's payment under a reference.
+/// The provider created the attempt's payment under a reference.
 pub fn started(name: &str, reference: &str) -> Step {
     Step::Started {
         held: None,
@@ -170,15 +183,15 @@ pub fn started(name: &str, reference: &str) -> Step {
     }
 }
 
-pub fn report(reference: &str, status: VendorStatus) -> Report {
-    let paid = status == VendorStatus::Completed;
+pub fn report(reference: &str, status: ProviderStatus) -> Report {
+    let paid = status == ProviderStatus::Completed;
     Report {
         reference: reference.into(),
         status,
         settlement: if paid {
-            VendorSettlement::Confirmed
+            ProviderSettlement::Confirmed
         } else {
-            VendorSettlement::Pending
+            ProviderSettlement::Pending
         },
         received: Minor(if paid { 4990 } else { 0 }),
         currency: "EUR".into(),
@@ -225,7 +238,7 @@ pub fn merchant(live_approved: bool) -> NewMerchant {
     }
 }
 
-/// Makes a merchant; the first is the one of the suite's payments.
+/// Creates a merchant. The first is the one of the suite's payments.
 pub async fn shop(store: &Arc<dyn Store>) -> MerchantId {
     let made = store
         .create_merchant(merchant(true), audited("merchant.create"), NOW)
@@ -243,6 +256,8 @@ pub fn endpoint(name: &str, created_at: Time) -> Endpoint {
         event_types: EventFilter::All,
         enabled: true,
         created_at,
+        created_by: EndpointCreator::Key(KeyId::from_bytes(id_of(name))),
+        off: Vec::new(),
     }
 }
 
@@ -251,7 +266,7 @@ pub fn secrets(name: &str) -> EndpointSecrets {
     EndpointSecrets::new(Secret::new(format!("whsec_{name}")))
 }
 
-/// Writes an endpoint; its secret is that of `a`.
+/// Creates an endpoint with the secret of `a`.
 pub async fn listen(store: &Arc<dyn Store>, endpoint: Endpoint) -> Endpoint {
     let created = store
         .create_endpoint(endpoint, secrets("a"), audited("endpoint.create"), NOW)
@@ -266,7 +281,7 @@ pub async fn listen(store: &Arc<dyn Store>, endpoint: Endpoint) -> Endpoint {
 pub fn connect_code(name: &str, site: &str, environment: Environment) -> ConnectCode {
     ConnectCode {
         id: ConnectCodeId::from_bytes(id_of(name)),
-        hash: TokenHash::of(name),
+        hash: TokenHash::hash(name),
         merchant: MerchantId(1),
         environment,
         origin: SiteUrl::parse(site, false).unwrap().origin().clone(),
@@ -279,7 +294,7 @@ pub fn connect_code(name: &str, site: &str, environment: Environment) -> Connect
     }
 }
 
-/// Everything that redeeming a code makes, named apart.
+/// Everything that redeeming a code creates, with names derived from `made`.
 pub fn exchange_of(code: &ConnectCode, made: &str) -> ConnectExchange {
     ConnectExchange {
         code: code.hash,
@@ -296,7 +311,7 @@ pub fn exchange_of(code: &ConnectCode, made: &str) -> ConnectExchange {
 pub fn api_key(name: &str, owner: KeyOwner, environment: Environment) -> ApiKey {
     ApiKey {
         id: KeyId::from_bytes(id_of(name)),
-        hash: TokenHash::of(name),
+        hash: TokenHash::hash(name),
         owner,
         environment,
         scopes: Scope::MERCHANT.to_vec(),
@@ -313,13 +328,13 @@ pub fn operator(name: &str, created_at: Time) -> Operator {
         id: OperatorId::from_bytes(id_of(name)),
         name: name.into(),
         role: Role::Operator,
-        hash: TokenHash::of(name),
+        hash: TokenHash::hash(name),
         created_at,
         expires_at: None,
     }
 }
 
-/// Creates a payment and returns it.
+/// Creates a payment of the suite at a time.
 pub async fn create(store: &Arc<dyn Store>, name: &str, now: Time) -> Payment {
     match store.create(new_payment(name), None, now).await.unwrap() {
         Created::New(payment) => payment,
@@ -327,7 +342,7 @@ pub async fn create(store: &Arc<dyn Store>, name: &str, now: Time) -> Payment {
     }
 }
 
-/// Does a step of a payment that has to succeed.
+/// Executes a step of a payment, which must succeed.
 pub async fn done(
     store: &Arc<dyn Store>,
     about: About,
@@ -346,7 +361,7 @@ pub fn payment_of(name: &str) -> About {
     About::Payment(PaymentId::from_bytes(id_of(name)))
 }
 
-/// A payment with one attempt at `sandbox-test`, which the vendor knows as `vendor-<name>`.
+/// A payment with one attempt at `sandbox-test`, which the provider knows as `vendor-<name>`.
 pub async fn pay(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
     create(store, name, NOW).await;
     let attempt = format!("attempt of {name}");
@@ -369,19 +384,18 @@ pub fn page<T: std::fmt::Debug>(listed: Listed<T>) -> Page<T> {
     }
 }
 
-/// Everything that can be read about a payment, and about all of them together.
+/// All readable data about a payment and about all payments together.
 pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
     let id = PaymentId::from_bytes(id_of(name));
     let aggregate = store.aggregate(About::Payment(id)).await.unwrap();
     let history = store.history(id).await.unwrap();
     let due = store.next_due().await.unwrap();
     let accounts = store.accounts_in_use().await.unwrap();
-    let payments = store
-        .payments(Default::default(), first(100))
-        .await
-        .unwrap();
-    let work = store.work(false, first(100)).await.unwrap();
-    let audit = store.audit_log(first(100)).await.unwrap();
+    // Without the cursors, which are sealed again each time.
+    let payments = store.payments(Default::default(), first(100)).await;
+    let payments = page(payments.unwrap()).items;
+    let work = page(store.work(false, first(100)).await.unwrap()).items;
+    let audit = page(store.audit_log(first(100)).await.unwrap()).items;
     let secrets: Vec<_> = aggregate
         .iter()
         .flat_map(|aggregate| &aggregate.attempts)
@@ -392,7 +406,7 @@ pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
     )
 }
 
-/// A decision of a method's module among three accounts, by its number.
+/// A decision of a method's module among three accounts, derived from its number.
 pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
     let candidate = |(name, fee): (&str, u64)| AccountCandidate {
         id: account(name),
@@ -417,7 +431,7 @@ pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
         at: now,
         merchant: MerchantId(1 + number % 20),
         method,
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         purpose: Purpose::Start,
         payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
         attempt: Some(attempt_id(&number.to_string())),
@@ -446,7 +460,7 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
     let url = "https://api.vendor.example/v1/payments".to_owned();
     let body = format!("{{\"number\":{number}}}").into_bytes();
     Conversation {
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
         account: provider::AccountFacts {
             id: account("vendor-live"),
@@ -477,7 +491,7 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
         }),
         exchanges: vec![
             conversation::HostCall::Secret {
-                asked: Digest::of(slot.as_str().as_bytes()),
+                asked: Digest::hash(slot.as_str().as_bytes()),
                 answer: Some(vec![1]),
             },
             conversation::HostCall::Http {
@@ -508,17 +522,17 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
 pub fn trial(slot: &str, since: Time) -> Trial {
     Trial {
         slot: Slot::parse(slot).unwrap(),
-        digest: Digest::of(b"candidate"),
+        digest: Digest::hash(b"candidate"),
         since,
     }
 }
 
-/// So many times a count in which each figure is another.
+/// Counts with a different value for each figure, multiplied by `times`.
 pub fn counts(times: u64) -> Counts {
     Counts::of_figures([1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|figure| figure * times))
 }
 
-/// A nonce of reseller 1, taken for 601 seconds.
+/// A nonce of reseller 1, in use for 601 seconds.
 pub fn nonce_of(name: &str, now: Time) -> Reservation {
     Reservation {
         reseller: ResellerId(1),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::id::{EndpointId, PaymentId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::method::MethodId;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::signing::NONCE_LIFE;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 
@@ -25,10 +25,12 @@ pub async fn fill(store: &Arc<dyn Store>) {
     for name in NAMES {
         pay(store, name).await;
     }
-    let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
+    // Receiving more than due creates a work item.
+    let mut returned = report("vendor-a", ProviderStatus::Overpaid);
+    returned.received.0 = 5490;
+    let paid = news("attempt of a", returned.clone());
     done(store, payment_of("a"), paid, later(1)).await;
-    // Money that is given back is work for an operator.
-    let mut returned = report("vendor-a", VendorStatus::Completed);
+    store.advance_closed_until(NOW, true).await.unwrap();
     returned.returned.0 = 100;
     returned.particulars.references = vec!["statement-a".into()];
     let step = news("attempt of a", returned);
@@ -47,6 +49,10 @@ pub async fn fill(store: &Arc<dyn Store>) {
         let taken = store.reserve_nonce(nonce_of("a", at), at).await;
         assert_eq!(taken, Ok(Reserved::Fresh));
     }
+    let mut noted = request("noted");
+    noted.extras.notes = notes();
+    let created = store.create(of_request("noted", noted), None, NOW);
+    created.await.unwrap();
     everything_of_a_reseller(store).await;
     let code = connect_code("code", "https://shop.example", Environment::Test);
     let exchange = exchange_of(&code, "connected");
@@ -89,7 +95,7 @@ pub async fn fill(store: &Arc<dyn Store>) {
         let sums = store.count_trial(trial(slot, NOW), counted.clone()).await;
         assert_eq!(sums, Ok(counted));
     }
-    // Some payments are over and some are not when their time has passed.
+    // Some payments have ended and some have not when retention reaches them.
     let retention = Retention {
         personal_data: Some(Duration::from_secs(60)),
         ..Retention::default()
@@ -98,12 +104,11 @@ pub async fn fill(store: &Arc<dyn Store>) {
     store.probe().await.unwrap();
 }
 
-/// Eight attempts in vain, with a long answer.
+/// Eight failed attempts with a long response.
 async fn fail_a_delivery(store: &Arc<dyn Store>, endpoint: EndpointId) {
     let filter = DeliveryFilter {
-        of: None,
         endpoint: Some(endpoint),
-        status: None,
+        ..DeliveryFilter::default()
     };
     let queued = page(store.deliveries(filter, first(9)).await.unwrap()).items;
     for after in 0..8 {

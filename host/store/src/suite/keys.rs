@@ -34,7 +34,7 @@ pub async fn a_key_lives_from_issue_to_revocation(harness: &dyn Harness) {
     let nobody = KeyId::from_bytes([0; 16]);
     let revoked = store.revoke_key(nobody, audited("key.revoke"), NOW).await;
     assert_eq!(revoked, Ok(None));
-    assert_eq!(store.key(TokenHash::of("nothing")).await, Ok(None));
+    assert_eq!(store.key(TokenHash::hash("nothing")).await, Ok(None));
     let foreign = api_key("two", KeyOwner::Merchant(MerchantId(99)), Environment::Test);
     let issued = store.issue_key(foreign, audited("key.create"), NOW).await;
     assert_eq!(issued, Ok(KeyIssued::Unknown));
@@ -84,13 +84,13 @@ pub async fn a_rotated_key_ends_and_its_successor_goes_on(harness: &dyn Harness)
     assert!(matches!(issued, KeyIssued::Done(_)));
     let ending = store.key(old.hash).await.unwrap().unwrap();
     assert!(ending.usable(later(99)) && !ending.usable(later(100)));
-    let next = store.key(TokenHash::of("new")).await.unwrap().unwrap();
+    let next = store.key(TokenHash::hash("new")).await.unwrap().unwrap();
     assert!(next.usable(later(1000)));
-    // One that has ended has no successor.
+    // An expired key cannot be rotated.
     assert_eq!(rotate(old.id, "y", owner, 100).await, KeyIssued::Unknown);
     let nobody = KeyId::from_bytes([0; 16]);
     assert_eq!(rotate(nobody, "z", owner, 1).await, KeyIssued::Unknown);
-    assert_eq!(store.key(TokenHash::of("y")).await, Ok(None));
+    assert_eq!(store.key(TokenHash::hash("y")).await, Ok(None));
 }
 
 pub async fn keys_are_listed_by_owner_with_their_last_use(harness: &dyn Harness) {
@@ -105,19 +105,19 @@ pub async fn keys_are_listed_by_owner_with_their_last_use(harness: &dyn Harness)
             .await
             .unwrap();
     }
-    let hash = TokenHash::of("a");
-    let unknown = TokenHash::of("unknown");
+    let hash = TokenHash::hash("a");
+    let unknown = TokenHash::hash("unknown");
     for seconds in [50, 20] {
         store
             .keys_seen(vec![(hash, later(seconds)), (unknown, later(seconds))])
             .await
             .unwrap();
     }
-    // What was handed over before is done before.
+    // Operations that were submitted before are complete.
     store.probe().await.unwrap();
     let listed = page(store.keys(owner, first(9)).await.unwrap()).items;
     let hashes: Vec<_> = listed.iter().map(|key| key.hash).collect();
-    assert_eq!(hashes, [TokenHash::of("b"), hash]);
+    assert_eq!(hashes, [TokenHash::hash("b"), hash]);
     assert_eq!(listed[0].last_used_at, None);
     assert_eq!(listed[1].last_used_at, Some(later(50)));
     assert_eq!(store.key(unknown).await, Ok(None));

@@ -21,7 +21,7 @@ pub async fn pages_are_newest_first_and_whole_while_items_arrive(harness: &dyn H
     let store = harness.open().await;
     let mut expected = Vec::new();
     for each in 0..25_u64 {
-        // Some share a time: none may be lost between two pages.
+        // Some have the same time, so that the test detects items lost between two pages.
         let payment = create(&store, &each.to_string(), later(each / 3)).await;
         expected.push((payment.created_at, payment.id));
     }
@@ -43,7 +43,7 @@ pub async fn pages_are_newest_first_and_whole_while_items_arrive(harness: &dyn H
     sorted.sort();
     expected.sort();
     assert_eq!(sorted, expected);
-    // The end of the list is known to be its end.
+    // The end of the list is recognized.
     let all = store
         .payments(PaymentFilter::default(), first(100))
         .await
@@ -122,7 +122,7 @@ pub async fn filters_hold_together(harness: &dyn Harness) {
     assert_eq!(found(PaymentFilter { order_id, ..all() }).await, "");
 }
 
-pub async fn foreign_cursors_are_refused(harness: &dyn Harness) {
+pub async fn cursors_are_sealed_and_foreign_ones_refused(harness: &dyn Harness) {
     let store = harness.open().await;
     for each in 0..3 {
         create(&store, &each.to_string(), NOW).await;
@@ -134,6 +134,8 @@ pub async fn foreign_cursors_are_refused(harness: &dyn Harness) {
     }
     let operators = page(store.operators(first(1)).await.unwrap());
     let next = operators.next.unwrap();
+    let again = page(store.operators(first(1)).await.unwrap());
+    assert_ne!(again.next.as_deref(), Some(next.as_str()), "sealed anew");
     let long = "A".repeat(10_000);
     for cursor in ["", "1", "not base64!", "AAAA", next.as_str(), long.as_str()] {
         let listed = store
@@ -172,7 +174,7 @@ pub async fn a_clock_that_goes_backwards_loses_nothing(harness: &dyn Harness) {
     assert_eq!(store.aggregate(payment_of("a")).await, Ok(Some(aggregate)));
     let history = store.history(newer.id).await.unwrap().unwrap();
     assert!(!history.transitions.is_empty());
-    // The audit log counts, whatever the clock says.
+    // The audit log numbers its lines regardless of the clock.
     for seconds in [9, 3, 6] {
         store.audit(audited("x.y"), later(seconds)).await.unwrap();
     }

@@ -1,11 +1,11 @@
-//! What every store has to do, told by behaviour. A store takes it unchanged:
+//! Behavior that every store must have. A store runs it unchanged:
 //!
 //! ```ignore
 //! kassette_store::store_suite!(MyHarness::new());
 //! ```
 //!
-//! A [`Harness`] stands for one place where a store is kept, empty at first. Everything here works
-//! through the traits alone, in times and ids that it names itself.
+//! A [`Harness`] is a place for one store, which is empty at first. The tests use only the traits, with times
+//! and ids of their own.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,6 +24,7 @@ pub mod fixtures;
 pub mod full;
 pub mod keys;
 pub mod lists;
+pub mod movements;
 pub mod nonces;
 pub mod pending_callbacks;
 pub mod refunds;
@@ -42,18 +43,18 @@ use std::sync::Arc;
 
 use crate::Store;
 
-/// A place where a store is kept.
+/// A place for one store.
 pub trait Harness: Send + Sync {
-    /// Whether there is one here; a test says that it was not run where there is none.
+    /// Whether a store can be opened here. A test reports that it was skipped if not.
     fn is_available(&self) -> bool {
         true
     }
 
-    /// Opens the store that is kept here; the one before was shut down.
+    /// Opens the store of this place. The previous one was shut down.
     fn open(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>>;
 }
 
-/// Makes a test of each behaviour. The expression makes a new, empty [`Harness`] for each.
+/// Creates a test for each behavior. The expression creates a new, empty [`Harness`] for each.
 #[macro_export]
 macro_rules! store_suite {
     ($harness:expr) => {
@@ -66,6 +67,8 @@ macro_rules! store_suite {
                 a_replay_shows_the_payment_as_it_stands,
                 only_a_usable_key_of_the_owner_creates,
                 an_erased_address_is_still_compared,
+                additions_of_a_request_are_kept_and_compared,
+                erased_notes_are_gone_and_still_compared,
             }
             steps {
                 a_step_writes_payment_attempt_timeline_and_events_together,
@@ -95,17 +98,21 @@ macro_rules! store_suite {
             lists {
                 pages_are_newest_first_and_whole_while_items_arrive,
                 filters_hold_together,
-                foreign_cursors_are_refused,
+                cursors_are_sealed_and_foreign_ones_refused,
                 a_clock_that_goes_backwards_loses_nothing,
             }
             events {
                 events_are_listed_newest_first_whether_an_endpoint_wants_them_or_not,
                 events_are_those_that_were_asked_for_and_no_other_merchant_s,
+                events_of_some_payments_are_listed_like_all_and_never_another_merchant_s,
             }
             search {
                 payments_are_found_by_attempt_account_and_reference,
                 what_a_filter_says_of_an_attempt_holds_of_one_attempt,
                 references_for_searching_may_belong_to_many,
+                payments_are_found_by_mailbox_amount_and_client_ref,
+                payments_are_found_by_last_four_digits_and_by_disputes,
+                ids_are_found_by_how_they_begin,
                 a_period_is_listed_from_since_until_before_until,
                 whatever_matches_is_found_however_much_does_not,
             }
@@ -121,12 +128,24 @@ macro_rules! store_suite {
                 the_same_order_at_once_is_written_once,
                 an_order_under_a_used_key_with_other_data_differs,
                 keys_of_refunds_are_one_space_per_merchant_and_environment,
+                keys_of_refunds_are_separate_for_merchant_reseller_and_operators,
+                a_reseller_refunds_only_its_payments_while_the_delegation_allows_it,
                 only_a_usable_key_of_the_merchant_orders,
                 a_refused_order_leaves_nothing,
                 a_refund_is_found_by_its_id_and_its_event_tells_it,
-                a_refund_of_a_sum_is_found_until_it_has_another_id,
+                a_refund_of_a_sum_keeps_the_id_that_was_reported,
+                a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered,
                 an_order_needs_its_line_open_and_closes_it,
                 an_order_is_due_until_it_has_ended_and_survives,
+            }
+            movements {
+                a_step_books_its_movements_and_a_repeated_report_books_nothing,
+                movements_are_listed_by_booking_time_and_as_filtered,
+                nothing_is_booked_in_a_closed_period,
+                a_jump_of_the_clock_closes_nothing_until_it_is_confirmed,
+                a_correction_is_booked_once,
+                a_movement_without_a_payment_is_booked_once,
+                unknown_money_is_listed_and_booked_once,
             }
             directory {
                 merchants_are_counted_from_one,
@@ -167,6 +186,7 @@ macro_rules! store_suite {
             deliveries {
                 an_event_goes_to_each_endpoint_that_wants_it_then,
                 a_reseller_hears_of_its_own_payments_alone,
+                events_show_metadata_until_it_is_erased,
                 a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant,
                 a_failed_attempt_goes_to_those_that_name_it_with_its_reason,
                 a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind,
@@ -178,9 +198,11 @@ macro_rules! store_suite {
                 several_attempts_are_recorded_at_once,
                 a_record_says_whether_the_delivery_ended_with_it,
                 a_410_switches_the_endpoint_off_with_the_record,
+                what_was_made_while_an_endpoint_was_off_is_queued_once,
                 a_disabled_endpoint_holds_back_for_72_hours,
                 a_deleted_endpoint_cancels_what_waits,
                 a_test_goes_to_its_endpoint_whatever_it_wants,
+                deliveries_are_found_by_payment_event_owner_time_and_failure,
                 a_redelivery_is_a_new_delivery_of_the_same_event,
                 what_failed_since_a_time_is_queued_again_once,
                 what_waits_is_made_due_at_once_and_keeps_its_attempts,

@@ -11,9 +11,9 @@ use super::Harness;
 use super::fixtures::*;
 use crate::{Fault, Reservation, Reserved, Retention, Store};
 
-/// Far more than any of these takes.
+/// Far more than any of these tests uses.
 const PLENTY: usize = 10_000;
-/// How long they are taken, seconds.
+/// Lifetime in seconds.
 const LIFE: u64 = NONCE_LIFE.as_secs();
 
 async fn take(store: &Arc<dyn Store>, reseller: u64, nonce: &str, now: Time) -> Reserved {
@@ -61,11 +61,11 @@ pub async fn a_nonce_is_taken_until_its_time_and_not_a_moment_longer(harness: &d
     let end = later(LIFE);
     let just_before = end.before(Duration::from_millis(1));
     assert_eq!(take(&store, 1, "a", just_before).await, Reserved::Used);
-    // Another reseller's is another nonce.
+    // The same nonce of another reseller is a different one.
     assert_eq!(take(&store, 2, "a", just_before).await, Reserved::Fresh);
     assert_eq!(take(&store, 1, "a", end).await, Reserved::Fresh);
     assert_eq!(take(&store, 1, "a", end).await, Reserved::Used);
-    // Whatever is cleaned away, what was taken again stays taken.
+    // Removal of expired nonces keeps those that are used again.
     for each in 0..10 {
         let fresh = take(&store, 1, &format!("more{each}"), end).await;
         assert_eq!(fresh, Reserved::Fresh);
@@ -100,7 +100,7 @@ pub async fn a_reseller_has_so_many_nonces_at_once(harness: &dyn Harness) {
     let at = later(10);
     let full = take_of(&store, 1, "more", 4, at).await;
     assert_eq!(full, Reserved::Full { next });
-    // One that is used is told so all the same, and others have their own.
+    // A used nonce is still reported as used, and other resellers have their own limit.
     assert_eq!(take_of(&store, 1, "n0", 4, at).await, Reserved::Used);
     assert_eq!(take_of(&store, 2, "n0", 4, at).await, Reserved::Fresh);
     assert_eq!(take_of(&store, 1, "more", 4, next).await, Reserved::Fresh);
@@ -117,7 +117,7 @@ pub async fn nonces_that_are_over_go_without_any_traffic(harness: &dyn Harness) 
     let just_before = end.before(Duration::from_millis(1));
     let kept = Retention::default();
     let forgotten = store.forget(kept, just_before).await.unwrap();
-    // Where several nodes may have clocks of their own, later.
+    // Later, if several nodes may have different clocks.
     let end = forgotten.next.filter(|next| *next >= end).unwrap();
     let mut groups = 0;
     while store.forget(kept, end).await.unwrap().next.is_some() {
@@ -130,7 +130,7 @@ pub async fn nonces_that_are_over_go_without_any_traffic(harness: &dyn Harness) 
 pub async fn a_clock_that_comes_back_frees_no_nonce(harness: &dyn Harness) {
     let store = harness.open().await;
     assert_eq!(take(&store, 1, "a", NOW).await, Reserved::Fresh);
-    // Requests that overtake each other are not a clock that comes back.
+    // Requests that overtake each other are not treated as a clock that was set back.
     let end = later(LIFE);
     assert_eq!(take(&store, 1, "b", end).await, Reserved::Fresh);
     let overtaken = end.before(Duration::from_secs(1));

@@ -1,10 +1,10 @@
-//! Notices that are faster than the answer to the start.
+//! Notices that arrive before the answer to the start.
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{Change, StepOutcome};
 use kassette_domain::payment::Status;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 
 use super::Harness;
 use super::fixtures::*;
@@ -15,15 +15,15 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
     create(&store, "a", NOW).await;
     done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
     let at = || account("sandbox-test");
-    let paid = || Some(report("vendor-1", VendorStatus::Completed));
+    let paid = || Some(report("vendor-1", ProviderStatus::Completed));
     for _ in 0..2 {
         let kept = store
             .keep_callback(at(), "vendor-1".into(), paid(), later(1))
             .await;
         assert_eq!(kept, Ok(KeptCallback::Kept));
     }
-    // The same reference of another account is another one.
-    let elsewhere = Some(report("vendor-1", VendorStatus::Failed));
+    // The same reference at another account is a different one.
+    let elsewhere = Some(report("vendor-1", ProviderStatus::Failed));
     store
         .keep_callback(
             account("other-test"),
@@ -55,7 +55,7 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
     assert!(told.eq(change_events_with_pending(&change)));
 }
 
-/// The opening told `pending`; the rest is the start's and the notice's.
+/// Events without the `pending` event of the opening: those of the start and of the notice.
 fn change_events_with_pending(change: &Change) -> impl Iterator<Item = EventType> + '_ {
     let opened = EventType::PaymentPending;
     std::iter::once(opened).chain(change.events.iter().map(|told| told.kind))
@@ -77,7 +77,7 @@ pub async fn a_bare_pending_callback_makes_the_vendor_be_asked(harness: &dyn Har
         later(2),
     )
     .await;
-    assert_eq!(aggregate.attempts[0].next_query, Some(later(2)));
+    assert_eq!(aggregate.attempts[0].queries.next(), Some(later(2)));
     assert_eq!(store.next_due().await, Ok(aggregate.due_at()));
 }
 
@@ -85,7 +85,7 @@ pub async fn a_pending_callback_lives_for_an_hour(harness: &dyn Harness) {
     let store = harness.open().await;
     create(&store, "a", NOW).await;
     done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
-    let paid = Some(report("vendor-1", VendorStatus::Completed));
+    let paid = Some(report("vendor-1", ProviderStatus::Completed));
     store
         .keep_callback(account("sandbox-test"), "vendor-1".into(), paid, NOW)
         .await
@@ -104,14 +104,14 @@ pub async fn a_callback_about_a_known_reference_is_not_kept(harness: &dyn Harnes
     assert_eq!(kept, Ok(KeptCallback::Known(aggregate.attempts[0].id)));
 }
 
-/// More than a store may keep for one reference.
+/// More than a store accepts for one reference.
 const MANY: usize = 1000;
 
 pub async fn a_vendor_cannot_fill_the_store_with_callbacks(harness: &dyn Harness) {
     let store = harness.open().await;
     let mut full = 0;
     for each in 0..MANY {
-        let mut report = report("vendor-1", VendorStatus::Pending);
+        let mut report = report("vendor-1", ProviderStatus::Pending);
         report.detail = each.to_string();
         let account = account("sandbox-test");
         let kept = store.keep_callback(account, "vendor-1".into(), Some(report), NOW);
@@ -125,7 +125,7 @@ pub async fn a_vendor_cannot_fill_the_store_with_callbacks(harness: &dyn Harness
         }
     }
     assert!(full > 0, "a thousand notices of one reference were kept");
-    // Once their hour has passed there is room again.
+    // After an hour they expire and make space.
     let account = account("sandbox-test");
     let kept = store.keep_callback(account, "vendor-1".into(), None, later(3600));
     assert_eq!(kept.await, Ok(KeptCallback::Kept));

@@ -1,27 +1,31 @@
-//! Giving money back.
+//! Refunds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kassette_domain::event::{EventType, GivenBack};
-use kassette_domain::id::{MerchantId, PaymentId, RefundId};
+use kassette_domain::delegation::DelegationDecision;
+use kassette_domain::event::{EventSubject, EventType};
+use kassette_domain::id::{MerchantId, PaymentId, RefundId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::lifecycle::{NewRefund, PaymentAggregate, RefundAnswer, Refusal, Step};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
+use kassette_domain::movement::Bucket;
 use kassette_domain::order::IdempotencyKey;
 use kassette_domain::payment::Origin;
 use kassette_domain::provider::{
-    Given, RefundState, RefundTerms, Report, VendorRefund, VendorStatus,
+    Given, ProviderRefund, ProviderStatus, RefundState, RefundTerms, Report,
 };
 use kassette_domain::refund::RefundOrigin;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::work::{WorkItem, WorkKind};
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{About, RefundOrdered, Store};
+use super::resellers::{self, delegate, resold};
+use crate::{About, Created, RefundOrdered, Store};
 
-/// What the payments of the suite are paid with.
+/// Amount that the suite's payments are paid with.
 const PAID: u64 = 4990;
 
 /// A merchant's order under the key `refund-<name>` for a payment of [`paid`].
@@ -33,12 +37,13 @@ pub fn order(name: &str, of: &str, amount: Option<u64>) -> NewRefund {
         key: Some(IdempotencyKey::parse(&format!("refund-{name}")).unwrap()),
         amount: amount.map(Minor),
         reason: Some("it broke".into()),
-        line: None,
+        bucket: Bucket::Own,
         terms: Some(RefundTerms {
             method: MethodId::Ideal,
             parts: true,
             at_most: None,
             days: None,
+            whole_units: Vec::new(),
         }),
     }
 }
@@ -47,7 +52,7 @@ pub fn refund_id(name: &str) -> RefundId {
     RefundId::from_bytes(id_of(name))
 }
 
-/// What the vendor answers about the refund that it calls `vendor-<name>`.
+/// The provider's answer about the refund that it calls `vendor-<name>`.
 pub fn answered(name: &str, state: RefundState) -> Step {
     Step::RefundAnswered {
         refund: refund_id(name),
@@ -57,11 +62,12 @@ pub fn answered(name: &str, state: RefundState) -> Step {
             state,
             claim_url: Some("https://pay.example/claim".into()),
             detail: "as the vendor says".into(),
+            paid_out: None,
         }),
     }
 }
 
-/// The vendor has a refund in hand.
+/// A claim for the call about a refund.
 pub fn claimed(name: &str, seconds: u64) -> Step {
     Step::ClaimRefund {
         refund: refund_id(name),
@@ -78,7 +84,7 @@ pub async fn paid(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
 }
 
 fn of_paid(name: &str) -> Report {
-    report(&format!("vendor-{name}"), VendorStatus::Completed)
+    report(&format!("vendor-{name}"), ProviderStatus::Completed)
 }
 
 fn id_of_payment(name: &str) -> PaymentId {
@@ -98,7 +104,7 @@ async fn new(store: &Arc<dyn Store>, of: &str, order: NewRefund) -> PaymentAggre
     }
 }
 
-/// 32 orders at once; what became of them.
+/// Results of 32 concurrent orders.
 async fn at_once(store: &Arc<dyn Store>, order: impl Fn(usize) -> NewRefund) -> Vec<RefundOrdered> {
     let tasks: Vec<_> = (0..32)
         .map(|number| {
@@ -172,20 +178,12 @@ pub async fn an_order_under_a_used_key_with_other_data_differs(harness: &dyn Har
             },
             "reason",
         ),
-        (
-            "a",
-            NewRefund {
-                origin: RefundOrigin::Operator,
-                ..order("one", "a", Some(1000))
-            },
-            "idempotency_key",
-        ),
     ];
     for (of, order, field) in differing {
         let ordered = ordered(&store, of, order).await;
         assert_eq!(ordered, RefundOrdered::Differs { field });
     }
-    // An account that cannot give back any more is no reason to hide what was done.
+    // An existing refund is returned even if the account can no longer refund.
     let same = NewRefund {
         terms: None,
         ..order("one", "a", Some(1000))
@@ -231,6 +229,115 @@ pub async fn keys_of_refunds_are_one_space_per_merchant_and_environment(harness:
         };
         new(&store, name, order).await;
     }
+}
+
+pub async fn keys_of_refunds_are_separate_for_merchant_reseller_and_operators(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    let merchant = resold_and_paid(&store, "a").await;
+    allow_refunds(&store, merchant).await;
+    let by = |name: &str, origin| NewRefund {
+        id: refund_id(name),
+        origin,
+        ..order("one", "a", Some(1000))
+    };
+    let all = [
+        ("merchant", RefundOrigin::Merchant),
+        ("reseller", RefundOrigin::Reseller),
+        ("operator", RefundOrigin::Operator),
+    ];
+    for (name, origin) in all {
+        new(&store, "a", by(name, origin)).await;
+    }
+    for (name, origin) in all {
+        let again = ordered(&store, "a", by("again", origin)).await;
+        let RefundOrdered::Replay { refund, .. } = again else {
+            panic!("{name}: {again:?}")
+        };
+        assert_eq!(refund, refund_id(name));
+        let other = NewRefund {
+            amount: Some(Minor(1)),
+            ..by("again", origin)
+        };
+        let field = "amount";
+        assert_eq!(
+            ordered(&store, "a", other).await,
+            RefundOrdered::Differs { field }
+        );
+    }
+}
+
+pub async fn a_reseller_refunds_only_its_payments_while_the_delegation_allows_it(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    let merchant = resold_and_paid(&store, "a").await;
+    paid(&store, "b").await;
+    for (name, owner) in [
+        ("its", KeyOwner::Reseller(ResellerId(1))),
+        ("other", KeyOwner::Reseller(ResellerId(2))),
+        ("merchant's", KeyOwner::Merchant(merchant)),
+    ] {
+        let key = api_key(name, owner, Environment::Test);
+        let issued = store.issue_key(key, audited("key.create"), NOW).await;
+        issued.unwrap();
+    }
+    let ask = async |key: &str, of: &str| {
+        let owner = KeyOwner::Merchant(merchant);
+        let authority = Some(api_key(key, owner, Environment::Test).hash);
+        let order = NewRefund {
+            origin: RefundOrigin::Reseller,
+            ..order("one", of, Some(1000))
+        };
+        let ordered = store.refund(id_of_payment(of), order, authority, None, later(2));
+        ordered.await.unwrap()
+    };
+    let not_allowed = RefundOrdered::Barred(ResellerNotAllowed::RefundsNotAllowed);
+    assert_eq!(ask("its", "a").await, not_allowed);
+    allow_refunds(&store, merchant).await;
+    for key in ["other", "merchant's"] {
+        assert_eq!(ask(key, "a").await, RefundOrdered::KeyRefused, "{key}");
+    }
+    let merchants_own = ask("its", "b").await;
+    assert_eq!(merchants_own, RefundOrdered::Unknown);
+    let first = ask("its", "a").await;
+    assert!(matches!(first, RefundOrdered::New { .. }), "{first:?}");
+    let again = ask("its", "a").await;
+    assert!(matches!(again, RefundOrdered::Replay { .. }), "{again:?}");
+    delegate(&store, merchant.0, false, later(2)).await;
+    let revoked = RefundOrdered::Barred(ResellerNotAllowed::NotAuthorized);
+    assert_eq!(ask("its", "a").await, revoked, "not even a replay");
+}
+
+/// Lets reseller 1 refund its payments of a merchant.
+pub async fn allow_refunds(store: &Arc<dyn Store>, merchant: MerchantId) {
+    let refunds = Some(true);
+    let decision = DelegationDecision::Authorize { refunds };
+    let line = audited("delegation.authorize");
+    let set = store.set_delegation(ResellerId(1), merchant, decision, line, NOW);
+    assert!(set.await.unwrap().unwrap().refunds);
+}
+
+/// A completed payment of reseller 1 for merchant 1, which does not let it refund yet.
+async fn resold_and_paid(store: &Arc<dyn Store>, name: &str) -> MerchantId {
+    for _ in 0..2 {
+        resellers::reseller(store).await;
+    }
+    let merchant = shop(store).await;
+    delegate(store, merchant.0, true, NOW).await;
+    let new = resold(name, merchant.0, Environment::Test);
+    let created = store.create(new, None, NOW).await;
+    assert!(matches!(created, Ok(Created::New(_))));
+    let attempt = format!("attempt of {name}");
+    for step in [
+        open(&attempt, "sandbox-test"),
+        started(&attempt, &format!("vendor-{name}")),
+        news(&attempt, of_paid(name)),
+    ] {
+        done(store, payment_of(name), step, later(1)).await;
+    }
+    merchant
 }
 
 pub async fn only_a_usable_key_of_the_merchant_orders(harness: &dyn Harness) {
@@ -289,7 +396,7 @@ pub async fn a_refused_order_leaves_nothing(harness: &dyn Harness) {
     assert_eq!(everything(&store, "a").await, before);
     let about = About::Refund(refund_id("one"));
     assert_eq!(store.aggregate(about).await, Ok(None));
-    // Its key is free.
+    // Its key can be used again.
     let step = news("attempt of a", of_paid("a"));
     done(&store, payment_of("a"), step, later(1)).await;
     new(&store, "a", order("one", "a", Some(1))).await;
@@ -319,16 +426,15 @@ pub async fn a_refund_is_found_by_its_id_and_its_event_tells_it(harness: &dyn Ha
         .events
         .iter()
         .filter(|event| event.kind == EventType::PaymentRefunded)
-        .map(|event| event.refund)
+        .filter_map(|event| match event.subject.as_deref()? {
+            EventSubject::Refund(refund) => Some((refund.refund, refund.amount)),
+            _ => None,
+        })
         .collect();
-    let given = GivenBack {
-        refund: refund_id("one"),
-        amount: Minor(1000),
-    };
-    assert_eq!(told, [Some(given)]);
+    assert_eq!(told, [(refund_id("one"), Minor(1000))]);
 }
 
-pub async fn a_refund_of_a_sum_is_found_until_it_has_another_id(harness: &dyn Harness) {
+pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harness) {
     let store = harness.open().await;
     paid(&store, "a").await;
     let mut sum = of_paid("a");
@@ -339,20 +445,53 @@ pub async fn a_refund_of_a_sum_is_found_until_it_has_another_id(harness: &dyn Ha
     let found = store.aggregate(About::Refund(of_sum)).await;
     assert_eq!(found.unwrap(), Some(aggregate));
     for (id, amount) in [("x", 100), ("y", 200)] {
-        sum.particulars.refunds.push(VendorRefund {
+        sum.particulars.refunds.push(ProviderRefund {
             id: id.into(),
             order: None,
             amount: Minor(amount),
             state: RefundState::Succeeded,
+            paid_out: None,
+            at: None,
         });
     }
     let step = news("attempt of a", sum);
     let (aggregate, _) = done(&store, payment_of("a"), step, later(3)).await;
-    assert_eq!(store.aggregate(About::Refund(of_sum)).await, Ok(None));
-    assert_eq!(aggregate.refunds().len(), 2);
+    // It was reported under this id.
+    assert!(aggregate.refund(of_sum).is_some());
     for (_, refund) in aggregate.refunds() {
         let found = store.aggregate(About::Refund(refund.id)).await;
         assert_eq!(found.unwrap().as_ref(), Some(&aggregate));
+    }
+}
+
+pub async fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    paid(&store, "a").await;
+    new(&store, "a", order("one", "a", Some(1000))).await;
+    done(&store, payment_of("a"), claimed("one", 60), later(3)).await;
+    let mut notice = of_paid("a");
+    notice.particulars.refunds.push(ProviderRefund {
+        id: "vendor-one".into(),
+        order: None,
+        amount: Minor(1000),
+        state: RefundState::Succeeded,
+        paid_out: None,
+        at: None,
+    });
+    let step = news("attempt of a", notice);
+    let (aggregate, _) = done(&store, payment_of("a"), step, later(4)).await;
+    let mut refunds = aggregate.refunds().into_iter();
+    let reported = refunds.find(|(_, refund)| refund.id != refund_id("one"));
+    let reported = reported.unwrap().1.id;
+    let step = answered("one", RefundState::Succeeded);
+    let (aggregate, _) = done(&store, payment_of("a"), step, later(5)).await;
+    assert_eq!(aggregate.refunds().len(), 1);
+    for id in [reported, refund_id("one")] {
+        let found = store.aggregate(About::Refund(id)).await.unwrap();
+        let found = found.unwrap_or_else(|| panic!("{id} leads to no payment"));
+        assert_eq!(found.refund(id).unwrap().1.id, refund_id("one"));
     }
 }
 
@@ -364,21 +503,22 @@ pub async fn an_order_needs_its_line_open_and_closes_it(harness: &dyn Harness) {
     let store = harness.open().await;
     pay(&store, "a").await;
     let mut over = of_paid("a");
-    over.status = VendorStatus::Overpaid;
+    over.status = ProviderStatus::Overpaid;
     over.received = Minor(PAID + 500);
     let step = news("attempt of a", over);
     done(&store, payment_of("a"), step, later(1)).await;
     let line = lines(&store).await.remove(0);
-    assert_eq!(line.kind, WorkKind::Excess);
+    assert_eq!(line.key.kind, WorkKind::Excess);
     assert_eq!(store.work_item(line.id).await, Ok(Some(line.clone())));
     let of_line = |name: &str| NewRefund {
         origin: RefundOrigin::Operator,
-        line: Some((line.kind, line.amount)),
+        bucket: Bucket::Excess,
+        amount: Some(line.amount),
         ..order(name, "a", None)
     };
     let audits = async || page(store.audit_log(first(9)).await.unwrap()).items.len();
     for _ in 0..2 {
-        // The second is a replay, which writes no line of the audit log.
+        // The second is a replay, which writes no audit line.
         ordered(&store, "a", of_line("one")).await;
     }
     assert_eq!((audits().await, lines(&store).await.len()), (1, 1));

@@ -1,9 +1,9 @@
-//! Resellers: invitations answered once, delegations that hold at once, payments found again.
+//! Resellers: invitations that are answered one time, delegations with immediate effect, lists of payments.
 
 use std::sync::Arc;
 
 use kassette_domain::consent::ConsentCode;
-use kassette_domain::delegation::{DelegatedMerchant, DelegationStatus};
+use kassette_domain::delegation::{DelegatedMerchant, DelegationDecision, DelegationStatus};
 use kassette_domain::id::{InvitationId, MerchantId, PaymentId, ResellerId};
 use kassette_domain::invitation::{
     BusinessName, Invitation, InvitationRequest, NewInvitation, NotAnswered,
@@ -24,7 +24,7 @@ use crate::{Answered, Created, InvitationStanding, Invited, Paging, Stepped, Sto
 
 const CALLERS: usize = 64;
 
-/// Makes a reseller; the first is number 1.
+/// Creates a reseller. The first is number 1.
 pub async fn reseller(store: &Arc<dyn Store>) -> Reseller {
     let made = store.create_reseller("Agency".into(), audited("reseller.create"), NOW);
     made.await.unwrap()
@@ -39,7 +39,11 @@ pub async fn roll_out(store: &Arc<dyn Store>, enabled: bool) -> Reseller {
 pub async fn delegate(store: &Arc<dyn Store>, merchant: u64, authorized: bool, at: Time) {
     let version = store.directory_version();
     let line = audited("delegation");
-    let set = store.set_delegation(ResellerId(1), MerchantId(merchant), authorized, line, at);
+    let decision = match authorized {
+        true => DelegationDecision::AUTHORIZE,
+        false => DelegationDecision::Revoke,
+    };
+    let set = store.set_delegation(ResellerId(1), MerchantId(merchant), decision, line, at);
     set.await.unwrap().unwrap();
     assert!(version.is_none() || store.directory_version() != version);
 }
@@ -52,7 +56,7 @@ pub fn resellers_endpoint(name: &str) -> Endpoint {
     }
 }
 
-/// Issues a key of reseller 1; its name is the key.
+/// Issues a key of reseller 1 with this name.
 async fn key(store: &Arc<dyn Store>, name: &str, environment: Environment) -> Option<TokenHash> {
     let key = api_key(name, KeyOwner::Reseller(ResellerId(1)), environment);
     let hash = key.hash;
@@ -93,7 +97,7 @@ fn invitation_token(id: &str) -> String {
 }
 
 pub fn opens(id: &str) -> TokenHash {
-    TokenHash::of(&invitation_token(id))
+    TokenHash::hash(&invitation_token(id))
 }
 
 pub async fn invite(store: &Arc<dyn Store>, id: &str, client_ref: &str, at: Time) -> Invitation {
@@ -212,7 +216,7 @@ pub async fn an_invitation_with_other_data_differs(harness: &dyn Harness) {
             field: "business_name"
         }
     );
-    // Another reseller's references are its own, and so are those of payments.
+    // Another reseller's references are separate, and so are those of payments.
     let mut theirs = new_invitation("c", "ref");
     theirs.request.reseller = ResellerId(2);
     let made = store.invite(theirs, None, NOW).await.unwrap();
@@ -235,7 +239,7 @@ pub async fn only_a_usable_key_of_the_reseller_invites(harness: &dyn Harness) {
         let new = new_invitation("a", "ref");
         store.invite(new, authority, NOW).await.unwrap()
     };
-    for refused in [Some(TokenHash::of("nobody's")), live] {
+    for refused in [Some(TokenHash::hash("nobody's")), live] {
         assert_eq!(ask(refused).await, Invited::KeyRefused);
     }
     assert!(matches!(ask(test).await, Invited::New(_)));
@@ -350,7 +354,7 @@ pub async fn wrong_tries_are_kept_and_burn_the_code(harness: &dyn Harness) {
         .accept_invitation(opens("a"), code("x"), later(2))
         .await;
     assert_eq!(burnt, Ok(Answered::Not(NotAnswered::WrongCode)));
-    // Nor elsewhere any more; a new one is as good as any.
+    // Not with another invitation either; a new code works.
     invite(&store, "b", "ref-b", later(3)).await;
     let burnt = store
         .accept_invitation(opens("b"), code("x"), later(4))
@@ -376,7 +380,7 @@ pub async fn codes_end_and_are_taken_away_by_later_ones(harness: &dyn Harness) {
     let late = store.accept_invitation(opens("a"), code("x"), over).await;
     assert_eq!(late, Ok(Answered::Not(NotAnswered::WrongCode)));
     issue(&store, "y", merchant.0, over).await;
-    // The same text can be issued anew: nothing is left of it.
+    // The same text can be issued again: nothing remains of the old code.
     assert!(issue(&store, "x", merchant.0, over).await);
 }
 
@@ -428,7 +432,7 @@ pub async fn merchants_are_listed_with_what_became_of_them(harness: &dyn Harness
     let end = later(1).after(Invitation::LIFE);
     expected[4].1 = Expired;
     assert_eq!(seen(merchants(&store, end).await), expected);
-    // The same in pages, and no other reseller's.
+    // The same in pages, without other resellers' merchants.
     let mut paged = Vec::new();
     let mut paging = first(2);
     loop {
@@ -453,25 +457,42 @@ pub async fn an_operators_word_is_audited_with_what_was_before(harness: &dyn Har
     let store = harness.open().await;
     reseller(&store).await;
     let merchant = shop(&store).await;
-    let set = async |reseller, merchant, authorized| {
+    let set = async |reseller, merchant, decision| {
         let line = audited("delegation");
-        let set = store.set_delegation(ResellerId(reseller), merchant, authorized, line, NOW);
+        let set = store.set_delegation(ResellerId(reseller), merchant, decision, line, NOW);
         set.await.unwrap()
     };
-    assert_eq!(set(1, merchant, false).await, None, "nothing to revoke");
-    assert_eq!(set(9, merchant, true).await, None);
-    assert_eq!(set(1, MerchantId(9), true).await, None);
-    set(1, merchant, true).await.unwrap();
-    set(1, merchant, false).await.unwrap();
+    let (authorize, revoke) = (DelegationDecision::AUTHORIZE, DelegationDecision::Revoke);
+    assert_eq!(set(1, merchant, revoke).await, None, "nothing to revoke");
+    assert_eq!(set(9, merchant, authorize).await, None);
+    assert_eq!(set(1, MerchantId(9), authorize).await, None);
+    let refunds = Some(true);
+    let with_refunds = DelegationDecision::Authorize { refunds };
+    for (decision, refunds) in [
+        (authorize, false),
+        (with_refunds, true),
+        // Unchanged if it is not named.
+        (authorize, true),
+        (revoke, false),
+        (authorize, false),
+    ] {
+        let delegation = set(1, merchant, decision).await.unwrap();
+        assert_eq!(delegation.refunds, refunds, "{decision:?}");
+        assert_eq!(merchants(&store, NOW).await[0].refunds, refunds);
+    }
     let lines = audits(&store).await;
-    let shown = |status: &str| Some(format!("{{\"status\":\"{status}\"}}"));
+    let shown = |status: &str, refunds: bool| {
+        Some(format!("{{\"status\":\"{status}\",\"refunds\":{refunds}}}"))
+    };
+    let told = |at: usize| (lines[at].before.clone(), lines[at].after.clone());
+    assert_eq!(told(4), (None, shown("authorized", false)));
     assert_eq!(
-        (&lines[1].before, &lines[1].after),
-        (&None, &shown("authorized"))
+        told(3),
+        (shown("authorized", false), shown("authorized", true))
     );
     assert_eq!(
-        (&lines[0].before, &lines[0].after),
-        (&shown("authorized"), &shown("revoked"))
+        told(1),
+        (shown("authorized", true), shown("revoked", false))
     );
 }
 
@@ -622,7 +643,7 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         }
         other => panic!("{other:?}"),
     }
-    // What runs is paid.
+    // The running attempt is paid.
     let attempt = "attempt of running";
     done(
         &store,
@@ -633,11 +654,11 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
     .await;
     let paid = report(
         "vendor-1",
-        kassette_domain::provider::VendorStatus::Completed,
+        kassette_domain::provider::ProviderStatus::Completed,
     );
     let (aggregate, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
     assert_eq!(aggregate.payment.status, Status::Completed);
-    // A reseller that is authorized again starts again.
+    // A reseller that is authorized again can start again.
     delegate(&store, 1, true, NOW).await;
     done(
         &store,
@@ -697,7 +718,7 @@ pub async fn a_resellers_payments_are_listed_while_more_arrive(harness: &dyn Har
     assert_eq!(foreign, crate::Listed::BadCursor);
     let others = page(ask(2, 1, Environment::Test, first(100)).await).items;
     assert_eq!(others, []);
-    // The list shows payments as they stand.
+    // The list shows the current state of payments.
     done(&store, payment_of("6"), Step::Act(Act::Cancel), later(200)).await;
     let listed = page(ask(1, 1, Environment::Test, first(100)).await).items;
     let cancelled = listed.iter().find(|payment| payment.id == made[0].id);
@@ -721,8 +742,8 @@ pub async fn what_resellers_have_survives(harness: &dyn Harness) {
     );
 }
 
-/// A row of each kind that resellers have: an open invitation, an accepted one, a merchant that an
-/// operator authorized for, a used code and an open one, a payment.
+/// A row of each kind of resellers: an open and an accepted invitation, a merchant for which an operator
+/// authorized the reseller, a used and an open code, a payment.
 pub async fn everything_of_a_reseller(store: &Arc<dyn Store>) {
     reseller(store).await;
     let merchant = shop(store).await;

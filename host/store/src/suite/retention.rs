@@ -1,10 +1,10 @@
-//! What is not kept for ever.
+//! Data that is deleted after a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::time::Time;
 
 use super::Harness;
@@ -26,7 +26,7 @@ async fn history(store: &Arc<dyn Store>, name: &str) -> History {
     store.history(id).await.unwrap().unwrap()
 }
 
-/// Forgets all that is to be forgotten by then; how much, and when there is more.
+/// Deletes all data that has expired at a time. Returns the amounts, and the time at which more expires.
 async fn forget(
     store: &Arc<dyn Store>,
     retention: Retention,
@@ -45,7 +45,7 @@ async fn forget(
 
 async fn paid(store: &Arc<dyn Store>, name: &str) {
     pay(store, name).await;
-    let paid = report(&format!("vendor-{name}"), VendorStatus::Completed);
+    let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
     let step = news(&format!("attempt of {name}"), paid);
     done(store, payment_of(name), step, later(1)).await;
 }
@@ -72,7 +72,7 @@ pub async fn what_is_over_is_forgotten_when_its_time_has_passed(harness: &dyn Ha
     let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
     assert_eq!(aggregate.payment.email, None);
     assert_eq!(aggregate.attempts[0].payer.ip, None);
-    // The request is still the same request.
+    // The same request is still a replay.
     let replayed = store.create(new_payment("a"), None, end).await.unwrap();
     assert!(matches!(replayed, Created::Replay(_)), "{replayed:?}");
     assert_eq!(forget(&store, EVERYTHING, end).await, (0, 0, None));
@@ -88,7 +88,10 @@ pub async fn what_is_not_over_is_kept_and_looked_at_again(harness: &dyn Harness)
     let again = end.after(Duration::from_secs(DAY));
     assert_eq!(next, Some(again));
     assert_eq!(history(&store, "a").await.decisions.len(), 1);
-    let step = news("attempt of a", report("vendor-a", VendorStatus::Completed));
+    let step = news(
+        "attempt of a",
+        report("vendor-a", ProviderStatus::Completed),
+    );
     done(&store, payment_of("a"), step, end).await;
     assert_eq!(forget(&store, EVERYTHING, end).await.0, 0);
     assert_eq!(forget(&store, EVERYTHING, again).await, (1, 1, None));
@@ -101,7 +104,7 @@ pub async fn nothing_is_forgotten_where_it_is_kept_for_ever(harness: &dyn Harnes
     let end = later(3650 * DAY);
     let forgotten = store.forget(Retention::default(), end).await;
     assert_eq!(forgotten, Ok(Forgotten::default()));
-    // A rule that comes later finds what came before it.
+    // A rule that is added later also covers earlier payments.
     let only = Retention {
         decisions: Some(KEEPS),
         ..Retention::default()
@@ -140,7 +143,7 @@ pub async fn pending_callbacks_go_without_any_traffic(harness: &dyn Harness) {
     let attempt = "attempt of a";
     create(&store, "a", NOW).await;
     done(&store, payment_of("a"), open(attempt, "sandbox-test"), NOW).await;
-    // Told at a time when the notice would still count, had it been kept.
+    // At a time when the notice would still be valid if it existed.
     let (_, change) = done(
         &store,
         payment_of("a"),
@@ -150,5 +153,5 @@ pub async fn pending_callbacks_go_without_any_traffic(harness: &dyn Harness) {
     .await;
     let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
     assert!(change.transitions.is_empty());
-    assert_ne!(aggregate.attempts[0].next_query, Some(later(60)));
+    assert_ne!(aggregate.attempts[0].queries.next(), Some(later(60)));
 }

@@ -26,7 +26,7 @@ fn numbered(method: MethodId, numbers: impl Iterator<Item = u64>) -> Vec<Routing
     numbers.map(record).collect()
 }
 
-/// All of a method, page by page, and how many of them each page has.
+/// All decisions of a method, page by page, with the number per page.
 async fn pages(store: &Arc<dyn Store>, method: MethodId) -> (Vec<RoutingRecord>, Vec<usize>) {
     let (mut all, mut lengths, mut before) = (Vec::new(), Vec::new(), None);
     loop {
@@ -43,12 +43,13 @@ async fn pages(store: &Arc<dyn Store>, method: MethodId) -> (Vec<RoutingRecord>,
 async fn assert_holds(store: &Arc<dyn Store>, method: MethodId, oldest_first: &[RoutingRecord]) {
     let (found, _) = pages(store, method).await;
     let newest_first: Vec<_> = oldest_first.iter().rev().cloned().collect();
-    // Not told record by record: there are thousands.
+    // Not shown record by record, because there are thousands.
     assert_eq!(found.len(), newest_first.len(), "{method:?}");
     assert!(found == newest_first, "{method:?} is in another order");
 }
 
-/// Forgets all that is to be forgotten by then: how many decisions, and when there is more.
+/// Deletes all decisions that have expired at a time. Returns their number, and the time at which more
+/// expire.
 async fn forget(
     store: &Arc<dyn Store>,
     retention: Retention,
@@ -80,7 +81,7 @@ pub async fn decisions_come_back_newest_first_page_by_page(harness: &dyn Harness
     store.append_routing(vec![], NOW).await.unwrap();
     let other = MethodId::parse("other_method").unwrap();
     let (mut ideal, mut others) = (Vec::new(), Vec::new());
-    // Batches of any length, some at the same time, and methods side by side in one of them.
+    // Batches of various lengths, some at the same time, one of them with several methods.
     for (number, length) in [1, 700, 3, 0, 256, 999, 2000, 1, 1, 900]
         .into_iter()
         .enumerate()
@@ -99,7 +100,7 @@ pub async fn decisions_come_back_newest_first_page_by_page(harness: &dyn Harness
     let (_, lengths) = pages(&store, MethodId::Ideal).await;
     assert_eq!(lengths.len(), 2, "{lengths:?}");
     assert!(lengths.iter().all(|length| *length <= ROUTING_PAGE));
-    // What is added meanwhile comes before the page that follows.
+    // Decisions that are added in the meantime are not on the following page.
     let first = store.routing_log(MethodId::Ideal, None).await.unwrap();
     append(&store, &numbered(MethodId::Ideal, 9000..9300), later(99)).await;
     let second = store
@@ -117,7 +118,7 @@ pub async fn more_decisions_than_a_batch_holds_are_all_kept(harness: &dyn Harnes
     assert_holds(&store, MethodId::Ideal, &many).await;
     let (_, lengths) = pages(&store, MethodId::Ideal).await;
     assert_eq!(lengths, [ROUTING_PAGE; 2], "the last page says that it is");
-    // A few that are large stand in more batches.
+    // A few large decisions need more batches.
     let mut large = numbered(MethodId::Paypal, 0..ROUTING_BATCH as u64);
     for (number, record) in large.iter_mut().enumerate() {
         let ids = (0..40).map(|part| attempt_id(&format!("{number} {part}")).to_string());
@@ -134,7 +135,7 @@ pub async fn decisions_are_kept_when_the_store_is_opened_again(harness: &dyn Har
         let store = harness.open().await;
         assert_holds(&store, MethodId::Ideal, &all).await;
         let new = numbered(MethodId::Ideal, sitting * 300..sitting * 300 + 300);
-        // At one time: what comes later has a later number.
+        // All at one time: later ones have higher numbers.
         append(&store, &new, NOW).await;
         all.extend(new);
         assert_holds(&store, MethodId::Ideal, &all).await;
@@ -162,7 +163,7 @@ pub async fn decisions_are_forgotten_by_age_and_no_others(harness: &dyn Harness)
     assert_eq!(pages(&store, MethodId::Paypal).await.0.len(), 8);
     assert_eq!(forget(&store, age, end.after(DAY * 2)).await, (26, None, 1));
     assert_holds(&store, MethodId::Ideal, &[]).await;
-    // What comes then is kept as before.
+    // New decisions are stored as before.
     append(&store, &ideal[0], end).await;
     assert_holds(&store, MethodId::Ideal, &ideal[0]).await;
 }
@@ -172,7 +173,7 @@ pub async fn the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large(
 ) {
     let store = harness.open().await;
     let methods = [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna];
-    // Of one length each, and so of one size within a few bytes.
+    // All of one length, and so of the same size within a few bytes.
     let batches: Vec<_> = (0..60_u64)
         .map(|number| {
             (
@@ -189,7 +190,7 @@ pub async fn the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large(
         routing_log_bytes: Some(bytes),
         ..Retention::default()
     };
-    // By doubling, about the size of the whole.
+    // The approximate size of the whole, by doubling.
     let mut bytes = 1 << 30;
     while forget(&store, bounded(bytes), NOW).await.0 == 0 {
         bytes /= 2;
@@ -217,14 +218,14 @@ pub async fn the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large(
         "{kept} of 60 are in half to all of the bytes"
     );
     assert!(there == newest_first(&batches[60 - kept..]));
-    // Half of the bytes, about half of the batches; the bound holds again, and nothing is forgotten twice.
+    // Half of the bytes are about half of the batches. The limit holds again, and nothing is counted again.
     let (records, next, _) = forget(&store, bounded(bytes / 2), NOW).await;
     assert_eq!(next, None);
     let now_kept = kept - records as usize / 100;
     assert!((12..=35).contains(&now_kept), "{now_kept}");
     assert!(left().await == newest_first(&batches[60 - now_kept..]));
     assert_eq!(forget(&store, bounded(bytes / 2), NOW).await.0, 0);
-    // What is too old goes where there would be room, too.
+    // Expired decisions are deleted even if they fit into the limit.
     let both = Retention {
         routing_log: Some(DAY),
         ..bounded(bytes)
@@ -245,7 +246,7 @@ pub async fn a_log_that_is_kept_for_ever_is_not_forgotten(harness: &dyn Harness)
     let (for_ever, end) = (Retention::default(), NOW.after(DAY * 10_000));
     assert_eq!(store.forget(for_ever, end).await, Ok(Forgotten::default()));
     assert_eq!(pages(&store, MethodId::Ideal).await.0.len(), 600);
-    // A rule that comes later forgets it, some of it at a time.
+    // A rule that is added later deletes them, in several steps.
     let (records, next, calls) = forget(&store, by_age(DAY), end).await;
     assert_eq!((records, next), (600, None));
     assert!(calls > 1, "in one go");
@@ -282,7 +283,7 @@ pub async fn conversations_stand_in_the_log_beside_decisions(harness: &dyn Harne
     assert!(read("provider.stripe").await == newest_first(&stripe));
     assert_eq!(read("provider.other").await, []);
     assert_holds(&store, MethodId::Ideal, &decisions).await;
-    // The log forgets both by one rule.
+    // One rule deletes both.
     let end = NOW.after(DAY);
     let (gone, ..) = forget(&store, by_age(DAY), end).await;
     assert_eq!(gone, decisions.len() as u64 + 500);

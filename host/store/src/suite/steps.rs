@@ -1,4 +1,4 @@
-//! Steps with everything that follows from them.
+//! Steps with all their consequences.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Act, Change, NewEvent, Step};
 use kassette_domain::payment::{RoutingDecision, Status};
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::secret::Secret;
 
 use super::Harness;
 use super::fixtures::*;
 use crate::{About, History, Stepped};
 
-/// Whether the timeline holds exactly what the steps said they did, in their order.
+/// Checks that the timeline contains exactly the changes of the steps, in order.
 fn assert_told(history: &History, changes: &[Change]) {
     let all = |of: fn(&Change) -> usize| changes.iter().map(of).sum::<usize>();
     let transitions: Vec<_> = changes
@@ -34,8 +34,7 @@ fn assert_told(history: &History, changes: &[Change]) {
             kind: event.kind,
             status: event.status,
             settlement: event.settlement,
-            refund: event.refund,
-            decline: event.decline,
+            subject: event.subject.as_deref().cloned(),
         })
         .collect();
     assert_eq!(told.iter().collect::<Vec<_>>(), events);
@@ -53,8 +52,8 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
     let steps = [
         open("one", "sandbox-test"),
         started("one", "vendor-1"),
-        news("one", report("vendor-1", VendorStatus::Processing)),
-        news("one", report("vendor-1", VendorStatus::Completed)),
+        news("one", report("vendor-1", ProviderStatus::Processing)),
+        news("one", report("vendor-1", ProviderStatus::Completed)),
     ];
     for (at, step) in steps.into_iter().enumerate() {
         let (aggregate, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
@@ -63,7 +62,7 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
         changes.push(change);
         let history = store.history(payment.id).await.unwrap().unwrap();
         assert_told(&history, &changes);
-        // Twice, because what is read often may be remembered.
+        // Two times, because the first read may fill a cache.
         for _ in 0..2 {
             let read = store.payment(payment.id).await.unwrap();
             assert_eq!(read.as_deref(), Some(&aggregate.payment));
@@ -89,7 +88,7 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
         let steps = [
             open(&name, "sandbox-test"),
             started(&name, &reference),
-            news(&name, report(&reference, VendorStatus::Completed)),
+            news(&name, report(&reference, ProviderStatus::Completed)),
         ];
         let writing = tokio::spawn({
             let (store, about) = (store.clone(), payment_of(&name));
@@ -124,7 +123,7 @@ pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
         Step::Act(Act::Cancel),
         started("nobody", "vendor-9"),
         news("attempt of a", {
-            let mut report = report("vendor-a", VendorStatus::Completed);
+            let mut report = report("vendor-a", ProviderStatus::Completed);
             report.currency.clear();
             report
         }),
@@ -140,7 +139,7 @@ pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
     }
     let unknown = About::Attempt(attempt_id("two"));
     assert_eq!(store.aggregate(unknown).await.unwrap(), None);
-    let token = TokenHash::of("return-token-of-two");
+    let token = TokenHash::hash("return-token-of-two");
     assert_eq!(store.by_return(token).await.unwrap(), None);
 }
 
@@ -189,7 +188,7 @@ pub async fn an_unknown_payment_is_said_to_be_unknown(harness: &dyn Harness) {
     let id = PaymentId::from_bytes(id_of("nobody"));
     assert_eq!(store.payment(id).await, Ok(None));
     assert_eq!(store.history(id).await, Ok(None));
-    assert_eq!(store.by_checkout(TokenHash::of("no")).await, Ok(None));
+    assert_eq!(store.by_checkout(TokenHash::hash("no")).await, Ok(None));
     assert!(
         page(store.audit_log(first(9)).await.unwrap())
             .items
@@ -212,7 +211,7 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
     let aggregate = store.aggregate(payment_of("b")).await.unwrap().unwrap();
     assert_eq!(stepped, Stepped::ReferenceTaken(aggregate));
     assert_eq!(everything(&store, "b").await, before);
-    // The same reference of another account is another reference.
+    // The same reference at another account is a different one.
     create(&store, "c", NOW).await;
     done(&store, payment_of("c"), open("three", "other-test"), NOW).await;
     done(&store, payment_of("c"), started("three", "vendor-a"), NOW).await;
@@ -236,18 +235,18 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
     ] {
         assert_eq!(store.aggregate(wrong).await, Ok(None));
     }
-    let returning = TokenHash::of("return-token-of-attempt of a");
+    let returning = TokenHash::hash("return-token-of-attempt of a");
     assert_eq!(
         store.by_return(returning).await,
         Ok(Some((id, aggregate.clone())))
     );
-    let checkout = TokenHash::of(&token("a"));
+    let checkout = TokenHash::hash(&token("a"));
     assert_eq!(
         store.by_checkout(checkout).await,
         Ok(Some(aggregate.clone()))
     );
-    // A reference that the vendor adds is known beside the first.
-    let step = news("attempt of a", report("renamed", VendorStatus::Pending));
+    // An additional reference is known like the first one.
+    let step = news("attempt of a", report("renamed", ProviderStatus::Pending));
     let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
     for reference in ["vendor-a", "renamed"] {
         let about = by_reference("sandbox-test", reference);
@@ -283,7 +282,10 @@ pub async fn accounts_are_in_use_while_money_can_move(harness: &dyn Harness) {
         accounts,
         [account("sandbox-test"), account("sandbox-test-2")]
     );
-    let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
+    let paid = news(
+        "attempt of a",
+        report("vendor-a", ProviderStatus::Completed),
+    );
     done(&store, payment_of("a"), paid, later(2)).await;
     assert_eq!(
         store.accounts_in_use().await,

@@ -1,8 +1,8 @@
-//! What is there after the store was closed and opened again.
+//! Data after the store was closed and opened again.
 
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::money::Minor;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 
 use super::Harness;
 use super::fixtures::*;
@@ -29,7 +29,7 @@ pub async fn reopening_shows_everything(harness: &dyn Harness) {
         .unwrap();
     pay(&store, "a").await;
     for returned in [0, 100] {
-        let mut report = report("vendor-a", VendorStatus::Completed);
+        let mut report = report("vendor-a", ProviderStatus::Completed);
         report.returned = Minor(returned);
         done(
             &store,
@@ -49,11 +49,11 @@ pub async fn reopening_shows_everything(harness: &dyn Harness) {
     assert_eq!(everything(&store, "b").await, before[1]);
     assert_eq!(store.merchant(made.id).await, Ok(Some(made)));
     assert_eq!(store.key(key.hash).await, Ok(Some(key)));
-    let ann = store.operator(TokenHash::of("ann")).await.unwrap();
+    let ann = store.operator(TokenHash::hash("ann")).await.unwrap();
     assert_eq!(ann, Some(operator("ann", NOW)));
     let switches = store.account_switches().await;
     assert_eq!(switches, Ok(vec![(account("x-test"), false)]));
-    // Addresses are still compared, and counters go on.
+    // Addresses are still compared, and counters continue.
     let replay = store.replay(request("a")).await.unwrap();
     assert!(matches!(replay, Some(Created::Replay(_))), "{replay:?}");
     let next = store

@@ -1,4 +1,4 @@
-//! What is counted of versions on trial.
+//! Counts of versions on trial.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::Harness;
 use super::fixtures::*;
 use crate::{Store, Trial};
 
-/// What a trial comes to with what is added.
+/// Adds counts. Returns the sums of the trial.
 async fn count(
     store: &Arc<dyn Store>,
     trial: &Trial,
@@ -26,7 +26,7 @@ pub async fn what_is_counted_under_each_share_adds_up(harness: &dyn Harness) {
     let first = [(25, counts(1)), (1, counts(2))];
     let sums = [(1, counts(2)), (25, counts(1))];
     assert_eq!(count(&store, &trial, &first).await, sums);
-    // The same share may come twice.
+    // The same share may occur repeatedly.
     let more = [(25, counts(3)), (100, counts(4)), (25, counts(5))];
     let sums = [(1, counts(2)), (25, counts(9)), (100, counts(4))];
     assert_eq!(count(&store, &trial, &more).await, sums);
@@ -45,7 +45,8 @@ pub async fn a_later_trial_takes_the_place_of_an_earlier_one(harness: &dyn Harne
     let late = trial("method.ideal", later(1));
     let counted = [(5, counts(1))];
     assert_eq!(count(&store, &early, &counted).await, counted);
-    // The same version, tried again: until something of it is counted, the place is the earlier one's.
+    // A later trial of the same version: until something is counted for it, the slot's row belongs to the
+    // earlier one.
     assert_eq!(count(&store, &late, &[]).await, []);
     assert_eq!(count(&store, &early, &counted).await, [(5, counts(2))]);
     let other = [(10, counts(7))];
@@ -54,9 +55,9 @@ pub async fn a_later_trial_takes_the_place_of_an_earlier_one(harness: &dyn Harne
         assert_eq!(count(&store, &early, counted).await, [], "it is over");
     }
     assert_eq!(count(&store, &late, &[]).await, other);
-    // Of two versions that began together one stays, whichever it is.
+    // Of two versions that started together, one stays.
     let rival = Trial {
-        digest: Digest::of(b"rival"),
+        digest: Digest::hash(b"rival"),
         ..late.clone()
     };
     let at_once = [
@@ -76,7 +77,7 @@ pub async fn slots_are_counted_apart(harness: &dyn Harness) {
     let store = harness.open().await;
     let slots = ["method.ideal", "method.ideal_2", "provider.ideal"];
     for (number, slot) in (1..).zip(slots) {
-        // One that begins later elsewhere ends none here.
+        // A trial that starts later in another slot ends none here.
         let counted = [(5, counts(number))];
         assert_eq!(
             count(&store, &trial(slot, later(number)), &counted).await,

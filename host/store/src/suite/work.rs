@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use kassette_domain::id::WorkId;
 use kassette_domain::money::Minor;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::work::{WorkItem, WorkKind};
 
 use super::Harness;
 use super::fixtures::*;
 use crate::Store;
 
-/// A completed payment of which the vendor says that so much was given back.
-async fn given_back(store: &Arc<dyn Store>, name: &str, returned: u64, seconds: u64) {
-    let mut report = report(&format!("vendor-{name}"), VendorStatus::Completed);
-    report.returned = Minor(returned);
+/// The provider reports that this much more than the invoice amount was received.
+async fn overpaid(store: &Arc<dyn Store>, name: &str, excess: u64, seconds: u64) {
+    let mut report = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+    if excess > 0 {
+        report.status = ProviderStatus::Overpaid;
+        report.received = Minor(report.received.0 + excess);
+    }
     let step = news(&format!("attempt of {name}"), report);
     done(store, payment_of(name), step, later(seconds)).await;
 }
@@ -26,15 +29,18 @@ async fn lines(store: &Arc<dyn Store>, open: bool) -> Vec<WorkItem> {
 pub async fn an_open_line_is_replaced_and_a_done_one_is_not(harness: &dyn Harness) {
     let store = harness.open().await;
     let payment = pay(&store, "a").await.payment;
-    given_back(&store, "a", 0, 1).await;
+    overpaid(&store, "a", 0, 1).await;
     assert_eq!(lines(&store, false).await, []);
-    given_back(&store, "a", 100, 2).await;
+    overpaid(&store, "a", 100, 2).await;
     let open = lines(&store, true).await;
     assert_eq!(open.len(), 1);
     assert_eq!(open[0].payment, Some(payment.id));
-    assert_eq!(open[0].kind, WorkKind::Refund);
+    assert_eq!(open[0].key.kind, WorkKind::Excess);
+    assert_eq!(open[0].merchant, Some(payment.merchant));
+    assert_eq!(open[0].order_id.as_deref(), Some("order a"));
+    assert_eq!(open[0].environment, payment.environment);
     assert_eq!(open[0].opened_at, later(2));
-    given_back(&store, "a", 300, 3).await;
+    overpaid(&store, "a", 300, 3).await;
     let replaced = lines(&store, true).await;
     assert_eq!(replaced.len(), 1);
     assert_eq!(
@@ -47,7 +53,7 @@ pub async fn an_open_line_is_replaced_and_a_done_one_is_not(harness: &dyn Harnes
         .await
         .unwrap();
     assert_eq!(lines(&store, true).await, []);
-    given_back(&store, "a", 500, 5).await;
+    overpaid(&store, "a", 500, 5).await;
     let open = lines(&store, true).await;
     assert_eq!(open.len(), 1);
     assert_ne!(open[0].id, replaced[0].id);
@@ -60,8 +66,8 @@ pub async fn an_open_line_is_replaced_and_a_done_one_is_not(harness: &dyn Harnes
 pub async fn lines_are_marked_done_once(harness: &dyn Harness) {
     let store = harness.open().await;
     pay(&store, "a").await;
-    given_back(&store, "a", 0, 1).await;
-    given_back(&store, "a", 100, 2).await;
+    overpaid(&store, "a", 0, 1).await;
+    overpaid(&store, "a", 100, 2).await;
     let id = lines(&store, true).await[0].id;
     for seconds in [3, 4] {
         let line = store

@@ -1,7 +1,7 @@
-//! Does the same to a store and to the reference.
+//! Performs the same operations on a store and on a model in memory, and compares the results.
 //!
-//! Several operations are under way at once, as under load, so that the store writes them in one
-//! group. They reach it in order, and each touches another payment, so that the reference can follow.
+//! Several operations are in flight at the same time, as under load, so that the store writes them in one group.
+//! They reach the store in order, and each is about another payment.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -10,90 +10,57 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId, RefundId};
-use kassette_domain::key::{ApiKey, TokenHash};
-use kassette_domain::lifecycle::{NewRefund, Step};
+use kassette_domain::delegation::DelegationDecision;
+use kassette_domain::extras::NotesKept;
+use kassette_domain::id::{MerchantId, PaymentId};
+use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::payment::NewPayment;
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkKind;
 use kassette_store::postgres::scratch::Scratch;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, PostgresStore, RefundOrdered,
-    Retention, SledStore, Stepped, Store,
+    About, Created, Fault, KeptCallback, NewMerchant, PostgresStore, RefundOrdered, Retention,
+    SledStore, Stepped, Store,
 };
 
-use crate::law::schedule;
-use crate::op::{DUE, KEYS, KeyAct, Op, REQUESTS};
-use crate::shop::{Account, Line, Made, Shop};
-use crate::verdict::{Verdict, fault};
+use crate::memory::{Account, Done, Memory, Ordered};
+use crate::op::{DUE, Op, REQUESTS};
+use crate::verdict::{Verdict, all, ensure, fault, word};
 use crate::words::{self, audited};
 
-/// When everything begins.
+/// Time at the start of a sequence.
 const BEGIN: Time = Time::from_secs(1_800_000_000);
-/// Little enough that pages leave memory.
+/// Cache size in bytes, small enough that the cache evicts pages.
 const CACHE_BYTES: u64 = 4 << 20;
-/// Operations under way at once.
+/// Maximum number of operations in flight.
 const GROUP: usize = 8;
 
-/// What a store was asked, for the reference.
-pub(crate) enum Call {
-    Create(Box<NewPayment>, Option<TokenHash>),
+/// A call of the store.
+enum Call {
+    Create(Box<NewPayment>),
     Step(Option<PaymentId>, Box<Step>, bool),
-    Refund(PaymentId, Box<NewRefund>, bool),
-    KeepCallback(AccountId, String, Option<Box<Report>>),
-    Claim(usize, Duration),
-    Issue(Box<ApiKey>),
-    Rotate(Option<TokenHash>, Box<ApiKey>, Time),
-    Revoke(Option<TokenHash>),
 }
 
-/// What it answered.
-pub(crate) enum Answered {
+/// Result of a call.
+enum Answer {
     Created(Box<Created>),
     Stepped(Box<Stepped>),
-    Refund(Box<RefundOrdered>),
-    Kept(KeptCallback),
-    Claimed(Vec<PaymentId>),
-    Issued(KeyIssued),
-    Revoked(Option<ApiKey>),
 }
 
-type Coming = Pin<Box<dyn Future<Output = Result<Answered, Fault>>>>;
+type Coming = Pin<Box<dyn Future<Output = Result<Answer, Fault>>>>;
 
-/// An operation under way.
+/// An operation in flight.
 struct UnderWay {
     call: Call,
     coming: Coming,
-    come: Option<Result<Answered, Fault>>,
+    come: Option<Result<Answer, Fault>>,
     now: Time,
 }
 
-/// A store and its reference.
-pub(crate) struct World<'a> {
-    place: &'a Place,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) shop: Shop,
-    pub(crate) now: Time,
-    under_way: Vec<UnderWay>,
-    /// Payments, by their request, that something under way is about.
-    touched: BTreeSet<u8>,
-    count: usize,
-    /// Keys as last drawn.
-    keys: [Option<TokenHash>; KEYS as usize],
-    /// Operations of the store so far.
-    pub(crate) steps: u64,
-    /// What was seen, to know that a run shows something.
-    pub(crate) seen: BTreeSet<String>,
-}
-
-/// Where a store is kept.
+/// Location of a store.
 pub(crate) enum Place {
-    /// sled, in a folder.
     Folder(tempfile::TempDir),
-    /// PostgreSQL, in a database.
     Database(Scratch),
 }
 
@@ -108,16 +75,31 @@ impl Place {
             .unwrap(),
             Self::Database(scratch) => PostgresStore::open(&scratch.options()).await.unwrap(),
         };
-        store.set_schedule(schedule());
+        store.set_schedule(QuerySchedule::default());
         store
     }
 }
 
+/// A store, and its model in memory.
+pub(crate) struct World<'a> {
+    place: &'a Place,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) memory: Memory,
+    now: Time,
+    under_way: Vec<UnderWay>,
+    /// Payments, by their request, that have an operation in flight.
+    touched: BTreeSet<u8>,
+    count: usize,
+    /// Number of store operations so far.
+    pub(crate) steps: u64,
+    /// Kinds of results seen, to check that a run covers enough.
+    pub(crate) seen: BTreeSet<String>,
+}
+
 impl<'a> World<'a> {
-    /// An empty store with two merchants, the first approved for live, and a reseller of both.
+    /// Creates an empty store with two merchants, the first one approved for live, and a reseller for both.
     pub(crate) async fn new(place: &'a Place) -> Self {
         let store = place.open().await;
-        let mut shop = Shop::default();
         for live_approved in [true, false] {
             let merchant = kassette_domain::merchant::Merchant {
                 id: MerchantId(0),
@@ -129,66 +111,59 @@ impl<'a> World<'a> {
                 domains: Vec::new(),
                 created_at: BEGIN,
             };
-            let made =
-                store.create_merchant(NewMerchant { merchant }, audited("merchant.create"), BEGIN);
+            let line = audited("merchant.create");
+            let made = store.create_merchant(NewMerchant { merchant }, line, BEGIN);
             made.await.unwrap();
-            shop.audits += 1;
         }
         let made = store.create_reseller("Agency".into(), audited("reseller.create"), BEGIN);
         let reseller = made.await.unwrap().id;
-        let rollout = audited("reseller.live_rollout");
-        let rolled_out = store.set_live_rollout(reseller, true, rollout, BEGIN);
+        let line = audited("reseller.live_rollout");
+        let rolled_out = store.set_live_rollout(reseller, true, line, BEGIN);
         rolled_out.await.unwrap();
         for merchant in [MerchantId(1), MerchantId(2)] {
             let line = audited("delegation.authorize");
-            let granted = store.set_delegation(reseller, merchant, true, line, BEGIN);
+            let granted = store.set_delegation(
+                reseller,
+                merchant,
+                DelegationDecision::AUTHORIZE,
+                line,
+                BEGIN,
+            );
             granted.await.unwrap();
         }
-        shop.audits += 4;
         Self {
             place,
             store,
-            shop,
+            memory: Memory {
+                audits: 6,
+                ..Memory::default()
+            },
             now: BEGIN,
             under_way: Vec::new(),
             touched: BTreeSet::new(),
             count: 0,
-            keys: [None; KEYS as usize],
             steps: 0,
             seen: BTreeSet::new(),
         }
     }
 
-    /// Lets one thing happen; what differs is told by its answer or by a later one of its group.
+    /// Performs an operation. A difference is reported by this call, or by a later one of the same group.
     pub(crate) async fn happen(&mut self, op: &Op) -> Verdict {
         self.count += 1;
         match *op {
             Op::Clock(by) => {
-                let millis = Duration::from_millis(by.unsigned_abs());
-                self.now = if by < 0 {
-                    self.now.before(millis)
-                } else {
-                    self.now.after(millis)
-                };
+                self.now = words::shifted(self.now, by);
                 Ok(())
             }
-            Op::Create {
-                request,
-                field,
-                key,
-            } => {
+            Op::Create { request, field } => {
                 self.make_way(request).await?;
                 let new = words::new_payment(request, field, self.count, self.now);
-                let key = key.map(|key| {
-                    let drawn = self.keys[usize::from(key)];
-                    drawn.unwrap_or_else(|| TokenHash::of("never issued"))
-                });
                 let (store, now, sent) = (Arc::clone(&self.store), self.now, new.clone());
                 let coming = async move {
-                    let created = store.create(sent, key, now).await;
-                    created.map(Box::new).map(Answered::Created)
+                    let created = store.create(sent, None, now).await;
+                    created.map(Box::new).map(Answer::Created)
                 };
-                self.ask(Call::Create(Box::new(new), key), coming).await
+                self.ask(Call::Create(Box::new(new)), coming).await
             }
             Op::Step {
                 payment,
@@ -197,32 +172,32 @@ impl<'a> World<'a> {
             } => {
                 self.make_way(payment).await?;
                 let id = self.id_of(payment);
-                let known = self.shop.payments.get(&id).map(|account| &account.payment);
-                let (about, step) = words::step(id, known, about, step, self.now);
+                let known = self.memory.payments.get(&id);
+                let known = known.map(|account| &account.aggregate);
+                let (about, step) = words::step(id, known, about, step, (self.now, self.count));
                 self.step(about, step).await
             }
-            Op::Refund { payment, order } => {
-                // Keys are one space for all payments, and lines of the work list change with others.
+            _ => {
                 self.settle().await?;
+                self.steps += 1;
+                self.alone(op).await
+            }
+        }
+    }
+
+    /// Performs an operation that runs without others in flight.
+    async fn alone(&mut self, op: &Op) -> Verdict {
+        match *op {
+            Op::Refund { payment, order } => {
                 let id = self.id_of(payment);
-                let count = self.count;
-                let known = self.shop.payments.get(&id).map(|account| &account.payment);
-                let is_open = |line: &&Line| {
-                    let kinds = [WorkKind::Surplus, WorkKind::Late, WorkKind::Excess];
-                    line.payment == Some(id) && line.done.is_none() && kinds.contains(&line.kind)
-                };
-                let open = self.shop.work.iter().rfind(is_open);
-                let open = open.map(|line| (line.attempt, line.kind, line.amount));
-                let new = words::order(id, known, order, count, open);
+                let known = self.memory.payments.get(&id);
+                let known = known.map(|account| &account.aggregate);
+                let new = words::order(id, known, order, self.count);
                 let audit = order.operator.then(|| audited("payment.refund"));
-                let call = Call::Refund(id, Box::new(new.clone()), audit.is_some());
-                let (store, now) = (Arc::clone(&self.store), self.now);
-                let coming = async move {
-                    let ordered = store.refund(id, new, None, audit, now).await;
-                    ordered.map(Box::new).map(Answered::Refund)
-                };
-                self.ask(call, coming).await?;
-                self.settle().await
+                let expected = self.memory.refund(id, &new, audit.is_some(), self.now);
+                let ordered = self.store.refund(id, new, None, audit, self.now);
+                let ordered = ordered.await.map_err(fault)?;
+                self.refunded(id, ordered, expected)
             }
             Op::KeepCallback {
                 payment,
@@ -230,116 +205,92 @@ impl<'a> World<'a> {
                 account,
                 report,
             } => {
-                self.make_way(payment).await?;
                 let id = self.id_of(payment);
-                let known = self.shop.payments.get(&id);
-                let next = known.map_or(0, |account| account.payment.attempts.len());
+                let known = self.memory.payments.get(&id);
+                let known = known.map(|account| &account.aggregate);
+                let next = known.map_or(0, |known| known.attempts.len());
+                let due = known.map_or(DUE, |known| known.payment.due);
                 let reference = words::reference(reference, words::attempt_id(id, next));
                 let account = words::account(account);
-                let due = known.map_or(DUE, |account| account.payment.due);
                 let report =
                     report.map(|said| crate::said::report(said, due, reference.clone(), &[]));
-                if matches!(self.place, Place::Database(_)) {
-                    // There a worker forgets what sled forgets with every callback that is kept: of a clock that
-                    // jumps back after that, both have to know the same.
-                    self.settle().await?;
-                    if !self.shop.knows(&account, &reference) {
-                        let forgotten = self.store.forget(Retention::default(), self.now);
-                        forgotten.await.map_err(fault)?;
-                    }
+                let key = (account.clone(), reference.clone());
+                if matches!(self.place, Place::Database(_))
+                    && !self.memory.references.contains_key(&key)
+                {
+                    // In PostgreSQL a worker deletes what sled deletes whenever a callback is stored.
+                    let forgotten = self.store.forget(Retention::default(), self.now);
+                    forgotten.await.map_err(fault)?;
                 }
-                let boxed = report.clone().map(Box::new);
-                let call = Call::KeepCallback(account.clone(), reference.clone(), boxed);
-                let (store, now) = (Arc::clone(&self.store), self.now);
-                let coming = async move {
-                    let kept = store.keep_callback(account, reference, report, now).await;
-                    kept.map(Answered::Kept)
+                let now = self.now;
+                let kept = self.store.keep_callback(
+                    account.clone(),
+                    reference.clone(),
+                    report.clone(),
+                    now,
+                );
+                let kept = kept.await.map_err(fault)?;
+                let expected = match self.memory.keep_callback(account, reference, report, now) {
+                    Ok(true) => KeptCallback::Kept,
+                    Ok(false) => KeptCallback::Full,
+                    Err(known) => KeptCallback::Known(known),
                 };
-                self.ask(call, coming).await
+                ensure(kept == expected, || {
+                    format!("callback: {kept:?}, expected {expected:?}")
+                })
             }
             Op::Claim { at_most, lease } => {
-                // What is being created is not promised to be seen yet.
-                self.settle().await?;
-                let (at_most, lease) = (at_most.into(), Duration::from_secs(lease.into()));
-                let (store, now) = (Arc::clone(&self.store), self.now);
-                let coming = async move {
-                    let claimed = store.claim_due(now, lease, at_most).await;
-                    claimed.map(Answered::Claimed)
-                };
-                self.ask(Call::Claim(at_most, lease), coming).await?;
-                // It reads before it writes, so a later call could be written first.
-                self.settle().await
-            }
-            Op::Key { key, act } => {
-                self.key(key, act).await?;
-                match self.place {
-                    Place::Folder(_) => Ok(()),
-                    // Of what is under way at once a creation may come before its key.
-                    Place::Database(_) => self.settle().await,
-                }
-            }
-            Op::Replay { request, field } => {
-                self.settle().await?;
-                self.steps += 1;
-                let request = words::request(request, field);
-                let expected = self.shop.replay(&request);
-                let found = self.store.replay(request).await.map_err(fault)?;
-                match (found, expected) {
-                    (None, None) => Ok(()),
-                    (Some(found), Some(expected)) => self.created(&found, &expected),
-                    (found, expected) => Err(format!("replay: {found:?}, expected {expected:?}")),
-                }
+                let lease = Duration::from_secs(lease.into());
+                let claimed = self.store.claim_due(self.now, lease, at_most.into());
+                let claimed = claimed.await.map_err(fault)?;
+                self.claimed(&claimed, lease, at_most.into())
             }
             Op::Unknown { attempt, amount } => {
-                self.settle().await?;
-                self.steps += 1;
-                let found = words::unknown(attempt, amount);
-                let line = (
-                    found.kind,
-                    found.attempt,
-                    amount.into(),
-                    found.currency.clone(),
-                );
-                self.shop.list(None, &line, self.now);
-                let listed = self.store.unknown_money(found, self.now).await;
-                listed.map_err(fault)
+                let (found, movement) = words::unknown(attempt, amount, self.now);
+                self.memory.unknown(&found, &movement, self.now);
+                let noted = self.store.unknown_money(found, movement, self.now);
+                noted.await.map_err(fault)
             }
-            Op::WorkDone { nth } => {
-                self.settle().await?;
-                self.work_done(nth).await
+            Op::Close => {
+                let closed = self.store.advance_closed_until(self.now, true);
+                let closed = closed.await.map_err(fault)?.closed_until;
+                self.memory.close(self.now);
+                let expected = self.memory.closed_until;
+                ensure(closed == expected, || {
+                    format!("closed until {closed}, expected {expected}")
+                })
+            }
+            Op::WorkDone { nth } => self.work_done(nth).await,
+            Op::Replay { request, field } => {
+                let request = words::request(request, field);
+                let found = self.store.replay(request.clone()).await.map_err(fault)?;
+                let expected = self
+                    .memory
+                    .made(&request)
+                    .map(|made| repeated(made, &request));
+                ensure(found == expected, || {
+                    format!("replay: {found:?}, expected {expected:?}")
+                })
             }
             Op::Reopen => {
-                self.settle().await?;
                 self.store.shut_down().await.map_err(fault)?;
                 self.store = self.place.open().await;
-                self.seen.insert("a store was opened again".into());
                 self.look().await
             }
-            Op::Look => {
-                self.settle().await?;
-                self.look().await
-            }
+            _ => self.look().await,
         }
     }
 
-    /// The payment that a request made, or an id of no payment.
+    /// The payment of a request, or the ID of no payment.
     fn id_of(&self, request: u8) -> PaymentId {
-        let made = self.shop.replay(&words::request(request, u8::MAX));
-        match made {
-            Some(Made::Replay(id)) => id,
-            _ => self
-                .shop
-                .payments
-                .values()
-                .find(|account| account.request.origin == words::request(request, 0).origin)
-                .map_or_else(
-                    || words::payment_id("no payment's"),
-                    |account| account.payment.id,
-                ),
-        }
+        let made = self.memory.made(&words::request(request, u8::MAX));
+        made.map_or_else(
+            || words::payment_id("no payment's"),
+            |made| made.aggregate.payment.id,
+        )
     }
 
-    /// What is under way about a payment ends before something else about it begins.
+    /// Waits for the operation in flight about a payment before another one starts.
     async fn make_way(&mut self, payment: u8) -> Verdict {
         if !self.touched.insert(payment % REQUESTS) {
             self.settle().await?;
@@ -351,96 +302,37 @@ impl<'a> World<'a> {
     async fn step(&mut self, about: About, step: Step) -> Verdict {
         let id = match &about {
             About::Payment(id) => Some(*id),
-            About::Attempt(attempt) => self.payment_of(*attempt),
-            About::Refund(refund) => self.payment_of_refund(*refund),
+            About::Attempt(attempt) => self.memory.payment_of(*attempt),
+            About::Refund(refund) => self.memory.payment_of_refund(*refund),
             About::Reference { account, reference } => {
                 let key = (account.clone(), reference.clone());
-                let attempt = self.shop.references.get(&key).copied();
-                attempt.and_then(|attempt| self.payment_of(attempt))
+                let attempt = self.memory.references.get(&key).copied();
+                attempt.and_then(|attempt| self.memory.payment_of(attempt))
             }
         };
-        let audit = matches!(step, Step::Act(_)).then(|| audited("payment.act"));
+        let acts = matches!(
+            step,
+            Step::Act(_) | Step::Correct(_) | Step::SettleRefund { .. }
+        );
+        let audit = acts.then(|| audited("payment.act"));
         let call = Call::Step(id, Box::new(step.clone()), audit.is_some());
         let (store, now) = (Arc::clone(&self.store), self.now);
         let coming = async move {
             let stepped = store.step(about, step, audit, now).await;
-            stepped.map(|stepped| Answered::Stepped(Box::new(stepped)))
+            stepped.map(Box::new).map(Answer::Stepped)
         };
         self.ask(call, coming).await
     }
 
-    fn payment_of(&self, attempt: AttemptId) -> Option<PaymentId> {
-        let has = |payment: &crate::payment::Payment| payment.find(attempt).is_ok();
-        let mut accounts = self.shop.payments.values();
-        accounts
-            .find(|account| has(&account.payment))
-            .map(|account| account.payment.id)
-    }
-
-    fn payment_of_refund(&self, refund: RefundId) -> Option<PaymentId> {
-        let has = |account: &&Account| {
-            let attempts = account.payment.attempts.iter();
-            let mut orders = attempts.flat_map(|attempt| &attempt.returns.orders);
-            orders.any(|order| order.id == refund)
-        };
-        let account = self.shop.payments.values().find(has);
-        account.map(|account| account.payment.id)
-    }
-
-    async fn key(&mut self, number: u8, act: KeyAct) -> Verdict {
-        // A key is drawn anew in the next group only.
-        self.settle().await?;
-        let place = usize::from(number);
-        let old = self.keys[place];
-        let old_id = old
-            .and_then(|old| self.shop.keys.get(&old))
-            .map(|old| old.id);
-        let new = words::key(number, self.count, self.now);
-        let (store, now, sent) = (Arc::clone(&self.store), self.now, new.clone());
-        let unknown = words::key(number, usize::MAX, now).id;
-        let id = old_id.unwrap_or(unknown);
-        match act {
-            KeyAct::Issue => {
-                self.keys[place] = Some(new.hash);
-                let coming = async move {
-                    let issued = store.issue_key(sent, audited("key.create"), now).await;
-                    issued.map(Answered::Issued)
-                };
-                self.ask(Call::Issue(Box::new(new)), coming).await
-            }
-            KeyAct::Rotate { overlap } => {
-                let ends = now.after(Duration::from_secs(overlap.into()));
-                self.keys[place] = Some(new.hash);
-                let coming = async move {
-                    let rotated = store
-                        .rotate_key(id, sent, ends, audited("key.rotate"), now)
-                        .await;
-                    rotated.map(Answered::Issued)
-                };
-                let old = old.filter(|_| old_id.is_some());
-                self.ask(Call::Rotate(old, Box::new(new), ends), coming)
-                    .await
-            }
-            KeyAct::Revoke => {
-                let coming = async move {
-                    let revoked = store.revoke_key(id, audited("key.revoke"), now).await;
-                    revoked.map(Answered::Revoked)
-                };
-                let old = old.filter(|_| old_id.is_some());
-                self.ask(Call::Revoke(old), coming).await
-            }
-        }
-    }
-
-    /// Sends an operation off.
+    /// Starts an operation.
     async fn ask(
         &mut self,
         call: Call,
-        coming: impl Future<Output = Result<Answered, Fault>> + 'static,
+        coming: impl Future<Output = Result<Answer, Fault>> + 'static,
     ) -> Verdict {
         self.steps += 1;
         let mut coming: Coming = Box::pin(coming);
-        // The first poll is what hands it to the store, in order.
+        // The first poll passes it to the store, so that the order is kept.
         let come = poll_fn(|context| {
             Poll::Ready(match coming.as_mut().poll(context) {
                 Poll::Ready(answer) => Some(answer),
@@ -460,7 +352,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits for everything under way, and lets the reference do the same in the same order.
+    /// Waits for all operations in flight, and performs them in memory in the same order.
     pub(crate) async fn settle(&mut self) -> Verdict {
         self.touched.clear();
         for each in std::mem::take(&mut self.under_way) {
@@ -468,8 +360,183 @@ impl<'a> World<'a> {
                 Some(answer) => answer,
                 None => each.coming.await,
             };
-            self.judge(each.call, answer.map_err(fault)?, each.now)?;
+            match (each.call, answer.map_err(fault)?) {
+                (Call::Create(new), Answer::Created(created)) => {
+                    self.created(*new, *created, each.now)?;
+                }
+                (Call::Step(id, step, audited), Answer::Stepped(stepped)) => {
+                    let expected = self.memory.step(id, &step, audited, each.now);
+                    self.stepped(id, *stepped, expected)?;
+                }
+                _ => return Err("another operation's answer".into()),
+            }
         }
         Ok(())
+    }
+
+    fn created(&mut self, new: NewPayment, created: Created, now: Time) -> Verdict {
+        let known = self.memory.made(&new.request);
+        let expected = match (known, &created) {
+            (Some(known), _) => repeated(known, &new.request),
+            (None, Created::New(payment)) => {
+                let marks = (payment.email_mark, payment.notes);
+                Created::New(self.memory.create(new, marks, now))
+            }
+            (None, _) => return Err(format!("{created:?}, expected a new payment")),
+        };
+        self.seen.insert(word(&created));
+        ensure(created == expected, || {
+            format!("create: {created:?}, expected {expected:?}")
+        })
+    }
+
+    fn stepped(&mut self, id: Option<PaymentId>, stepped: Stepped, expected: Done) -> Verdict {
+        let now_known = id.and_then(|id| self.memory.payments.get(&id));
+        let now_known = now_known.map(|account| &account.aggregate);
+        let same = match (&stepped, &expected) {
+            (Stepped::Unknown, Done::Unknown) => true,
+            (Stepped::ReferenceTaken(found), Done::ReferenceTaken) => Some(found) == now_known,
+            (Stepped::Refused { aggregate, refusal }, Done::Refused(expected)) => {
+                self.seen.insert(word(refusal));
+                refusal == expected && Some(aggregate) == now_known
+            }
+            (
+                Stepped::Done {
+                    aggregate,
+                    outcome,
+                    change,
+                },
+                Done::Stepped(expected, expected_change, applied),
+            ) => {
+                for line in change.transitions.iter().filter(|line| line.applied) {
+                    let moved = format!("{} → {}", line.from.as_str(), line.to.as_str());
+                    self.seen.insert(moved);
+                }
+                for event in &change.events {
+                    self.seen.insert(event.kind.as_str().into());
+                }
+                for movement in &change.movements {
+                    self.seen.insert(movement.kind.as_str().into());
+                }
+                for item in &change.work {
+                    self.seen.insert(format!("work {}", item.key.kind.as_str()));
+                }
+                outcome == expected
+                    && Some(aggregate) == now_known
+                    && (*applied || change == expected_change)
+            }
+            _ => false,
+        };
+        ensure(same, || {
+            let expected = match expected {
+                Done::Unknown => "no such payment".to_owned(),
+                Done::Refused(refusal) => format!("{refusal:?}"),
+                Done::ReferenceTaken => "a reference that is taken".to_owned(),
+                Done::Stepped(outcome, change, _) => {
+                    format!("{outcome:?} {change:?} {now_known:?}")
+                }
+            };
+            format!("step: {stepped:?}, expected {expected}")
+        })
+    }
+
+    fn refunded(&mut self, id: PaymentId, ordered: RefundOrdered, expected: Ordered) -> Verdict {
+        self.seen.insert(format!("refund {}", word(&ordered)));
+        let aggregate = self
+            .memory
+            .payments
+            .get(&id)
+            .map(|account| &account.aggregate);
+        let same = match (ordered, expected) {
+            (RefundOrdered::Unknown, Ordered::Unknown)
+            | (RefundOrdered::LineClosed, Ordered::LineClosed) => true,
+            (RefundOrdered::Differs { field }, Ordered::Differs(expected)) => field == expected,
+            (
+                RefundOrdered::Replay {
+                    aggregate: found,
+                    refund,
+                },
+                Ordered::Replay(expected),
+            ) => refund == expected && Some(&found) == aggregate,
+            (RefundOrdered::Refused(refusal), Ordered::Stepped(Done::Refused(expected))) => {
+                refusal == expected
+            }
+            (
+                RefundOrdered::New {
+                    aggregate: found,
+                    change,
+                },
+                Ordered::Stepped(Done::Stepped(_, expected, _)),
+            ) => Some(&found) == aggregate && change == expected,
+            _ => false,
+        };
+        ensure(same, || format!("a refund of {id} was ordered otherwise"))
+    }
+
+    /// Compares the payments that a worker claimed: the longest due first, in any order for equal times.
+    fn claimed(&mut self, claimed: &[PaymentId], lease: Duration, at_most: usize) -> Verdict {
+        let now = self.now;
+        let due_of = |account: &Account| account.aggregate.due_at().filter(|due| *due <= now);
+        let mut due: Vec<Time> = self.memory.payments.values().filter_map(due_of).collect();
+        due.sort();
+        due.truncate(at_most);
+        let when = |id: &PaymentId| self.memory.payments.get(id).and_then(due_of);
+        let times: Vec<Option<Time>> = claimed.iter().map(when).collect();
+        let expected: Vec<Option<Time>> = due.into_iter().map(Some).collect();
+        ensure(times == expected, || {
+            format!("claimed {claimed:?}, due at {times:?}, expected {expected:?}")
+        })?;
+        for id in claimed {
+            let account = self.memory.payments.get_mut(id).unwrap();
+            account.aggregate.payment.claimed_until = Some(now.after(lease));
+        }
+        Ok(())
+    }
+
+    async fn work_done(&mut self, nth: u8) -> Verdict {
+        let store = Arc::clone(&self.store);
+        let open = all(async |paging| store.work(true, paging).await).await?;
+        let Some(item) = open.get(usize::from(nth) % open.len().max(1)) else {
+            return Ok(());
+        };
+        let done = store.work_done(item.id, audited("work.done"), self.now);
+        done.await.map_err(fault)?;
+        self.memory.audits += 1;
+        let is_it = |known: &&mut kassette_domain::work::WorkItem| {
+            known.key == item.key && known.done_at.is_none()
+        };
+        let known = self.memory.work.iter_mut().find(is_it);
+        known.ok_or("an item that is not open")?.done_at = Some(self.now);
+        Ok(())
+    }
+}
+
+/// Expected result of a create whose reference was used before.
+fn repeated(known: &Account, request: &kassette_domain::payment::Request) -> Created {
+    let payment = &known.aggregate.payment;
+    let text = |email: &kassette_domain::order::Email| email.expose().to_owned();
+    let same = request.email.as_ref().map(text) == known.email().map(text);
+    let mark = match (same, &request.email) {
+        (true, _) => payment.email_mark,
+        (false, None) => None,
+        (false, Some(_)) => Some([0; 32]),
+    };
+    let (before, asked) = (&known.request.extras.notes, &request.extras.notes);
+    let other = |is_there: bool| is_there.then_some([0; 16]);
+    let kept = payment.notes;
+    let notes = Some(NotesKept {
+        metadata_mark: match before.metadata == asked.metadata {
+            true => kept.and_then(|kept| kept.metadata_mark),
+            false => other(!asked.metadata.is_empty()),
+        },
+        description_mark: match before.description == asked.description {
+            true => kept.and_then(|kept| kept.description_mark),
+            false => other(asked.description.is_some()),
+        },
+        is_erased: false,
+    });
+    match payment.differs(request, mark, notes) {
+        Some(field) => Created::Differs { field },
+        None => Created::Replay(payment.clone()),
     }
 }

@@ -1,74 +1,67 @@
-//! What can happen to a store, drawn at random. Numbers are small, so that things meet.
+//! Random operations on a store. The ranges are small, so that operations affect the same objects.
 
 use kassette_domain::money::{Currency, Minor, Money};
 use proptest::prelude::*;
 
-/// Requests, and so payments, of a sequence.
+/// Number of requests, and so of payments, in a sequence.
 pub(crate) const REQUESTS: u8 = 8;
-/// API keys of a sequence.
-pub(crate) const KEYS: u8 = 4;
 /// Fields in which a repeated request can differ; the last stands for none.
-pub(crate) const FIELDS: u8 = 9;
-/// What requests ask for, but for those that are changed.
+pub(crate) const FIELDS: u8 = 11;
+/// Amount of all requests, except those that differ in it.
 pub(crate) const DUE: Money = Money {
     amount: Minor(4990),
     currency: Currency::EUR,
 };
 
-/// Something that happens.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// A create or a look for a replay, with this field changed, by a key or by the house itself.
-    Create {
-        request: u8,
-        field: u8,
-        key: Option<u8>,
-    },
-    /// Whether the request was made before.
+    /// Creates a payment, with this field changed.
+    Create { request: u8, field: u8 },
+    /// Reads whether the request was made before.
     Replay { request: u8, field: u8 },
-    /// A step of a payment's machine.
+    /// Performs a step of a payment's state machine.
     Step { payment: u8, about: Way, step: Move },
-    /// Money is ordered to be given back.
+    /// Orders a refund.
     Refund { payment: u8, order: Ordering },
-    /// A notice about a vendor's reference; a payment's next attempt will have `Own`.
+    /// Stores a callback about a provider reference. `Own` is the reference of the payment's next attempt.
     KeepCallback {
         payment: u8,
         reference: Ref,
         account: bool,
         report: Option<Said>,
     },
-    /// A worker asks for what is due.
+    /// Claims due payments.
     Claim { at_most: u8, lease: u16 },
-    /// Captured money turns up of an attempt that is nowhere.
+    /// Records captured money of an unknown attempt.
     Unknown { attempt: u8, amount: u16 },
-    /// An operator marks a line of the work list done.
+    /// Completes a work item.
     WorkDone { nth: u8 },
-    /// A key's life.
-    Key { key: u8, act: KeyAct },
-    /// The clock jumps, back too; milliseconds.
+    /// Moves `closed_until`, as the worker does.
+    Close,
+    /// Moves the clock, also back, by milliseconds.
     Clock(i64),
-    /// The store is closed and opened again.
+    /// Closes the store and opens it again.
     Reopen,
-    /// Everything is read and compared.
+    /// Reads and compares everything.
     Look,
 }
 
-/// An order to give money back.
+/// A refund order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordering {
     pub(crate) attempt: u8,
-    /// 0: all that is left.
+    /// 0 for the remainder.
     pub(crate) amount: u8,
     pub(crate) operator: bool,
-    /// 0: for no line of the work list, 1: for one that is open where one is, else for one of a kind.
-    pub(crate) line: u8,
-    /// 0: the account cannot, 1: not in parts, 2: two of a payment.
+    /// Bucket of the money: 0 for own, then excess, surplus, late.
+    pub(crate) bucket: u8,
+    /// Refund terms of the account. 0: no refunds, 1: no partial refunds, 2: at most two per payment.
     pub(crate) terms: u8,
     pub(crate) key: Option<u8>,
     pub(crate) reason: bool,
 }
 
-/// How a payment is named.
+/// The way in which a step refers to a payment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     Id,
@@ -76,7 +69,7 @@ pub(crate) enum Way {
     Reference,
 }
 
-/// A vendor's reference: the attempt's own, or one that others use too.
+/// A provider reference: the attempt's own, or one that other attempts use too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ref {
     Own,
@@ -84,46 +77,38 @@ pub(crate) enum Ref {
     Empty,
 }
 
-/// What becomes of a key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum KeyAct {
-    Issue,
-    Rotate { overlap: u16 },
-    Revoke,
-}
-
-/// What a vendor says.
+/// A provider's report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     pub(crate) status: u8,
     pub(crate) settlement: u8,
-    /// 0: nothing, 1: what is due, 2: more, 3: less.
+    /// 0: nothing, 1: the amount due, 2: more, 3: less.
     pub(crate) received: u8,
-    /// 0: nothing, else a part.
+    /// 0: nothing, otherwise a part.
     pub(crate) returned: u8,
-    /// 0: the currency that is due, 1: another, 2: none.
+    /// 0: the currency due, 1: another one, 2: none.
     pub(crate) currency: u8,
-    /// Refunds told one by one: which, and its state.
+    /// Individually reported refunds: number and state.
     pub(crate) refunds: [Option<(u8, u8)>; 2],
-    /// Disputes, likewise.
+    /// Individually reported disputes: number and state.
     pub(crate) disputes: [Option<(u8, u8)>; 2],
-    /// A refund that was ordered: which, its state, and whether the vendor tells the order.
+    /// An ordered refund: number, state, and whether the report contains the order.
     pub(crate) order: Option<(u8, u8, bool)>,
-    /// Bits: which particulars it tells.
+    /// Bits that select the reported particulars.
     pub(crate) tells: u8,
 }
 
-/// A question of ours that news answer.
+/// A query to the provider, which a report answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) purpose: u8,
-    /// Whether a notice has come since.
+    /// Whether a callback has arrived since the query.
     pub(crate) overtaken: bool,
-    /// Another task has claimed the attempt since it was asked.
+    /// Whether another task has claimed the attempt since the query.
     pub(crate) late: bool,
 }
 
-/// What an operator does, or time.
+/// An action of an operator, or an effect of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Doing {
     Cancel,
@@ -134,15 +119,17 @@ pub(crate) enum Doing {
         /// 0: none, 1: confirmed, 2: pending.
         settlement: u8,
         vouch: bool,
+        /// Accepts the received money, in spite of refunds and disputes.
+        accept: bool,
     },
 }
 
-/// A step. Attempts are counted from the newest; beyond the oldest there is none.
+/// A step. Attempts are numbered from the newest; numbers beyond the oldest select no attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
     Open {
         account: bool,
-        /// Seconds that the attempt lives.
+        /// Lifetime of the attempt, in seconds.
         life: u16,
     },
     Started {
@@ -178,7 +165,7 @@ pub(crate) enum Move {
     Returned {
         attempt: u8,
     },
-    /// Which order, and whether it is claimed for what is due.
+    /// Number of the order, and whether it is claimed for the due purpose.
     ClaimRefund {
         nth: u8,
         right: bool,
@@ -187,8 +174,17 @@ pub(crate) enum Move {
         nth: u8,
         answer: u8,
     },
+    SettleRefund {
+        nth: u8,
+        made: bool,
+    },
+    Correct {
+        attempt: u8,
+        key: u8,
+        out: bool,
+    },
     Act(Doing),
-    /// Whether by the worker whose claim holds.
+    /// Whether the worker that holds the claim releases it.
     Release {
         right: bool,
     },
@@ -263,14 +259,17 @@ fn question() -> impl Strategy<Value = Question> {
 fn doing() -> impl Strategy<Value = Doing> {
     let decide = |approve| {
         let settlement = prop_oneof![2 => Just(0_u8), 1 => 1..3_u8];
-        (settlement, prop::bool::weighted(0.2)).prop_map(move |(settlement, vouch)| {
-            let settlement = if approve { settlement } else { 0 };
-            Doing::Decide {
-                approve,
-                settlement,
-                vouch,
-            }
-        })
+        (settlement, prop::bool::weighted(0.2), any::<bool>()).prop_map(
+            move |(settlement, vouch, accept)| {
+                let settlement = if approve { settlement } else { 0 };
+                Doing::Decide {
+                    approve,
+                    settlement,
+                    vouch,
+                    accept: approve && accept,
+                }
+            },
+        )
     };
     prop_oneof![
         1 => Just(Doing::Cancel),
@@ -306,18 +305,21 @@ fn step() -> impl Strategy<Value = Move> {
         4 => (0..3_u8, prop::bool::weighted(0.9))
             .prop_map(|(nth, right)| Move::ClaimRefund { nth, right }),
         6 => (0..3_u8, 0..10_u8).prop_map(|(nth, answer)| Move::RefundAnswered { nth, answer }),
+        1 => (0..3_u8, any::<bool>()).prop_map(|(nth, made)| Move::SettleRefund { nth, made }),
+        1 => (attempt(), 0..4_u8, any::<bool>())
+            .prop_map(|(attempt, key, out)| Move::Correct { attempt, key, out }),
         7 => doing().prop_map(Move::Act),
         1 => prop::bool::weighted(0.7).prop_map(|right| Move::Release { right }),
         1 => Just(Move::Redact),
     ]
 }
 
-/// One thing that happens, or one after another where a vendor is silent for long.
+/// One operation, or a sequence such as an outage or a refund.
 pub(crate) fn happening() -> impl Strategy<Value = Vec<Op>> {
     prop_oneof![97 => op().prop_map(|op| vec![op]), 1 => outage(), 2 => giving_back()]
 }
 
-/// An order to give money back, sent and answered.
+/// A refund that is ordered, sent and answered.
 fn giving_back() -> impl Strategy<Value = Vec<Op>> {
     (0..REQUESTS, ordering(), 0..10_u8).prop_map(|(payment, order, answer)| {
         let step = |step| Op::Step {
@@ -336,7 +338,7 @@ fn giving_back() -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
-/// Questions in a row without an answer, with hours in between.
+/// Consecutive queries without a response, hours apart.
 fn outage() -> impl Strategy<Value = Vec<Op>> {
     let pauses = proptest::collection::vec(0..30_000_000_i64, 4..8);
     (0..REQUESTS, question(), any::<bool>(), pauses).prop_map(
@@ -365,24 +367,24 @@ fn outage() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn ordering() -> impl Strategy<Value = Ordering> {
-    let line = prop_oneof![4 => Just(0_u8), 3 => Just(1_u8), 1 => 2..5_u8];
+    let bucket = prop_oneof![4 => Just(0_u8), 3 => 1..4_u8];
     let terms = prop_oneof![1 => 0..3_u8, 9 => Just(3_u8)];
     let key = proptest::option::weighted(0.5, 0..4_u8);
     (
         attempt(),
         0..5_u8,
         any::<bool>(),
-        line,
+        bucket,
         terms,
         key,
         any::<bool>(),
     )
         .prop_map(
-            |(attempt, amount, operator, line, terms, key, reason)| Ordering {
+            |(attempt, amount, operator, bucket, terms, key, reason)| Ordering {
                 attempt,
                 amount,
                 operator,
-                line: if operator { line } else { 0 },
+                bucket: if operator { bucket } else { 0 },
                 terms,
                 key,
                 reason,
@@ -390,19 +392,12 @@ fn ordering() -> impl Strategy<Value = Ordering> {
         )
 }
 
-/// One thing that happens.
 fn op() -> impl Strategy<Value = Op> {
     let way = prop_oneof![6 => Just(Way::Id), 1 => Just(Way::Attempt), 1 => Just(Way::Reference)];
     let field = prop_oneof![3 => Just(FIELDS), 2 => 0..FIELDS];
-    let key_act = prop_oneof![
-        3 => Just(KeyAct::Issue),
-        1 => (0..100_u16).prop_map(|overlap| KeyAct::Rotate { overlap }),
-        1 => Just(KeyAct::Revoke),
-    ];
     let request = || 0..REQUESTS;
     prop_oneof![
-        10 => (request(), field.clone(), proptest::option::weighted(0.4, 0..KEYS))
-            .prop_map(|(request, field, key)| Op::Create { request, field, key }),
+        10 => (request(), field.clone()).prop_map(|(request, field)| Op::Create { request, field }),
         1 => (request(), field).prop_map(|(request, field)| Op::Replay { request, field }),
         70 => (request(), way, step())
             .prop_map(|(payment, about, step)| Op::Step { payment, about, step }),
@@ -414,7 +409,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (1..6_u8, 1..600_u16).prop_map(|(at_most, lease)| Op::Claim { at_most, lease }),
         1 => any::<u8>().prop_map(|nth| Op::WorkDone { nth }),
         1 => (0..3_u8, 1..9999_u16).prop_map(|(attempt, amount)| Op::Unknown { attempt, amount }),
-        2 => (0..KEYS, key_act).prop_map(|(key, act)| Op::Key { key, act }),
+        1 => Just(Op::Close),
         8 => jump().prop_map(Op::Clock),
         1 => prop_oneof![9 => Just(Op::Look), 1 => Just(Op::Reopen)],
     ]

@@ -1,49 +1,47 @@
-//! From drawn numbers to a vendor's reports.
+//! Builds provider reports from random numbers.
 
 use kassette_domain::id::RefundId;
 use kassette_domain::money::{Minor, Money};
 use kassette_domain::provider::{
-    Dispute, DisputeState, Particulars, RefundState, Report, VendorRefund, VendorSettlement,
-    VendorStatus,
+    Dispute, DisputeKind, DisputeState, Particulars, ProviderRefund, ProviderSettlement,
+    ProviderStatus, RefundState, Report,
 };
 use kassette_domain::time::Time;
 
 use crate::op::Said;
 
-/// What can become of a refund.
 pub(crate) const REFUND_STATES: [RefundState; 3] = [
     RefundState::Pending,
     RefundState::Succeeded,
     RefundState::Failed,
 ];
 
-/// What a vendor calls a refund that was ordered.
+/// Provider reference of an ordered refund.
 pub(crate) fn refund_reference(order: RefundId) -> String {
     format!("vendor's {order}")
 }
 
-/// What a vendor says of a payment about which it was asked for `due`, and of which these refunds were
-/// ordered.
+/// A report about a payment with the amount `due` and these ordered refunds.
 pub(crate) fn report(said: Said, due: Money, reference: String, orders: &[RefundId]) -> Report {
     let (due, code) = (due.amount.0, due.currency.code());
     Report {
         reference,
         status: [
-            VendorStatus::Pending,
-            VendorStatus::Processing,
-            VendorStatus::VerificationPending,
-            VendorStatus::Review,
-            VendorStatus::Completed,
-            VendorStatus::Declined,
-            VendorStatus::Failed,
-            VendorStatus::Cancelled,
-            VendorStatus::Expired,
-            VendorStatus::Overpaid,
+            ProviderStatus::Pending,
+            ProviderStatus::Processing,
+            ProviderStatus::VerificationPending,
+            ProviderStatus::Review,
+            ProviderStatus::Completed,
+            ProviderStatus::Declined,
+            ProviderStatus::Failed,
+            ProviderStatus::Cancelled,
+            ProviderStatus::Expired,
+            ProviderStatus::Overpaid,
         ][usize::from(said.status)],
         settlement: [
-            VendorSettlement::Pending,
-            VendorSettlement::Confirmed,
-            VendorSettlement::Failed,
+            ProviderSettlement::Pending,
+            ProviderSettlement::Confirmed,
+            ProviderSettlement::Failed,
         ][usize::from(said.settlement)],
         received: Minor([0, due, due + 500, due - 1][usize::from(said.received)]),
         returned: Minor(u64::from(said.returned) * 1000),
@@ -57,19 +55,23 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
     let tells = |bit: u8| said.tells & (1 << bit) != 0;
     let word = || format!("word {}", said.tells >> 5);
     let time = |bit| tells(bit).then(|| Time::from_secs(1_800_000_000 + u64::from(said.tells)));
-    let refund = |(number, state): (u8, u8)| VendorRefund {
+    let refund = |(number, state): (u8, u8)| ProviderRefund {
         id: format!("refund {number}"),
         order: None,
         amount: Minor([1000, 2000, 2990, due][usize::from(number)]),
         state: REFUND_STATES[usize::from(state)],
+        paid_out: None,
+        at: None,
     };
     let ordered = |(nth, state, tells): (u8, u8, bool)| {
         let id = *orders.get(usize::from(nth))?;
-        Some(VendorRefund {
+        Some(ProviderRefund {
             id: refund_reference(id),
             order: tells.then_some(id),
             amount: Minor(1000),
             state: REFUND_STATES[usize::from(state)],
+            paid_out: None,
+            at: None,
         })
     };
     let dispute = |(number, state): (u8, u8)| Dispute {
@@ -78,6 +80,15 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
         state: [DisputeState::Open, DisputeState::Won, DisputeState::Lost][usize::from(state)],
         reason: None,
         respond_by: None,
+        kind: if tells(5) {
+            DisputeKind::Inquiry
+        } else {
+            DisputeKind::Dispute
+        },
+        withdrawn: Minor(if tells(6) { 1000 } else { 0 }),
+        ends_by_refund: tells(7),
+        listed_as_refund: false,
+        at: None,
     };
     Particulars {
         provider_status: tells(0).then(word),
@@ -93,10 +104,11 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
             .chain(said.order.and_then(ordered))
             .collect(),
         disputes: once_each(said.disputes).map(dispute).collect(),
+        ..Particulars::default()
     }
 }
 
-/// A report names each refund and each dispute once.
+/// Drops a second entry with the same number, because a report contains each refund and dispute only once.
 fn once_each(drawn: [Option<(u8, u8)>; 2]) -> impl Iterator<Item = (u8, u8)> {
     let [first, second] = drawn;
     let other = second.filter(|(number, _)| first.is_none_or(|(one, _)| one != *number));

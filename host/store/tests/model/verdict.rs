@@ -1,13 +1,13 @@
-//! What differs, and how lists are read whole.
+//! Differences, and reading of whole lists.
 
 use std::future::Future;
 
 use kassette_store::{Fault, Listed, Page, Paging};
 
-/// What differs, in a sentence.
+/// The error describes the difference.
 pub(crate) type Verdict<T = ()> = Result<T, String>;
 
-/// All items of a list, by short pages.
+/// All items of a list, read in short pages.
 pub(crate) async fn all<T, F>(mut page: impl FnMut(Paging) -> F) -> Verdict<Vec<T>>
 where
     F: Future<Output = Result<Listed<T>, Fault>>,
@@ -26,7 +26,7 @@ where
     }
 }
 
-/// The name of a variant.
+/// Name of an enum variant.
 pub(crate) fn word(said: &impl std::fmt::Debug) -> String {
     let text = format!("{said:?}");
     let end = text

@@ -1,41 +1,46 @@
-//! From drawn numbers to the words that a store is spoken to with.
+//! Builds the arguments of store operations from random numbers.
 
 use std::time::Duration;
 
 use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
+use kassette_domain::extras::Metadata;
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, KeyId, MerchantId, PaymentId, RefundId, ResellerId, Slot,
+    AccountId, AttemptId, Digest, MerchantId, MovementId, PaymentId, RefundId, ResellerId, Slot,
 };
-use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
+use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{
-    Act, ClaimPurpose, NewDecision, NewRefund, NewWork, Query, RefundAnswer, StartResult, Step, Via,
+    Act, ClaimPurpose, NewCorrection, NewDecision, NewRefund, NewWork, PaymentAggregate, Query,
+    RefundAnswer, StartResult, Step, Via,
 };
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
+use kassette_domain::movement::{Bucket, Effect, Movement, MovementKind, Source};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
-use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Resolution, Settlement};
+use kassette_domain::payment::{
+    Accepted, CheckoutMode, NewPayment, Origin, Request, Resolution, Settlement,
+};
 use kassette_domain::provider::{Given, Payer, PayerAction, QueryPurpose, RefundTerms};
 use kassette_domain::refund::RefundOrigin;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkKind;
+use kassette_domain::work::{WorkKey, WorkKind};
 use kassette_store::About;
+use kassette_store::suite::fixtures;
 
 use crate::op::{DUE, Doing, Move, Ordering, Question, Ref, Way};
-use crate::payment::Payment;
 use crate::said::{REFUND_STATES, refund_reference, report};
 
-/// How long a start or a question holds an attempt.
+/// Lease of an attempt claim for a start or a query.
 const LEASE: Duration = Duration::from_secs(30);
-/// How long a payment lives.
+/// Lifetime of a payment.
 const OFFER: Duration = Duration::from_secs(24 * 3600);
 
-/// Sixteen bytes that belong to a name.
+/// 16 bytes derived from a name.
 fn bytes_of(name: &str) -> [u8; 16] {
     let mut id = [0; 16];
-    id.copy_from_slice(&Digest::of(name.as_bytes()).0[..16]);
+    id.copy_from_slice(&Digest::hash(name.as_bytes()).0[..16]);
     id
 }
 
@@ -47,7 +52,7 @@ pub(crate) fn account(first: bool) -> AccountId {
     AccountId::parse(if first { "sandbox-test" } else { "other-test" }).unwrap()
 }
 
-/// A request, with one field changed where the number names one.
+/// A request, with one field changed if `field` is below [`FIELDS`].
 pub(crate) fn request(number: u8, field: u8) -> Request {
     let resellers = number >= 6;
     let origin = if resellers {
@@ -79,7 +84,11 @@ pub(crate) fn request(number: u8, field: u8) -> Request {
         method: direct.then_some(MethodId::Ideal),
         email: (!number.is_multiple_of(3)).then(|| Email::parse("payer@example.org").unwrap()),
         return_url: None,
+        extras: kassette_domain::extras::Extras::default(),
     };
+    if number.is_multiple_of(4) {
+        request.extras.notes = fixtures::notes();
+    }
     match field {
         0 => {
             request.environment = match request.environment {
@@ -102,6 +111,8 @@ pub(crate) fn request(number: u8, field: u8) -> Request {
         7 => {
             request.return_url = Some(ReturnUrl::parse("https://shop.example/done", false).unwrap())
         }
+        9 => request.extras.notes.description = None,
+        10 => request.extras.notes.metadata = Metadata::default(),
         // A merchant's references are a space of its own, so only a reseller can differ in it.
         8 if resellers => request.merchant = MerchantId(2),
         _ => {}
@@ -109,7 +120,7 @@ pub(crate) fn request(number: u8, field: u8) -> Request {
     request
 }
 
-/// A request ready to be written, with an id and token of its own.
+/// A request with a new ID and token.
 pub(crate) fn new_payment(number: u8, field: u8, count: usize, now: Time) -> NewPayment {
     NewPayment {
         id: payment_id(&format!("payment {count}")),
@@ -120,11 +131,12 @@ pub(crate) fn new_payment(number: u8, field: u8, count: usize, now: Time) -> New
         token: Secret::new(format!("token {count}")),
         expires_at: now.after(OFFER),
         risk_review: number % 4 == 1,
+        fee_refundable: number % 4 == 3,
         decision: None,
     }
 }
 
-/// The attempt that a payment's `nth` is, from the first.
+/// ID of a payment's `nth` attempt, counted from the first.
 pub(crate) fn attempt_id(payment: PaymentId, nth: usize) -> AttemptId {
     AttemptId::from_bytes(bytes_of(&format!("{payment} attempt {nth}")))
 }
@@ -147,7 +159,7 @@ fn choice(id: AttemptId, first: bool, life: u16, now: Time) -> Box<Choice> {
         return_token: Secret::new(return_token(id)),
         account: account(first),
         slot: Slot::parse("provider.sandbox").unwrap(),
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         method: MethodId::Ideal,
         expires_at: now.after(Duration::from_secs(life.into())),
         busy_until: now.after(LEASE),
@@ -156,35 +168,26 @@ fn choice(id: AttemptId, first: bool, life: u16, now: Time) -> Box<Choice> {
     })
 }
 
-/// A step of a payment, as it is known or is not: how it is named, and what is to be done.
+/// Converts a random step into the store's arguments for the payment in its current state.
 pub(crate) fn step(
     id: PaymentId,
-    known: Option<&Payment>,
+    known: Option<&PaymentAggregate>,
     way: Way,
     drawn: Move,
-    now: Time,
+    (now, number): (Time, usize),
 ) -> (About, Step) {
-    let count = known.map_or(0, |payment| payment.attempts.len());
-    let due = known.map_or(DUE, |payment| payment.due);
+    let count = known.map_or(0, |known| known.attempts.len());
+    let due = known.map_or(DUE, |known| known.payment.due);
     let until = now.after(LEASE);
     let next = attempt_id(id, count);
-    // Beyond the oldest there is none.
+    // Numbers beyond the oldest attempt select none.
     let nth = |back: u8| {
         let back = usize::from(back) + 1;
         attempt_id(id, count.checked_sub(back).unwrap_or(usize::MAX))
     };
-    let shifted = |by: i64| {
-        let by_millis = Duration::from_millis(by.unsigned_abs());
-        if by < 0 {
-            now.before(by_millis)
-        } else {
-            now.after(by_millis)
-        }
-    };
     let asked = |question: Question, attempt: AttemptId| {
-        let at = known.and_then(|known| known.find(attempt).ok());
-        let at = at.and_then(|at| known.map(|known| &known.attempts[at]));
-        let notices = at.map_or(0, |attempt| attempt.notices);
+        let at = known.and_then(|known| known.attempt(attempt));
+        let notices = at.map_or(0, |attempt| attempt.queries.notices());
         Query {
             purpose: [
                 QueryPurpose::Capture,
@@ -193,19 +196,20 @@ pub(crate) fn step(
             ][usize::from(question.purpose)],
             notices: notices.saturating_sub(question.overtaken.into()),
             held: at
-                .and_then(|attempt| attempt.busy)
+                .and_then(|attempt| attempt.claim.busy_until())
                 .map(|until| match question.late {
                     true => until.before(Duration::from_millis(1)),
                     false => until,
                 }),
         }
     };
-    // The newest first.
+    // Newest first.
     let orders: Vec<RefundId> = known
         .into_iter()
         .flat_map(|known| known.attempts.iter().rev())
-        .flat_map(|attempt| attempt.returns.orders.iter().rev())
-        .map(|order| order.id)
+        .flat_map(|attempt| attempt.funds.refunds.iter().rev())
+        .filter(|refund| refund.ordered.is_some())
+        .map(|refund| refund.id)
         .collect();
     let nth_order = |nth: u8| {
         let nowhere = RefundId::from_bytes(bytes_of("no refund"));
@@ -215,7 +219,7 @@ pub(crate) fn step(
         (way, drawn)
     {
         let about = About::Refund(nth_order(nth));
-        return (about, step(id, known, Way::Id, drawn, now).1);
+        return (about, step(id, known, Way::Id, drawn, (now, number)).1);
     }
     let (attempt, step) = match drawn {
         Move::Open { account, life } => (nth(0), Step::Open(choice(next, account, life, now))),
@@ -302,7 +306,7 @@ pub(crate) fn step(
         Move::AskAt { attempt, by } => {
             let step = Step::AskAt {
                 attempt: nth(attempt),
-                at: shifted(by),
+                at: shifted(now, by),
             };
             (nth(attempt), step)
         }
@@ -315,9 +319,8 @@ pub(crate) fn step(
         }
         Move::ClaimRefund { nth: order, right } => {
             let refund = nth_order(order);
-            let attempts = known.into_iter().flat_map(|known| &known.attempts);
-            let mut all = attempts.flat_map(|attempt| &attempt.returns.orders);
-            let is_to_send = all.any(|order| order.id == refund && order.is_to_send());
+            let order = known.and_then(|known| known.refund(refund));
+            let is_to_send = order.is_some_and(|(_, order)| order.is_to_send());
             let step = Step::ClaimRefund {
                 refund,
                 send: is_to_send == right,
@@ -327,22 +330,43 @@ pub(crate) fn step(
         }
         Move::RefundAnswered { nth: order, answer } => {
             let refund = nth_order(order);
-            let attempts = known.into_iter().flat_map(|known| &known.attempts);
-            let mut all = attempts.flat_map(|attempt| &attempt.returns.orders);
-            let held = all
-                .find(|order| order.id == refund)
-                .and_then(|order| order.busy);
+            let order = known.and_then(|known| known.refund(refund));
+            let held = order.and_then(|(_, order)| order.ordered.as_ref()?.busy_until);
             let step = Step::RefundAnswered {
                 refund,
-                // Now and then a call's that holds it no more.
+                // Sometimes a call that does not hold the claim any longer.
                 held: held.filter(|_| answer % 5 != 4).unwrap_or(now),
                 answer: refund_answer(answer, refund),
             };
             (nth(0), step)
         }
-        Move::Act(doing) => (nth(0), Step::Act(act(doing))),
+        Move::SettleRefund { nth: order, made } => {
+            let refund = nth_order(order);
+            let made = if made { None } else { Some(Minor(0)) };
+            (nth(0), Step::SettleRefund { refund, made })
+        }
+        Move::Correct { attempt, key, out } => {
+            let attempt = nth(attempt);
+            let known = known.and_then(|known| known.attempt(attempt));
+            let new = NewCorrection {
+                attempt,
+                effect: if out { Effect::Out } else { Effect::In },
+                bucket: Bucket::ALL[usize::from(key)],
+                amount: Minor(300),
+                currency: known
+                    .map_or("EUR", |known| known.received_currency())
+                    .into(),
+                occurred_at: now,
+                provider_references: vec!["statement 1".into()],
+                key: IdempotencyKey::parse(&format!("correction-{key}")).unwrap(),
+            };
+            (attempt, Step::Correct(Box::new(new)))
+        }
+        Move::Act(doing) => (nth(0), Step::Act(act(doing, known))),
         Move::Release { right } => {
-            let held = known.and_then(|known| known.lease).filter(|_| right);
+            let held = known
+                .and_then(|known| known.payment.claimed_until)
+                .filter(|_| right);
             let claimed_until = held.unwrap_or(now);
             (nth(0), Step::Release { claimed_until })
         }
@@ -352,8 +376,8 @@ pub(crate) fn step(
         Way::Id => About::Payment(id),
         Way::Attempt => About::Attempt(attempt),
         Way::Reference => {
-            let of = known.and_then(|payment| payment.find(attempt).ok());
-            let at = of.and_then(|at| known.map(|payment| payment.attempts[at].account.clone()));
+            let of = known.and_then(|known| known.attempt(attempt));
+            let at = of.map(|attempt| attempt.account.clone());
             About::Reference {
                 account: at.unwrap_or_else(|| account(true)),
                 reference: reference(Ref::Own, attempt),
@@ -366,7 +390,7 @@ pub(crate) fn step(
 fn refund_answer(number: u8, refund: RefundId) -> RefundAnswer {
     match number {
         0..=4 => RefundAnswer::Given(Given {
-            // Now and then another's.
+            // Sometimes the reference of another refund.
             reference: match number {
                 4 => "refund 1".into(),
                 _ => refund_reference(refund),
@@ -374,6 +398,7 @@ fn refund_answer(number: u8, refund: RefundId) -> RefundAnswer {
             state: REFUND_STATES[usize::from(number % 3)],
             claim_url: None,
             detail: String::new(),
+            paid_out: None,
         }),
         5 => RefundAnswer::Refused("no".into()),
         6 => RefundAnswer::Unavailable("down".into()),
@@ -382,24 +407,24 @@ fn refund_answer(number: u8, refund: RefundId) -> RefundAnswer {
     }
 }
 
-/// An order of a payment, as it is known or is not. `open` is a line of the work list about it.
+/// Converts a random refund order for the payment in its current state.
 pub(crate) fn order(
     id: PaymentId,
-    known: Option<&Payment>,
+    known: Option<&PaymentAggregate>,
     drawn: Ordering,
     count: usize,
-    open: Option<(AttemptId, WorkKind, u64)>,
 ) -> NewRefund {
     let attempts = known.map_or(0, |payment| payment.attempts.len());
     let back = usize::from(drawn.attempt) + 1;
     let nth = attempt_id(id, attempts.checked_sub(back).unwrap_or(usize::MAX));
-    let due = known.map_or(DUE, |payment| payment.due).amount.0;
-    let kinds = [WorkKind::Surplus, WorkKind::Late, WorkKind::Excess];
-    let (attempt, line) = match (drawn.line, open) {
-        (0, _) | (1, None) => (nth, None),
-        (1, Some((attempt, kind, amount))) => (attempt, Some((kind, Minor(amount)))),
-        (of_kind, _) => (nth, Some((kinds[usize::from(of_kind) - 2], Minor(500)))),
-    };
+    let due = known.map_or(DUE, |known| known.payment.due).amount.0;
+    let bucket = Bucket::ALL[usize::from(drawn.bucket)];
+    // Few attempts have money in a bucket, so such an attempt is preferred.
+    let has = |attempt: &&kassette_domain::attempt::Attempt| attempt.refundable(bucket) > Minor(0);
+    let rich = known.and_then(|known| known.attempts.iter().find(has));
+    let attempt = rich
+        .filter(|_| bucket != Bucket::Own)
+        .map_or(nth, |rich| rich.id);
     NewRefund {
         id: RefundId::from_bytes(bytes_of(&format!("refund {count}"))),
         attempt,
@@ -416,17 +441,18 @@ pub(crate) fn order(
             amount => Some(Minor([1000, 2500, due, due + 500][usize::from(amount) - 1])),
         },
         reason: drawn.reason.then(|| "it broke".into()),
-        line,
+        bucket,
         terms: (drawn.terms > 0).then_some(RefundTerms {
             method: MethodId::Ideal,
             parts: drawn.terms != 1,
             at_most: (drawn.terms == 2).then_some(2),
             days: None,
+            whole_units: Vec::new(),
         }),
     }
 }
 
-fn act(doing: Doing) -> Act {
+fn act(doing: Doing, known: Option<&PaymentAggregate>) -> Act {
     match doing {
         Doing::Cancel => Act::Cancel,
         Doing::Expire => Act::Expire,
@@ -435,6 +461,7 @@ fn act(doing: Doing) -> Act {
             approve,
             settlement,
             vouch,
+            accept,
         } => Act::Review(Box::new(NewDecision {
             resolution: if approve {
                 Resolution::Approve
@@ -444,6 +471,8 @@ fn act(doing: Doing) -> Act {
             settlement: [None, Some(Settlement::Confirmed), Some(Settlement::Pending)]
                 [usize::from(settlement)],
             vouch,
+            accept: known.filter(|_| accept).and_then(accepted),
+            despite: known.filter(|_| accept).map_or_else(Vec::new, despite),
             operator: "root".into(),
             actor: "ann".into(),
             reason: "because".into(),
@@ -451,36 +480,74 @@ fn act(doing: Doing) -> Act {
     }
 }
 
-/// Captured money of an attempt that no payment has.
-pub(crate) fn unknown(attempt: u8, amount: u16) -> NewWork {
-    NewWork {
-        kind: WorkKind::Unknown,
-        attempt: AttemptId::from_bytes(bytes_of(&format!("unknown {attempt}"))),
+/// The received amount of the first attempt with money.
+fn accepted(known: &PaymentAggregate) -> Option<Accepted> {
+    let rich = |attempt: &&kassette_domain::attempt::Attempt| attempt.left() > Minor(0);
+    let attempt = known.attempts.iter().find(rich)?;
+    Some(Accepted {
+        amount: attempt.left(),
+        currency: attempt.received_currency().to_owned(),
+        usd: Some(Minor(100)),
+    })
+}
+
+/// IDs of all refunds and disputes that can prevent an approval.
+fn despite(known: &PaymentAggregate) -> Vec<String> {
+    let funds = known.attempts.iter().map(|attempt| &attempt.funds);
+    funds
+        .flat_map(|funds| {
+            let refunds = funds.refunds.iter().map(|refund| refund.id.to_string());
+            let disputes = funds.disputes.iter();
+            refunds.chain(disputes.map(|disputed| disputed.dispute.id.clone()))
+        })
+        .collect()
+}
+
+/// Captured money of an attempt that belongs to no payment.
+pub(crate) fn unknown(attempt: u8, amount: u16, now: Time) -> (NewWork, Movement) {
+    let id = AttemptId::from_bytes(bytes_of(&format!("unknown {attempt}")));
+    let found = NewWork {
+        key: WorkKey {
+            attempt: id,
+            kind: WorkKind::Unknown,
+            subject: String::new(),
+        },
         account: account(true),
         amount: Minor(amount.into()),
         currency: "EUR".into(),
+        received: Minor(amount.into()),
         detail: String::new(),
-    }
+        deadline: None,
+    };
+    let object = format!("unknown {attempt} {amount}");
+    let movement = Movement {
+        id: MovementId::derived(&account(true), &object, MovementKind::Captured, 0),
+        account: account(true),
+        environment: Environment::Test,
+        merchant: None,
+        payment: None,
+        attempt: Some(id),
+        kind: MovementKind::Captured,
+        effect: Effect::In,
+        bucket: Some(Bucket::Own),
+        from_bucket: None,
+        amount: Minor(amount.into()),
+        currency: "EUR".into(),
+        provider_references: vec![object],
+        occurred_at: now,
+        booked_at: now,
+        source: Source::Notification,
+    };
+    (found, movement)
 }
 
-/// A key of merchant 1 or 2; odd ones are live.
-pub(crate) fn key(number: u8, generation: usize, now: Time) -> ApiKey {
-    let shown = format!("key {number} {generation}");
-    ApiKey {
-        id: KeyId::from_bytes(bytes_of(&shown)),
-        hash: TokenHash::of(&shown),
-        owner: KeyOwner::Merchant(MerchantId(if number == 3 { 2 } else { 1 })),
-        environment: if number % 2 == 1 {
-            Environment::Live
-        } else {
-            Environment::Test
-        },
-        scopes: Scope::MERCHANT.to_vec(),
-        hint: "abcd".into(),
-        created_at: now,
-        expires_at: None,
-        revoked_at: None,
-        last_used_at: None,
+/// A time shifted by milliseconds, which may be negative.
+pub(crate) fn shifted(time: Time, by: i64) -> Time {
+    let millis = Duration::from_millis(by.unsigned_abs());
+    if by < 0 {
+        time.before(millis)
+    } else {
+        time.after(millis)
     }
 }
 

@@ -1,16 +1,14 @@
-//! A disk as POSIX allows it to be: what was not synced may be there, in any part, or not.
+//! A disk within the limits of POSIX: changes that were not synced may be present in any part, or not at all.
 //!
-//! | promised | by |
-//! |---|---|
-//! | what a file holds, and the length needed to read it | `fsync`, `fdatasync` of the file that began after the write had returned, once it has returned itself |
-//! | names in a folder | the same, `fsync` of the folder |
-//! | nothing | `sync_file_range`, `close`, `rename`, time |
+//! * A file's contents, and the length needed to read them, are durable after an `fsync` or `fdatasync` of the
+//!   file that started after the write had returned, and that has itself returned.
+//! * Names in a folder are durable after an `fsync` of the folder, under the same conditions.
+//! * `sync_file_range`, `close`, `rename` and time guarantee nothing.
 //!
-//! Of the rest each image keeps some part: whole writes, pages or sectors of them, a write torn at any
-//! byte, the latest but not those before, a length with or without what was written there, names
-//! without their files' contents and files without their names. A rename, or an exchange
-//! of two names, is whole or not at all. A
-//! sector outside of a write is not touched by it.
+//! Each image keeps some part of the other changes: whole writes, some of their pages or sectors, a write torn at
+//! any byte, the latest changes without earlier ones, a length with or without the contents, names without their
+//! files' contents, and files without their names. A rename or an exchange of two names is atomic. Sectors outside
+//! of a write never change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,14 +19,14 @@ use crate::random::Random;
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 
-/// A file or a folder that was ever there.
+/// A file or folder that exists or has existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Node {
     File(usize),
     Folder(usize),
 }
 
-/// What a call asks for.
+/// An operation on the file system.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Write {
@@ -55,7 +53,7 @@ pub(crate) enum Op {
         to: String,
         node: Node,
     },
-    /// Two names in one step.
+    /// Exchanges two names atomically.
     Exchange {
         folder: usize,
         names: [String; 2],
@@ -63,13 +61,13 @@ pub(crate) enum Op {
     },
     Sync {
         node: Node,
-        /// `fdatasync`.
+        /// Whether it is an `fdatasync`.
         data_only: bool,
     },
 }
 
 impl Op {
-    /// The file that it writes, or the folder that it changes names in.
+    /// The file that it changes, or the folder whose names it changes.
     pub(crate) const fn node(&self) -> Node {
         match self {
             Self::Write { file, .. } | Self::SetLength { file, .. } => Node::File(*file),
@@ -81,7 +79,7 @@ impl Op {
         }
     }
 
-    /// Where it writes.
+    /// Offset of a write. `None` for other operations.
     const fn offset(&self) -> Option<u64> {
         match self {
             Self::Write { at, .. } => Some(*at),
@@ -89,19 +87,18 @@ impl Op {
         }
     }
 
-    /// Whether it writes zeros over as much as this, or more.
+    /// Whether it writes only zeros, at least `length` of them.
     pub(crate) fn is_zeros(&self, length: u64) -> bool {
         matches!(self, Self::Write { data, .. }
             if data.len() as u64 >= length && data.iter().all(|byte| *byte == 0))
     }
 }
 
-/// One thing that happened, in order.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A call began: from here on it may have an effect.
+    /// A call started: it may have an effect from now on.
     Began(u64, Op),
-    /// It returned; for a write, how many bytes it took.
+    /// A call returned. For a write, with the number of bytes written; `None` if it failed.
     Returned(u64, Option<usize>),
     /// The process acknowledged something.
     Acknowledged(String),
@@ -126,29 +123,29 @@ struct Folder {
     pending: Vec<Pending>,
 }
 
-/// Everything below one folder, which is itself durable.
+/// Everything below one folder, which itself is durable.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     files: Vec<File>,
     folders: Vec<Folder>,
-    /// What a sync under way will have made durable.
+    /// Calls that a sync in flight makes durable, by the sync's call.
     covered: HashMap<u64, (Node, BTreeSet<u64>)>,
 }
 
-/// The folder that everything is below.
+/// Index of the root folder.
 pub(crate) const ROOT: usize = 0;
 
-/// Files and folders, as one power cut left them.
+/// Files and folders after one power cut.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
-    /// How the rest was chosen.
+    /// Description of how unsynced changes were chosen.
     pub(crate) manner: String,
 }
 
 impl Image {
-    /// Writes it out.
+    /// Writes the files and folders below a folder.
     pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         for path in &self.folders {
@@ -162,8 +159,8 @@ impl Image {
 }
 
 impl Disk {
-    /// A folder as it is, all durable. Returns where everything stands, too.
-    pub(crate) fn of(root: &Path) -> std::io::Result<(Self, Vec<(PathBuf, Node)>)> {
+    /// Reads a folder, all of whose contents count as durable. Also returns the paths of all nodes.
+    pub(crate) fn of_folder(root: &Path) -> std::io::Result<(Self, Vec<(PathBuf, Node)>)> {
         let mut disk = Self::default();
         disk.folders.push(Folder::default());
         let mut places = vec![(root.to_owned(), Node::Folder(ROOT))];
@@ -193,7 +190,7 @@ impl Disk {
         Ok((disk, places))
     }
 
-    /// The files of a name, and what they hold.
+    /// Files with this name, and their durable contents.
     pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = (Node, &[u8])> {
         let named = self
             .folders
@@ -205,7 +202,7 @@ impl Disk {
         })
     }
 
-    /// Makes room for files and folders that the recorder has numbered.
+    /// Adds entries for files and folders that the recorder has numbered.
     fn know(&mut self, node: Node) {
         match node {
             Node::File(file) => {
@@ -227,7 +224,7 @@ impl Disk {
         }
     }
 
-    /// Lets something happen.
+    /// Applies an event.
     pub(crate) fn happen(&mut self, event: &Event) {
         match event {
             Event::Began(call, Op::Sync { node, .. }) => {
@@ -261,7 +258,7 @@ impl Disk {
         let files = self.files.iter_mut().map(|file| &mut file.pending);
         let folders = self.folders.iter_mut().map(|folder| &mut folder.pending);
         for pending in files.chain(folders) {
-            // The latest calls stand last.
+            // The latest calls are last.
             let Some(at) = pending.iter().rposition(|each| each.call == call) else {
                 continue;
             };
@@ -271,7 +268,7 @@ impl Disk {
                     pending[at].returned = true;
                 }
                 (Some(_), _) => pending[at].returned = true,
-                // A write that failed may have left anything of itself.
+                // A failed write may have left any part.
                 (None, Op::Write { .. }) => {}
                 (None, _) => {
                     pending.remove(at);
@@ -294,11 +291,11 @@ impl Disk {
         }
     }
 
-    /// What a power cut now could leave.
+    /// A random image of a power cut at this point.
     pub(crate) fn cut(&self, random: &mut Random) -> Image {
-        let names = Manner::of(random);
-        let contents = Manner::of(random);
-        let length = Length::of(random);
+        let names = Manner::random(random);
+        let contents = Manner::random(random);
+        let length = Length::random(random);
         let mut image = self.image(
             random,
             |folder, random| names.choose(folder, random),
@@ -308,8 +305,8 @@ impl Disk {
         image
     }
 
-    /// What it leaves if all writes have reached the disk, or only some of their sectors where they are
-    /// torn, and of the changes of names that were not synced these.
+    /// An image with all writes, or with random sectors of them if `torn`, and with the unsynced name changes for
+    /// which `is_there` returns true.
     pub(crate) fn cut_by(
         &self,
         torn: bool,
@@ -382,7 +379,7 @@ fn rename(entries: &mut BTreeMap<String, Node>, op: &Op) {
     }
 }
 
-/// A place or a length of a file, as memory counts.
+/// Converts an offset or length.
 fn offset(at: u64) -> usize {
     usize::try_from(at).unwrap_or(usize::MAX)
 }
@@ -403,29 +400,26 @@ fn apply_whole(bytes: &mut Vec<u8>, op: &Op) {
     }
 }
 
-/// Which part of what was not synced is there.
+/// The part of the unsynced changes that is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Nothing,
     Everything,
-    /// Any calls, whole.
+    /// Any calls, completely.
     Calls,
-    /// Any pages of any writes.
     Pages,
-    /// Any sectors of any writes.
     Sectors,
-    /// The first calls, and a part of the next.
+    /// The first calls, and a part of the next one.
     Torn,
-    /// The last calls without those before.
+    /// The last calls without earlier ones.
     Latest,
-    /// All calls but one.
     AllButOne,
-    /// Writes at lower offsets, as a disk goes along.
+    /// Writes at lower offsets, as if the disk wrote in the order of offsets.
     Lower,
 }
 
 impl Manner {
-    fn of(random: &mut Random) -> Self {
+    fn random(random: &mut Random) -> Self {
         match random.below(11) {
             0 => Self::Nothing,
             1 => Self::Everything,
@@ -439,7 +433,7 @@ impl Manner {
         }
     }
 
-    /// Calls of which anything is there.
+    /// The calls of which a part is present.
     fn choose<'a>(self, pending: &'a [Pending], random: &mut Random) -> Vec<&'a Pending> {
         let pivot = random.below(pending.len() + 1);
         let before = pending.get(pivot).and_then(|each| each.op.offset());
@@ -456,23 +450,22 @@ impl Manner {
     }
 }
 
-/// How long a file is whose length was not synced.
+/// Length of a file whose length was not synced.
 #[derive(Clone, Copy, Debug)]
 enum Length {
-    /// As far as anything of it is there.
+    /// Up to the last part that is present.
     Written,
-    /// As before.
     Before,
-    /// As it would have been; zeros where nothing is there.
+    /// The final length, with zeros for absent parts.
     After,
-    /// The same; what the blocks held before where nothing is there.
+    /// The final length, with random bytes for absent parts.
     AfterWithRubbish,
-    /// Anything between.
+    /// A random length between the two.
     Between,
 }
 
 impl Length {
-    fn of(random: &mut Random) -> Self {
+    fn random(random: &mut Random) -> Self {
         match random.below(8) {
             0..=2 => Self::Written,
             3 => Self::Before,
@@ -521,7 +514,7 @@ impl File {
                     );
                 }
                 (op @ Op::Write { .. }, _) => apply_whole(&mut bytes, op),
-                // A length is there or not.
+                // A length change is either present or not.
                 (op, _) => {
                     if random.one_in(2) || manner == Manner::Everything {
                         let length = bytes.len();
@@ -532,7 +525,7 @@ impl File {
             }
         }
         match length {
-            // What was cut off does not come back as zeros.
+            // A truncated part does not return as zeros.
             _ if shrunk => {}
             Length::Written => {}
             Length::Before => bytes.truncate(before),
@@ -547,7 +540,7 @@ impl File {
     }
 }
 
-/// Puts any of the parts of a write, cut where the disk cuts.
+/// Writes random parts of a write, which end at multiples of `size`.
 fn put_parts(bytes: &mut Vec<u8>, at: usize, data: &[u8], size: usize, random: &mut Random) {
     let mut done = 0;
     while done < data.len() {

@@ -1,5 +1,5 @@
-//! The watched process: opens the store, goes on with the plan where the store stands, says what was
-//! acknowledged, and ends: in order, or at once as `kill -9` ends it.
+//! The recorded process: opens the store, continues the plan from the store's state, prints acknowledgements, and
+//! ends regularly or immediately, like `kill -9`.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -16,29 +16,29 @@ use kassette_store::{
 use crate::plan::{self, Plan, Script};
 use crate::{everything, pruning};
 
-/// Those who ask at the same time.
+/// Number of concurrent workers.
 const WORKERS: usize = 8;
 
-/// How a process ends.
+/// The way in which a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     InOrder,
     AtOnce,
-    /// In order, and then the store is written anew: compacted, sealed under another master key and under
-    /// the first one again.
+    /// Regularly; then the store is rewritten: compacted, sealed under another master key, and sealed under the
+    /// first one again.
     WrittenAnew,
 }
 
 pub(crate) fn options(root: &Path) -> OpenOptions {
     OpenOptions {
-        // Two folders that are not there at first.
+        // Two folders that do not exist at first.
         path: root.join("data/store"),
         master: MasterKey::from_bytes([7; 32]),
         cache_bytes: 8 << 20,
     }
 }
 
-/// The same with the other master key.
+/// The same options with the other master key.
 pub(crate) fn other_key(root: &Path) -> OpenOptions {
     OpenOptions {
         master: MasterKey::from_bytes([8; 32]),
@@ -46,13 +46,14 @@ pub(crate) fn other_key(root: &Path) -> OpenOptions {
     }
 }
 
-/// What the process is told by its environment.
+/// Environment variable with the task of the process.
 pub(crate) const TOLD: &str = "KASSETTE_POWER_DRIVER";
 
-/// Digests of what has to be there after each deed of `everything`, one after the other.
+/// Environment variable with the digests of the expected states after each deed of `everything`, separated by
+/// spaces.
 pub(crate) const STATES: &str = "KASSETTE_POWER_STATES";
 
-/// The process: what is done, operations, how it ends, folder.
+/// Runs the process. `told` contains kind and number of the plan, number of operations, end, and folder.
 pub(crate) fn main(told: &str) {
     std::io::stdin()
         .lock()
@@ -104,7 +105,7 @@ async fn drive(root: &Path, plan: Plan, operations: usize, end: End) {
     }
 }
 
-/// Does its share of the scripts, a step of one and then a step of another.
+/// Runs a worker's scripts, alternating between them.
 async fn work(store: &Arc<SledStore>, scripts: &[Script], worker: usize, left: &AtomicUsize) {
     let mut open = Vec::new();
     for (number, script) in scripts.iter().enumerate() {
@@ -115,7 +116,7 @@ async fn work(store: &Arc<SledStore>, scripts: &[Script], worker: usize, left: &
         }
     }
     while !open.is_empty() {
-        // So many at a time that pages are written over and over.
+        // Few enough scripts that the same pages are written repeatedly.
         for (number, script, done) in open.iter_mut().take(4) {
             if *done == script.length() {
                 continue;
@@ -137,7 +138,7 @@ async fn work(store: &Arc<SledStore>, scripts: &[Script], worker: usize, left: &
     }
 }
 
-/// Tells how far a script is; the recorder sees it among the calls.
+/// Prints a script's progress, which the recorder records among the calls.
 fn say(what: &str, number: usize, steps: usize) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{what} {number} {steps}\n").as_bytes())
@@ -145,7 +146,7 @@ fn say(what: &str, number: usize, steps: usize) {
     out.flush().unwrap();
 }
 
-/// How far a script is.
+/// Number of a script's steps that the store contains.
 async fn stands(store: &Arc<SledStore>, script: &Script) -> usize {
     match script {
         Script::Payment { number, .. } => {
@@ -162,7 +163,7 @@ async fn stands(store: &Arc<SledStore>, script: &Script) -> usize {
                         })
                 }
             });
-            // Where a step leaves no trace the later is as good as the earlier.
+            // If a step changes nothing, the earlier state is as good as the later one.
             stands.unwrap()
         }
         Script::Operator { number } => {
@@ -170,7 +171,7 @@ async fn stands(store: &Arc<SledStore>, script: &Script) -> usize {
             if store.operator(operator.hash).await.unwrap().is_some() {
                 return 1;
             }
-            // Whether it was there before stands in the audit log alone; it is made again.
+            // Only the audit log shows whether it existed before. It is created again.
             0
         }
         Script::Everything => {

@@ -1,7 +1,7 @@
-//! Every operation that a store has, one after the other, and all that can be read of what they leave.
+//! Every operation of a store, one after the other, and everything that can be read afterwards.
 //!
-//! What has to be there after each is read from a store that no power cut has met, so only what follows
-//! from the operations is read: ids that the store draws are left out.
+//! The expected state after each is read from a store without a power cut, so it contains only what the operations
+//! determine: IDs that the store draws are left out.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,27 +9,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::connect::CodeUse;
+use kassette_domain::delegation::DelegationDecision;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId, Slot};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::lifecycle::{Act, ClaimPurpose, NewRefund, NewWork, Query, StartResult, Step};
+use kassette_domain::lifecycle::{
+    Act, ClaimPurpose, NewCorrection, NewRefund, Query, StartResult, Step,
+};
 use kassette_domain::method::MethodId;
-use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    PayerAction, QueryPurpose, Question, QuestionKind, RefundState, VendorStatus,
+    PayerAction, ProviderStatus, QueryPurpose, Question, QuestionKind, RefundState,
 };
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RESPONSE, Tried};
-use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
-use kassette_store::suite::{refunds, resellers};
+use kassette_store::suite::{movements, refunds, resellers};
 use kassette_store::{
-    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, MadeDue, ModulesInfo,
-    NodeInfo, NodeShare, RefundOrdered, Reserved, Retention, RoutingBatch, Store, Task,
+    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, IdPrefix, MAX_CLOCK_STEP,
+    MISSED_MOST, MadeDue, ModulesInfo, NodeInfo, NodeShare, RefundOrdered, Reserved, Retention,
+    RoutingBatch, Store, Task,
 };
 
-/// What is done, in order: the operation's name, and what is particular about it.
+/// Deeds in order: name of the operation, and its variant.
 pub(crate) const DEEDS: &[&str] = &[
     "create_merchant",
     "replace_merchant",
@@ -68,9 +70,18 @@ pub(crate) const DEEDS: &[&str] = &[
     "step: started",
     "unknown_money",
     "work_done",
+    "open_work",
+    "close_work",
     "refund",
     "step: claim refund",
     "step: refund answered",
+    "refund: unsettled",
+    "step: settle refund",
+    "step: correct",
+    "book",
+    "advance_closed_until",
+    "advance_closed_until: jump",
+    "confirm_clock",
     "create: due",
     "step: open due",
     "create: asked",
@@ -97,6 +108,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "sweep",
     "replace_endpoint: on",
     "recover",
+    "queue_missed",
     "delete_endpoint",
     "append_routing",
     "forget",
@@ -108,12 +120,12 @@ pub(crate) const DEEDS: &[&str] = &[
     NONCE,
     "prune_deliveries",
 ];
-/// More of them, which change nothing that is read here.
+/// Further deeds, which change nothing that is read here.
 pub(crate) const SILENT: [&str; 2] = ["probe", "backup"];
 const NONCE: &str = "reserve_nonce";
 const CLAIMED_FOR: Duration = Duration::from_secs(60);
 
-/// Names the deed that does a step of each kind: a new kind does not compile without.
+/// Maps each kind of step to its deed. A new kind without a deed does not compile.
 macro_rules! steps {
     ($($step:pat => $deed:literal,)+) => {
         const STEPS: &[&str] = &[$($deed),+];
@@ -138,13 +150,16 @@ steps! {
     Step::Refund(_) => "refund",
     Step::ClaimRefund { .. } => "step: claim refund",
     Step::RefundAnswered { .. } => "step: refund answered",
+    Step::SettleRefund { .. } => "step: settle refund",
+    Step::Correct(_) => "step: correct",
     Step::Act(_) => "step: act",
     Step::Release { .. } => "step: release",
     Step::Redact => "step: redact",
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 52] = [
+const READS: [&str; 58] = [
+    "find_ids",
     "reviewed",
     "announce",
     "announce_modules",
@@ -176,10 +191,15 @@ const READS: [&str; 52] = [
     "key",
     "key_by_id",
     "keys",
+    "ledger",
+    "movement",
+    "movements",
+    "movements_of",
     "aggregate",
     "merchant",
     "merchants",
     "next_due",
+    "notes",
     "operator",
     "operators",
     "payment",
@@ -199,7 +219,7 @@ const READS: [&str; 52] = [
     "work_item",
 ];
 
-/// What an embedded store, which one process serves, does nothing for.
+/// Operations that do nothing in an embedded store, which a single process uses.
 const OF_NODES: [&str; 7] = [
     "shares_modules",
     "propose_version",
@@ -210,7 +230,7 @@ const OF_NODES: [&str; 7] = [
     "module_bytes",
 ];
 
-/// What is done with a whole store and not here: it only reads one, or writes one where none was.
+/// Operations on a whole store that are not run here: they only read one, or create a new one.
 const WHOLE: [&str; 5] = [
     "backup",
     "receive",
@@ -219,11 +239,11 @@ const WHOLE: [&str; 5] = [
     "verify_backup",
 ];
 
-/// How many things there are to do.
+/// Number of deeds.
 pub(crate) const LENGTH: usize = DEEDS.len() + SILENT.len();
 
-/// What nothing here does: operations of the traits, as their files tell them, steps of payments, and what is
-/// done with a whole store.
+/// Operations that are not covered here: of the store's traits, according to their source files, steps of
+/// payments, and operations on a whole store.
 pub(crate) fn missing() -> BTreeSet<String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = std::fs::read_dir(&sources)
@@ -243,7 +263,7 @@ pub(crate) fn missing() -> BTreeSet<String> {
     for file in files {
         let traits = file.split("\npub trait ").skip(1);
         let bodies = traits.filter_map(|rest| rest.split("\n}").next());
-        // Threads share a store; traits of values promise no `Sync`.
+        // Only stores are shared between threads; traits of values do not require `Sync`.
         let bodies = bodies.filter_map(|body| body.split_once(": Send + Sync {\n"));
         let functions = bodies.flat_map(|(_, body)| body.split("    fn ").skip(1));
         let names = functions.filter_map(|rest| rest.split('(').next());
@@ -277,7 +297,7 @@ pub(crate) fn missing() -> BTreeSet<String> {
     all
 }
 
-/// When something is done.
+/// Time of a deed.
 fn at(number: usize) -> Time {
     later(u64::try_from(number).unwrap())
 }
@@ -299,7 +319,7 @@ fn tried(of: &DueDelivery, now: Time, delivered: bool) -> (kassette_domain::id::
     (of.id, tried)
 }
 
-/// What is due at an endpoint in an order that does not follow from drawn ids.
+/// Claims due deliveries of an endpoint, in an order that does not depend on drawn IDs.
 async fn claimed(store: &Arc<dyn Store>, name: &str, now: Time) -> Vec<DueDelivery> {
     let claimed = store.claim(endpoint(name, NOW).id, now, Duration::from_secs(60), 64);
     let ClaimedDeliveries::Due { mut deliveries, .. } = claimed.await.unwrap() else {
@@ -335,7 +355,7 @@ async fn switch(store: &Arc<dyn Store>, name: &str, enabled: bool, now: Time) {
         .unwrap();
 }
 
-/// What the payment `asked` has to answer.
+/// Response to the start of the payment `asked`.
 fn asks() -> Step {
     let question = Question {
         name: "bank".into(),
@@ -356,7 +376,7 @@ fn asks() -> Step {
     }
 }
 
-/// Does what is next after so much is done.
+/// Performs the deed with this number.
 pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
     let now = at(number);
     let line = || audited(DEEDS.get(number).copied().unwrap_or("silent"));
@@ -496,13 +516,27 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         }
         "set_delegation" => {
             store
-                .set_delegation(reseller, MerchantId(1), false, line(), now)
+                .set_delegation(
+                    reseller,
+                    MerchantId(1),
+                    DelegationDecision::Revoke,
+                    line(),
+                    now,
+                )
                 .await
                 .unwrap();
         }
         "set_delegation: again" => {
             store
-                .set_delegation(reseller, MerchantId(1), true, line(), now)
+                .set_delegation(
+                    reseller,
+                    MerchantId(1),
+                    DelegationDecision::Authorize {
+                        refunds: Some(true),
+                    },
+                    line(),
+                    now,
+                )
                 .await
                 .unwrap();
         }
@@ -515,7 +549,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create" => drop(store.create(new_payment("paid"), None, now).await.unwrap()),
         "step: open" => step("paid", open("one", "sandbox-test")).await,
         "keep_callback" => {
-            let report = report("vendor-1", VendorStatus::Completed);
+            let report = report("vendor-1", ProviderStatus::Completed);
             let at = account("sandbox-test");
             store
                 .keep_callback(at, "vendor-1".into(), Some(report), now)
@@ -524,15 +558,19 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         }
         "step: started" => step("paid", started("one", "vendor-1")).await,
         "unknown_money" => {
-            let found = NewWork {
-                kind: WorkKind::Surplus,
-                attempt: attempt_id("unknown"),
-                account: account("sandbox-test"),
-                amount: Minor(100),
-                currency: "EUR".into(),
-                detail: "the store does not know it".into(),
-            };
-            store.unknown_money(found, now).await.unwrap();
+            let (found, movement) = movements::unknown("unknown", 100);
+            store.unknown_money(found, movement, now).await.unwrap();
+        }
+        "open_work" => {
+            let (found, movement) = movements::unknown("unknown", 100);
+            store
+                .open_work(found, movement.environment, now)
+                .await
+                .unwrap();
+        }
+        "close_work" => {
+            let (found, _) = movements::unknown("unknown", 100);
+            store.close_work(found.key, now).await.unwrap();
         }
         "work_done" => {
             let open = page(store.work(false, first(9)).await.unwrap()).items;
@@ -548,13 +586,54 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let ordered = store.refund(payment, new, None, Some(line()), now).await;
             assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
         }
+        "refund: unsettled" => {
+            let new = NewRefund {
+                attempt: attempt_id("one"),
+                ..refunds::order("left", "paid", Some(500))
+            };
+            let payment = PaymentId::from_bytes(id_of("paid"));
+            let long_ago = now.before(Duration::from_secs(3 * 24 * 3600));
+            let ordered = store.refund(payment, new, None, None, long_ago).await;
+            assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
+        }
+        "step: settle refund" => {
+            let refund = refunds::refund_id("left");
+            step("paid", Step::SettleRefund { refund, made: None }).await;
+        }
+        "step: correct" => {
+            let new = NewCorrection {
+                attempt: attempt_id("one"),
+                ..movements::correction("one", "paid")
+            };
+            step("paid", Step::Correct(Box::new(new))).await;
+        }
+        "book" => {
+            let (_, payout) = movements::unknown("a payout", 300);
+            store.book(payout, Some(line()), now).await.unwrap();
+        }
+        "advance_closed_until" => {
+            store.advance_closed_until(now, true).await.unwrap();
+        }
+        "advance_closed_until: jump" => {
+            let jumped = now.after(MAX_CLOCK_STEP * 2);
+            store.advance_closed_until(jumped, false).await.unwrap();
+        }
+        "confirm_clock" => {
+            let confirmed = store.confirm_clock(line(), now).await.unwrap();
+            assert!(confirmed.is_some());
+        }
         "step: claim refund" => step("paid", refunds::claimed("back", 9000)).await,
         "step: refund answered" => {
             step("paid", refunds::answered("back", RefundState::Succeeded)).await;
         }
         "create: due" => drop(store.create(new_payment("due"), None, now).await.unwrap()),
         "step: open due" => step("due", open("two", "sandbox-test")).await,
-        "create: asked" => drop(store.create(new_payment("asked"), None, now).await.unwrap()),
+        "create: asked" => {
+            let mut noted = request("asked");
+            noted.extras.notes = notes();
+            let noted = of_request("asked", noted);
+            drop(store.create(noted, None, now).await.unwrap());
+        }
         "step: open asked" => step("asked", open("three", "sandbox-test")).await,
         "step: started asked" => step("asked", asks()).await,
         "step: answered" => {
@@ -602,7 +681,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             step("asked", Step::Returned { attempt, query }).await;
         }
         "step: report" => {
-            let processing = report("vendor-3", VendorStatus::Processing);
+            let processing = report("vendor-3", ProviderStatus::Processing);
             step("asked", news("three", processing)).await;
         }
         "step: act" => step("asked", Step::Act(Act::ToReview)).await,
@@ -616,7 +695,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             store.claim_due(late, CLAIMED_FOR, 9).await.unwrap();
         }
         "claim" => {
-            // It answers where the process before has not heard it already.
+            // Returns only if the previous process has not yet consumed the notification.
             tokio::select! {
                 queued = store.queued() => drop(queued.unwrap()),
                 () = tokio::task::yield_now() => {}
@@ -663,6 +742,19 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .recover(id, NOW, None, Some(line()), now)
                 .await
                 .unwrap();
+        }
+        "queue_missed" => {
+            let asked = EventsAsked {
+                merchant: MerchantId(1),
+                environment: Environment::Test,
+                kind: None,
+                since: None,
+                until: None,
+                payments: None,
+            };
+            let events = page(store.events(asked, first(MISSED_MOST)).await.unwrap()).items;
+            let id = endpoint("b", NOW).id;
+            store.queue_missed(id, events, now).await.unwrap();
         }
         "hasten" => {
             let id = endpoint("a", NOW).id;
@@ -725,7 +817,7 @@ async fn nonce(store: &Arc<dyn Store>) -> Reserved {
         .unwrap()
 }
 
-/// Whether a nonce that was taken before so much was done is still taken. Takes it where it is not.
+/// Whether the nonce is still reserved, if that deed was done before `done`. Reserves it otherwise.
 pub(crate) async fn nonce_is_kept(store: &Arc<dyn Store>, done: usize) -> bool {
     let taken = DEEDS.iter().position(|deed| *deed == NONCE).unwrap();
     done <= taken || nonce(store).await == Reserved::Used
@@ -741,13 +833,14 @@ async fn deliveries(store: &Arc<dyn Store>) -> Vec<kassette_domain::webhook::Del
     .items
 }
 
-/// All that can be read.
+/// Everything that can be read, as text.
 pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     let mut seen = String::new();
-    // The judge's own payment changes the one, each process begins with another of the other.
+    // `next_due` changes with the judge's own payment, and `directory_version` with each process, so neither is
+    // included.
     store.next_due().await.unwrap();
     store.directory_version();
-    // The only node says so of itself, and leaves nothing.
+    // The only node announces itself, which writes nothing.
     store.announce(NodeInfo::default());
     store.announce_modules(ModulesInfo::default());
     store.demanded();
@@ -765,24 +858,29 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let id = PaymentId::from_bytes(id_of(name));
         see!(
             store.payment(id).await.unwrap(),
+            store
+                .find_ids(IdPrefix::parse(&id.to_string()).unwrap())
+                .await
+                .unwrap(),
             store.aggregate(payment_of(name)).await.unwrap(),
             store
-                .by_checkout(TokenHash::of(&token(name)))
+                .by_checkout(TokenHash::hash(&token(name)))
                 .await
                 .unwrap(),
         );
         if let Some(history) = store.history(id).await.unwrap() {
-            see!(history.decisions, history.transitions);
+            see!(history.decisions, history.transitions, history.notes);
+            see!(store.notes(vec![id]).await.unwrap());
             let events = history.events.iter();
             see!(
                 events
-                    .map(|event| (event.kind, event.status, event.refund))
+                    .map(|event| (event.kind, event.status, event.subject.clone()))
                     .collect::<Vec<_>>()
             );
         }
     }
     for name in ["one", "two", "three"] {
-        let token = TokenHash::of(&format!("return-token-of-{name}"));
+        let token = TokenHash::hash(&format!("return-token-of-{name}"));
         see!(store.by_return(token).await.unwrap());
     }
     see!(store.accounts_in_use().await.unwrap());
@@ -799,14 +897,31 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     }
     see!(
         work.iter()
-            .map(|item| (item.kind, item.amount, item.done_at))
+            .map(|item| (item.key.kind, item.amount, item.done_at))
             .collect::<Vec<_>>()
+    );
+    let listed = page(
+        store
+            .movements(Default::default(), first(100))
+            .await
+            .unwrap(),
+    )
+    .items;
+    for each in &listed {
+        let found = store.movement(each.payment, each.id).await.unwrap();
+        assert_eq!(found.as_ref(), Some(each));
+    }
+    let paid = PaymentId::from_bytes(id_of("paid"));
+    see!(
+        listed,
+        store.movements_of(paid).await.unwrap(),
+        store.ledger().await.unwrap(),
     );
     see!(
         store.merchant(merchant).await.unwrap(),
         store.merchants(first(9)).await.unwrap(),
         store.operators(first(9)).await.unwrap(),
-        store.operator(TokenHash::of("ann")).await.unwrap(),
+        store.operator(TokenHash::hash("ann")).await.unwrap(),
         store.account_switches().await.unwrap(),
     );
     let keys = store
@@ -816,8 +931,8 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     for listed in page(keys).items {
         let by_id = store.key_by_id(listed.id).await.unwrap();
         let by_hash = store.key(listed.hash).await.unwrap();
-        // The applier writes when a key was last used some time after the use, perhaps between these
-        // reads, and that need not outlive the process.
+        // The time of a key's last use is written some time after the use, perhaps between these reads, and may be
+        // lost with the process.
         let key = unused(listed);
         assert_eq!(by_id.map(unused).as_ref(), Some(&key));
         assert_eq!(by_hash.map(unused).as_ref(), Some(&key));
@@ -839,7 +954,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
             .endpoints(KeyOwner::Merchant(merchant), None, first(9))
             .await
             .unwrap(),
-        store.connect_code(TokenHash::of("code")).await.unwrap(),
+        store.connect_code(TokenHash::hash("code")).await.unwrap(),
         store.connect_codes(merchant, first(9)).await.unwrap(),
         store.reseller(reseller).await.unwrap(),
         store.resellers(first(9)).await.unwrap(),
@@ -888,6 +1003,8 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         environment: Environment::Test,
         kind: None,
         since: None,
+        until: None,
+        payments: None,
     };
     for (event, payment) in page(store.events(asked, first(100)).await.unwrap()).items {
         listed.push(format!(
@@ -906,17 +1023,24 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.verify_audit().await.unwrap().breaks().is_empty(),
         "the audit log is broken"
     );
-    // What writes a store anew adds its own.
+    // Rewriting a store adds entries.
     see!(
         log.iter()
             .map(|entry| &entry.audited)
             .filter(|audited| !matches!(audited.action.as_str(), "store.compact" | "store.rekey"))
             .collect::<Vec<_>>()
     );
-    // Marks are keyed with a secret of the store's own.
-    let mut parts = seen.split("email_mark: Some([");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |seen, part| seen + part.split_once("])").unwrap().1)
+    // Marks are keyed with a secret of the store.
+    for mark in [
+        "email_mark: Some([",
+        "metadata_mark: Some([",
+        "description_mark: Some([",
+    ] {
+        let mut parts = seen.split(mark);
+        let first = parts.next().unwrap_or_default().to_owned();
+        seen = parts.fold(first, |seen, part| seen + part.split_once("])").unwrap().1);
+    }
+    seen
 }
 
 fn unused(key: ApiKey) -> ApiKey {
@@ -926,7 +1050,7 @@ fn unused(key: ApiKey) -> ApiKey {
     }
 }
 
-/// What has to be there after so much is done: from nothing to everything.
+/// Digests of the expected states, from an empty store to all deeds.
 pub(crate) async fn states() -> Vec<Digest> {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> =
@@ -942,7 +1066,7 @@ pub(crate) async fn states() -> Vec<Digest> {
     states
 }
 
-/// What is there, in short.
+/// Digest of the store's state.
 pub(crate) async fn state(store: &Arc<dyn Store>) -> Digest {
-    Digest::of(observe(store).await.as_bytes())
+    Digest::hash(observe(store).await.as_bytes())
 }

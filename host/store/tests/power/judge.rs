@@ -1,4 +1,4 @@
-//! Opens what a power cut left, with the real store, and says what is wrong.
+//! Opens an image of a power cut with the real store and checks it.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -19,14 +19,13 @@ use crate::driver::{dynamic, options, other_key};
 use crate::plan::{self, Expected, Plan, Script};
 use crate::{everything, pruning};
 
-/// How far each script has to be, and may be.
+/// Minimum and maximum progress of each script.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
-    /// Acknowledged steps.
     floor: Vec<usize>,
-    /// Steps that were asked for.
+    /// Steps that were started.
     ceiling: Vec<usize>,
-    /// Acknowledged lines of the audit log.
+    /// Number of acknowledged audit log entries.
     audits: usize,
 }
 
@@ -39,14 +38,14 @@ impl Acknowledged {
         }
     }
 
-    /// Takes a line of the watched process.
+    /// Applies a line that the recorded process printed.
     pub(crate) fn hear(&mut self, plan: &Plan, line: &str) {
         let mut words = line.split(' ');
         let what = words.next().unwrap();
         let mut number = || words.next().unwrap().parse::<usize>().unwrap();
         let (script, steps) = (number(), number());
         match what {
-            // It was read, so it has to last.
+            // It was read, so it must persist.
             "seen" => {
                 self.floor[script] = steps;
                 self.ceiling[script] = steps;
@@ -62,30 +61,30 @@ impl Acknowledged {
         }
     }
 
-    /// Whether all that was planned was acknowledged.
+    /// Whether all planned steps were acknowledged.
     pub(crate) fn is_all(&self, plan: &Plan) -> bool {
         let lengths = plan.scripts.iter().map(Script::length);
         lengths.eq(self.floor.iter().copied())
     }
 
-    /// What has to be there and what is in doubt.
+    /// Number of acknowledged steps.
     pub(crate) fn done(&self) -> usize {
         self.floor.iter().sum()
     }
 }
 
-/// What is common to all images of one plan.
+/// Expected results for all images of a plan.
 pub(crate) struct Judge {
     plan: Plan,
     expected: Vec<Vec<Option<Expected>>>,
-    /// After each deed of `everything`.
+    /// Digests of the expected states after each deed of `everything`.
     states: Vec<Digest>,
 }
 
 type Verdict = Result<(), String>;
 
 impl Judge {
-    pub(crate) fn of(plan: Plan) -> Self {
+    pub(crate) fn new(plan: Plan) -> Self {
         let expected = plan.scripts.iter().map(Script::expected).collect();
         let states = match plan.scripts[..] {
             [Script::Everything] => runtime().block_on(everything::states()),
@@ -98,7 +97,7 @@ impl Judge {
         }
     }
 
-    /// What the watched process is told of what has to be there.
+    /// The digests in the format of [`STATES`](crate::driver::STATES).
     pub(crate) fn states(&self) -> String {
         let states: Vec<_> = self.states.iter().map(Digest::to_string).collect();
         states.join(" ")
@@ -108,8 +107,8 @@ impl Judge {
         &self.plan
     }
 
-    /// Judges what is in a folder: everything acknowledged is there and whole, nothing else is, and
-    /// the store works. `again` closes it, opens it once more, looks at everything again and verifies it.
+    /// Checks a folder: everything acknowledged exists completely, nothing else does, and the store works. With
+    /// `again`, also closes and reopens the store, checks everything again and verifies it.
     pub(crate) async fn judge(&self, root: &Path, known: &Acknowledged, again: bool) -> Verdict {
         let mut options = options(root);
         let mut store = SledStore::open(&options);
@@ -194,7 +193,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// A payment is as after one of these steps, and everything that belongs to it is there.
+/// Checks that a payment is in one of these states, with all its records. False if it does not exist.
 async fn payment(
     store: &SledStore,
     number: usize,
@@ -229,10 +228,9 @@ async fn payment(
                             kind: event.kind,
                             status: event.status,
                             settlement: event.settlement,
-                            refund: event.refund,
-                            decline: event.decline,
+                            subject: event.subject.as_deref().cloned(),
                         })
-                        .eq(state.events.iter().copied())
+                        .eq(state.events.iter().cloned())
             })
     });
     if matching.is_none() {
@@ -260,7 +258,7 @@ async fn payment(
         }
     }
     let by_token = store
-        .by_checkout(TokenHash::of(&token(&number.to_string())))
+        .by_checkout(TokenHash::hash(&token(&number.to_string())))
         .await;
     if by_token != Ok(Some(aggregate.clone())) {
         return Err("a payment is not found by its checkout token".into());
@@ -297,7 +295,7 @@ async fn operator(store: &SledStore, number: usize, steps: RangeInclusive<usize>
     }
 }
 
-/// The audit log is unbroken and has all that was acknowledged.
+/// Checks that the audit log is unbroken and has at least the acknowledged entries.
 async fn audits(store: &SledStore, least: usize) -> Verdict {
     let mut paging = Paging {
         limit: 100,
@@ -332,7 +330,7 @@ async fn audits(store: &SledStore, least: usize) -> Verdict {
     }
 }
 
-/// The list of all payments shows as many as there are.
+/// Checks that the list of all payments is complete.
 async fn lists(store: &SledStore, there: usize) -> Verdict {
     let mut paging = Paging {
         limit: 100,
@@ -352,7 +350,7 @@ async fn lists(store: &SledStore, there: usize) -> Verdict {
             other => return Err(format!("the list does not read: {other:?}")),
         }
     }
-    // What was made to see whether the store works may be among them.
+    // The payment that tests whether the store works may be among them.
     if listed == there || listed == there + 1 {
         Ok(())
     } else {
@@ -360,7 +358,7 @@ async fn lists(store: &SledStore, there: usize) -> Verdict {
     }
 }
 
-/// The store takes new payments and steps.
+/// Checks that the store accepts new payments and steps.
 async fn works(store: &SledStore) -> Verdict {
     if let Some(why) = store.failed().now_or_never() {
         return Err(format!("it has given up: {why}"));

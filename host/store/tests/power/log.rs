@@ -1,4 +1,4 @@
-//! What sled does to its log: whether it takes for safe what is not, and how much is not at each moment.
+//! sled's log: whether sled assumes data to be durable that is not, and how much is not durable at each event.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,30 @@ use crate::disk::{Disk, Event, Node, Op};
 use crate::random::Random;
 use crate::record::SEGMENT;
 
-/// A write that no sync has made durable yet.
+/// A write that no sync has made durable.
 struct Write {
     file: Node,
     call: u64,
     returned: bool,
-    /// Where it stands in the log.
+    /// Position in the log.
     position: i64,
     bytes: usize,
 }
 
-/// The log, followed call by call.
+/// State of the log, updated with each call.
 pub(crate) struct Log {
     database: Vec<Node>,
-    /// Where in the log a segment of the file begins.
+    /// Log positions of the segments, by file and offset.
     segments: BTreeMap<(Node, u64), i64>,
     pending: Vec<Write>,
-    /// Syncs under way, and the calls that they make durable.
+    /// Syncs in flight, and the calls that they make durable.
     syncs: BTreeMap<u64, Vec<u64>>,
-    /// Bytes that were not durable after each event.
+    /// Number of bytes that were not durable after each event.
     unsynced: Vec<usize>,
-    /// The most of them.
+    /// Maximum of `unsynced`.
     pub(crate) most: usize,
-    /// Segments that sled began in the belief that all before some position was safe, while it was not.
+    /// Segments that sled started on the assumption that the log was durable up to some position, although it was
+    /// not.
     pub(crate) broken: Vec<String>,
 }
 
@@ -92,7 +93,7 @@ impl Log {
                 ));
             }
         }
-        // A head alone is written anew at a start, and stands in a file of its own before.
+        // A separate header is rewritten at a start, and was first written to another file.
         if data.len() > HEAD {
             let begin = self.segments.get(&segment).copied().unwrap_or_default();
             let position = begin + i64::try_from(within).unwrap();
@@ -107,7 +108,7 @@ impl Log {
         }
     }
 
-    /// Events after which much was not durable, the more likely the more.
+    /// Random events, with a probability proportional to the number of bytes that were not durable.
     pub(crate) fn late(&self, count: usize, random: &mut Random) -> Vec<usize> {
         let mut all = 0;
         let sums: Vec<usize> = self
@@ -126,10 +127,11 @@ impl Log {
     }
 }
 
-/// Bytes of a segment's head.
+/// Size of a segment's header, in bytes.
 const HEAD: usize = 20;
 
-/// The position of a segment in the log, and up to where its head says that the log is whole.
+/// Log position of a segment, and the position up to which its header declares the log complete. `None` if the
+/// header is invalid.
 fn head(segment: &[u8]) -> Option<(i64, i64)> {
     let (sum, rest) = segment.get(..HEAD)?.split_first_chunk()?;
     if u32::from_le_bytes(*sum) != !crc32fast::hash(rest) {

@@ -1,18 +1,18 @@
-//! What power cuts leave of the embedded store.
+//! Tests which damage a power cut can do to the embedded store.
 //!
-//! A process of ours works on a store (its first opening, many groups of operations, closing in order
-//! and not, opening again) while `recorder` notes every write, sync and change of a name that it asks
-//! the kernel for, and every acknowledgement among them. At points of that record `disk` makes images
-//! of what a disk may hold if the power failed there; `judge` opens each with the real store. A second
-//! process then goes on from such an image, recorded too, so that cuts hit recoveries as well.
+//! A process works on a store (first opening, many groups of operations, regular and immediate ends, reopening)
+//! while `recorder` records every write, sync and name change that it requests from the kernel, and every
+//! acknowledgement. For points in that record, `disk` creates images that a disk may contain if the power failed
+//! there, and `judge` opens each with the real store. A second, also recorded process continues from such an
+//! image, so that recoveries are interrupted as well.
 //!
-//! Three plans are worked on: payments at random by many at once (`plan`), every operation that the
-//! store's traits have, every step of a payment and what writes a store anew (`everything`, which fails where
-//! one is missing), and deliveries that are pruned (`pruning`), which makes sled write most. `log` follows
-//! what sled takes for safe of its log, and holds it against what was synced.
+//! There are three plans: concurrent random payments (`plan`); every operation of the store's traits, every step
+//! of a payment and every rewrite of the store (`everything`, which fails if one is missing); and deletion of old
+//! deliveries (`pruning`), which makes sled write the most. `log` compares the part of sled's log that sled
+//! assumes to be durable with the part that was synced.
 //!
-//! The same images without the effect of `fdatasync`, of sled's own syncs, or of syncs of folders, have to
-//! be found wanting: so each run shows that it would notice if the store left them out.
+//! Images without the effect of `fdatasync`, of sled's own syncs, or of folder syncs must show losses. This proves
+//! that each run would detect missing syncs.
 //!
 //! `cargo test --release -p kassette-store --test power -- --images 3000 --deliveries 3000 --seed 7`
 #![allow(
@@ -41,7 +41,7 @@ use std::time::Instant;
 
 use crate::options::Options;
 
-/// A test and its name.
+/// A test's name and function.
 type Test = (&'static str, fn(&Options));
 
 fn main() {
@@ -89,7 +89,7 @@ fn main() {
         }
         return;
     }
-    // In the words of Rust's own tests, so that a count of them counts these.
+    // In the format of Rust's own tests, so that tools that count tests include these.
     println!("\nrunning {} tests", chosen.len());
     let began = Instant::now();
     let mut failed = 0;

@@ -1,20 +1,19 @@
-//! What the tests are told.
+//! Command-line options of the tests.
 
-/// Images of one run, unless told otherwise.
+/// Default number of images per run.
 const IMAGES: usize = 150;
-/// Deliveries that are pruned, with 33 kB of answers each, unless told otherwise.
+/// Default number of deliveries to delete, each with 33 kB of responses.
 const DELIVERIES: usize = 1500;
 
-/// What the tests are told on the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Power cuts to judge.
+    /// Number of power cuts to check.
     pub(crate) images: usize,
-    /// What plan and images follow from; when which thread runs does not.
+    /// Determines plan and images, but not the scheduling of threads.
     pub(crate) seed: u64,
-    /// Deliveries to prune.
+    /// Number of deliveries to delete.
     pub(crate) deliveries: usize,
-    /// Name the tests and do nothing.
+    /// Only list the tests.
     pub(crate) list: bool,
     filters: Vec<String>,
 }
@@ -40,7 +39,7 @@ impl Options {
                     options.deliveries = usize::try_from(number("--deliveries")).unwrap();
                 }
                 "--list" => options.list = true,
-                // What Rust's own tests understand means nothing here.
+                // Options of Rust's own test runner do not apply here.
                 flag if flag.starts_with('-') => {}
                 _ => options.filters.push(argument),
             }
@@ -48,7 +47,6 @@ impl Options {
         options
     }
 
-    /// Whether a test is asked for.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter))
     }

@@ -1,5 +1,5 @@
-//! What the watched process does, and what has to be there when it was acknowledged: both follow from
-//! a seed, so the judge knows every payment at every step without having seen the process.
+//! Actions of the recorded process and their expected results. Both depend only on a seed, so the judge knows
+//! every payment after every step.
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{
@@ -7,27 +7,27 @@ use kassette_domain::lifecycle::{
 };
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{NewPayment, Payment, Request, RoutingDecision};
-use kassette_domain::provider::{PayerAction, Report, VendorStatus};
+use kassette_domain::provider::{PayerAction, ProviderStatus, Report};
 use kassette_domain::time::Time;
 use kassette_store::suite::fixtures::{self, *};
 
 use crate::random::Random;
 use crate::{everything, pruning};
 
-/// What one worker does with one thing, step after step.
+/// Steps of a worker with one object.
 #[derive(Clone, Debug)]
 pub(crate) enum Script {
-    /// A payment: created, then these steps.
+    /// A payment: create, then these steps.
     Payment { number: usize, steps: Vec<Step> },
-    /// An operator: made, then removed. Each writes a line of the audit log.
+    /// An operator: create, then remove. Each step writes an audit log entry.
     Operator { number: usize },
-    /// Every operation that there is.
+    /// Every operation of a store.
     Everything,
-    /// So many deliveries are removed.
+    /// Deletes this many deliveries.
     Pruning { deliveries: usize },
 }
 
-/// A payment after some step.
+/// State of a payment after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) aggregate: PaymentAggregate,
@@ -36,13 +36,12 @@ pub(crate) struct Expected {
     pub(crate) events: Vec<NewEvent>,
 }
 
-/// Everything that is to be done.
 pub(crate) struct Plan {
     pub(crate) scripts: Vec<Script>,
 }
 
 impl Plan {
-    /// `count` things; one in eight is an operator.
+    /// A plan with `count` objects, one in eight of them an operator.
     pub(crate) fn new(seed: u64, count: usize) -> Self {
         let mut random = Random::new(seed);
         let scripts = (0..count)
@@ -67,7 +66,7 @@ impl Plan {
         Self { scripts }
     }
 
-    /// In the words that the watched process is told it in.
+    /// Kind and number of the plan, in the format that `read` parses.
     pub(crate) fn told(&self, seed: u64) -> String {
         match self.scripts[..] {
             [Script::Everything] => "everything 0".into(),
@@ -86,7 +85,7 @@ impl Plan {
 }
 
 impl Script {
-    /// How many things there are to do.
+    /// Number of steps.
     pub(crate) const fn length(&self) -> usize {
         match self {
             Self::Payment { steps, .. } => 1 + steps.len(),
@@ -96,7 +95,8 @@ impl Script {
         }
     }
 
-    /// A payment before its first step, after it, and so on; the first is that it is not there.
+    /// States of a payment before its first step, after it, and so on. The first is `None`, because the payment
+    /// does not exist. Empty for other scripts.
     pub(crate) fn expected(&self) -> Vec<Option<Expected>> {
         let Self::Payment { number, steps } = self else {
             return Vec::new();
@@ -122,12 +122,12 @@ impl Script {
     }
 }
 
-/// When a payment's step is done.
+/// Time of a payment's step.
 pub(crate) fn at_step(at: usize) -> Time {
     later(u64::try_from(at).unwrap() + 1)
 }
 
-/// A payment's first step after it was made.
+/// A payment's first step after its creation.
 pub(crate) fn first_step(number: usize) -> Step {
     open(&attempt(number), "sandbox-test")
 }
@@ -154,19 +154,19 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
         news(&attempt(number), report)
     };
     if random.one_in(2) {
-        steps.push(told(VendorStatus::Processing, 0));
+        steps.push(told(ProviderStatus::Processing, 0));
     }
     if !random.one_in(6) {
-        steps.push(told(VendorStatus::Completed, 0));
+        steps.push(told(ProviderStatus::Completed, 0));
         for refund in 0..random.below(24) {
             let returned = u64::try_from(refund).unwrap() + 1;
-            steps.push(told(VendorStatus::Completed, returned));
+            steps.push(told(ProviderStatus::Completed, returned));
         }
     }
     steps
 }
 
-/// Mostly a link; sometimes a form that fills a page, or is as long as a row may be.
+/// Usually a redirect; sometimes a form that fills a page, or that has the maximum size of a row.
 fn form(number: usize, random: &mut Random) -> PayerAction {
     let length = match random.below(12) {
         0 => 80_000,
@@ -191,7 +191,7 @@ fn attempt(number: usize) -> String {
     format!("attempt of {number}")
 }
 
-/// Without an address, of which the store keeps a mark under a key of its own.
+/// A request without an email address, whose mark would depend on a key of the store.
 pub(crate) fn request(number: usize) -> Request {
     Request {
         email: None,

@@ -1,5 +1,5 @@
-//! Many deliveries that failed for good, each with eight answers, which are removed page by page. Their
-//! rows are short in our log and long in sled's: removing a few keys has it write whole pages.
+//! Deletes many exhausted deliveries, each with eight responses, page by page. Deleting a few keys adds little to
+//! our log but makes sled write whole pages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use kassette_store::{ClaimedDeliveries, DeliveryFilter, SledStore, Store, TRIED_
 
 use crate::driver::options;
 
-/// Deliveries that one step removes, as the gateway does.
+/// Number of deliveries that one step deletes, as in the gateway.
 const PAGE: usize = 32;
 
-/// Steps until so many deliveries are gone.
+/// Number of steps that delete this many deliveries.
 pub(crate) const fn steps(deliveries: usize) -> usize {
     deliveries.div_ceil(PAGE)
 }
 
-/// Makes a store with so many deliveries to remove.
+/// Creates a store with this many deliveries to delete.
 pub(crate) async fn fill(root: &Path, deliveries: usize) {
     let store: Arc<dyn Store> = SledStore::open(&options(root)).unwrap();
     shop(&store).await;
@@ -80,7 +80,7 @@ pub(crate) async fn fill(root: &Path, deliveries: usize) {
     store.shut_down().await.unwrap();
 }
 
-/// Removes a page.
+/// Deletes a page.
 pub(crate) async fn act(store: &Arc<dyn Store>) {
     store
         .prune_deliveries(later(100_000_000), None, PAGE)
@@ -88,19 +88,17 @@ pub(crate) async fn act(store: &Arc<dyn Store>) {
         .unwrap();
 }
 
-/// How many pages of so many deliveries are gone.
+/// Number of deleted pages.
 ///
-/// # Errors
-/// What is there in part, or not read.
+/// # Errors A page is partly deleted, or cannot be read.
 pub(crate) async fn stands(store: &Arc<dyn Store>, deliveries: usize) -> Result<usize, String> {
     let unread = |fault: kassette_store::Fault| fault.to_string();
     let (mut left, mut paging) = (0, first(100));
     loop {
-        // Of the judge's own payment another one waits.
+        // A delivery of the judge's own payment is pending, and therefore not counted.
         let filter = DeliveryFilter {
-            of: None,
-            endpoint: None,
             status: Some(DeliveryStatus::Exhausted),
+            ..DeliveryFilter::default()
         };
         let listed = store.deliveries(filter, paging.clone());
         let page = page(listed.await.map_err(unread)?);

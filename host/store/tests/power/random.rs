@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed.
+//! Random numbers from a seed.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]
@@ -17,13 +17,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// One of `0..end`; 0 where there is none.
+    /// A number in `0..end`; 0 if `end` is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end.max(1)).unwrap_or(u64::MAX);
         usize::try_from(self.next() % end).unwrap_or_default()
     }
 
-    /// True once in so many times.
+    /// True with a probability of 1 / `times`.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

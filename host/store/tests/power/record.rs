@@ -1,4 +1,4 @@
-//! Records of processes that worked on a store, and images of them.
+//! Records of processes that worked on a store, and checks of their images.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use crate::log::Log;
 use crate::random::Random;
 use crate::recorder::Recorder;
 
-/// Images are judged by so many threads at once.
+/// Number of threads that check images.
 const JUDGES: usize = 2;
-/// Every so many images are closed, opened once more and judged again.
+/// Of this many images, one is closed, reopened and checked again.
 const AGAIN: usize = 8;
 
 /// The store's `SEGMENT_BYTES`.
 pub(crate) const SEGMENT: u64 = 8 << 20;
 
-/// What some processes did, one after the other, on a disk that began like this.
+/// Calls of consecutive processes, and the disk before them.
 pub(crate) struct Record {
     base: Disk,
     known: Acknowledged,
     events: Vec<Event>,
 }
 
-/// An image in which something is wrong.
+/// An image with a fault.
 #[derive(Debug)]
 pub(crate) struct Loss {
     pub(crate) why: String,
     pub(crate) place: String,
 }
 
-/// What a record has to hold for its images to mean something.
+/// Statistics of a record, to check that its images are meaningful.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) calls: usize,
@@ -43,20 +43,20 @@ pub(crate) struct Content {
     pub(crate) bytes: usize,
     pub(crate) snapshots: usize,
     pub(crate) blobs: usize,
-    /// Segments of the log that were written over.
+    /// Number of log segments that were overwritten.
     pub(crate) reused: usize,
 }
 
 impl Record {
-    /// Lets processes work below a folder: so many operations each, ended like this.
-    pub(crate) fn of(
+    /// Runs processes below a folder, each with a number of operations and an end.
+    pub(crate) fn run(
         root: &Path,
         judge: &Judge,
         known: Acknowledged,
         seed: u64,
         processes: &[(usize, End)],
     ) -> Self {
-        let (base, places) = Disk::of(root).unwrap();
+        let (base, places) = Disk::of_folder(root).unwrap();
         let mut recorder = Recorder::new(root, places);
         for (operations, end) in processes {
             let end = match end {
@@ -86,7 +86,7 @@ impl Record {
         }
     }
 
-    /// What is in it.
+    /// Statistics of the record.
     pub(crate) fn content(&self) -> Content {
         let mut content = Content::default();
         let mut names = BTreeMap::new();
@@ -100,7 +100,7 @@ impl Record {
                     content.snapshots += 1;
                 }
                 Event::Began(_, Op::Add { name, node, .. }) => {
-                    // Blobs are named by a number.
+                    // Names of blobs are numbers.
                     content.blobs += usize::from(name.parse::<u64>().is_ok());
                     names.insert(*node, name.clone());
                 }
@@ -120,14 +120,14 @@ impl Record {
         content
     }
 
-    /// How often the database was synced between a snapshot's getting its name and the sync of that name.
+    /// Number of syncs of the database between the rename of a snapshot and the sync of its name.
     ///
-    /// Left out is a sync that comes right after zeros over a whole segment: so sled removes what is torn
-    /// off at the end of its log, which is not missed.
+    /// Left out are syncs after the database's last change emptied a segment, by zeros or by cutting it off the
+    /// file's end: sled syncs those itself, from several threads, and what was in them is not missed (`tail`).
     pub(crate) fn syncs_before_a_snapshots_name(&self) -> usize {
         let mut database = Vec::new();
         let mut nameless = None;
-        let (mut early, mut zeroed) = (0, false);
+        let (mut early, mut emptied) = (0, false);
         for event in &self.events {
             let Event::Began(_, op) = event else { continue };
             match op {
@@ -136,18 +136,25 @@ impl Record {
                     nameless = Some(Node::Folder(*folder));
                 }
                 Op::Sync { node, .. } if nameless == Some(*node) => nameless = None,
-                Op::Sync { node, .. } if database.contains(node) && !zeroed => {
+                Op::Sync { node, .. } if database.contains(node) && !emptied => {
                     early += usize::from(nameless.is_some());
                 }
                 _ => {}
             }
-            zeroed = matches!(op, Op::Write { at, data, .. }
-                if at % SEGMENT == 0 && data.len() as u64 == SEGMENT && data.iter().all(|byte| *byte == 0));
+            match op {
+                Op::SetLength { file, .. } if database.contains(&Node::File(*file)) => {
+                    emptied = true
+                }
+                Op::Write { file, at, .. } if database.contains(&Node::File(*file)) => {
+                    emptied = at % SEGMENT == 0 && op.is_zeros(SEGMENT);
+                }
+                _ => {}
+            }
         }
         early
     }
 
-    /// The same without the effect of some syncs.
+    /// A copy without the effect of some syncs.
     pub(crate) fn without(&self, is_left_out: impl Fn(&Op) -> bool) -> Self {
         let mut left_out = Vec::new();
         let mut events = self.events.clone();
@@ -166,8 +173,8 @@ impl Record {
         }
     }
 
-    /// The same as if sled's writes were not durable: the database is synced at a start, and before what
-    /// it has on the disk is noted.
+    /// A copy as if sled's writes were not durable: the database is synced only at a start, and before sled
+    /// records how much of it is on the disk.
     pub(crate) fn without_durable_write(&self) -> Self {
         let (database, noted) = (self.named("db"), self.named("checkpointed"));
         let (mut kept, mut late) = (Vec::new(), Vec::new());
@@ -208,7 +215,7 @@ impl Record {
         }
     }
 
-    /// The files that are, or were, called so.
+    /// Files that have or had this name.
     fn named(&self, name: &str) -> Vec<Node> {
         let added = self.events.iter().filter_map(|event| match event {
             Event::Began(
@@ -226,14 +233,14 @@ impl Record {
             .collect()
     }
 
-    /// What sled does to its log.
+    /// State of sled's log after all events.
     pub(crate) fn log(&self) -> Log {
         let mut log = Log::new(self.named("db"), &self.base);
         self.events.iter().for_each(|event| log.happen(event));
         log
     }
 
-    /// What was acknowledged in all.
+    /// Everything that was acknowledged by the end.
     pub(crate) fn acknowledged(&self, judge: &Judge) -> Acknowledged {
         let mut known = self.known.clone();
         for event in &self.events {
@@ -244,8 +251,8 @@ impl Record {
         known
     }
 
-    /// Points at which the power fails: a quarter anywhere, a quarter where a sync or an acknowledgement
-    /// has just been, a quarter where names change, a quarter where much of the database is not synced.
+    /// Random points for power cuts: a quarter anywhere, a quarter directly after a sync or an acknowledgement, a
+    /// quarter at name changes, and a quarter when much of the database is not synced.
     fn points(&self, count: usize, random: &mut Random) -> Vec<usize> {
         let places = |is: fn(&Event) -> bool| -> Vec<usize> {
             let events = self.events.iter().enumerate();
@@ -287,7 +294,7 @@ impl Record {
         points
     }
 
-    /// Makes an image at each of some points and does something with it.
+    /// Creates an image at each of these points and passes it to `then`.
     fn cut(
         &self,
         judge: &Judge,
@@ -309,7 +316,7 @@ impl Record {
         }
     }
 
-    /// One image, for a next process to go on from.
+    /// A random image from which the next process continues.
     pub(crate) fn image(&self, judge: &Judge, random: &mut Random) -> (Image, Acknowledged) {
         let points = [self.events.len() / 3 + random.below(self.events.len() / 3)];
         let mut found = None;
@@ -319,9 +326,9 @@ impl Record {
         found.unwrap()
     }
 
-    /// Makes images of the starts that are cut after sled has emptied a segment of its log, or cut it off,
-    /// and before its snapshot's name is synced. In each that name is missing; older snapshots are still
-    /// there, or not; what is emptied is so wholly, or in some of its sectors.
+    /// Creates images of starts that are interrupted after sled has zeroed or truncated a segment of its log, and
+    /// before its snapshot's name is synced. The name is missing in all of them. Older snapshots exist or not; the
+    /// zeros are complete, or only in some sectors.
     fn cut_starts(
         &self,
         judge: &Judge,
@@ -365,7 +372,7 @@ impl Record {
         }
     }
 
-    /// Judges images at so many points. Those in which something is wrong are kept in `keep`.
+    /// Checks images at random points. Copies those with a fault to `keep`.
     pub(crate) fn judge(
         &self,
         judge: &Arc<Judge>,
@@ -380,7 +387,7 @@ impl Record {
         })
     }
 
-    /// Judges images at points where much of the database is not synced.
+    /// Checks images at points when much of the database is not synced.
     pub(crate) fn judge_late(&self, judge: &Arc<Judge>, count: usize, seed: u64) -> Vec<Loss> {
         let mut random = Random::new(seed);
         let mut points = self.log().late(count, &mut random);
@@ -390,8 +397,8 @@ impl Record {
         })
     }
 
-    /// Judges what may be left of each start that is cut before its snapshot has its name on the disk.
-    /// Returns how many images these were, too.
+    /// Checks images of starts that are interrupted before the snapshot's name is on the disk. Also returns the
+    /// number of images.
     pub(crate) fn judge_starts(
         &self,
         judge: &Arc<Judge>,
@@ -408,7 +415,7 @@ impl Record {
         (images, losses)
     }
 
-    /// Judges all images that are made.
+    /// Checks all images that `make` creates.
     fn judge_each(
         &self,
         judge: &Arc<Judge>,
@@ -453,7 +460,7 @@ impl Record {
                 number += 1;
                 let folder = place.path().join(number.to_string());
                 let work = (number, point, image, known.clone(), folder);
-                // No judge takes it where they have panicked, which the scope tells.
+                // Sending fails only if the judges have panicked, which the scope reports.
                 let _judged = send.send(work);
             });
             drop(send);
@@ -471,15 +478,15 @@ fn verdict(
 ) -> Result<(), String> {
     image.write(folder).unwrap();
     let (judge, known, root) = (Arc::clone(judge), known.clone(), folder.to_owned());
-    // Where the store panics, or its engine does, that is a verdict too.
+    // A panic of the store or of its engine is a fault too.
     let judged = std::thread::spawn(move || runtime().block_on(judge.judge(&root, &known, again)));
     let verdict = judged.join().unwrap_or_else(|_| Err("it panics".into()));
-    // sled may still hold it for a moment; the whole place is removed in the end.
+    // sled may still use the folder for a moment; the parent folder is removed at the end.
     let _ = std::fs::remove_dir_all(folder);
     verdict
 }
 
-/// A place for images: in memory where there is one.
+/// A folder for images, in memory if possible.
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }

@@ -1,13 +1,13 @@
-//! Records what a process of ours asks of the file system below one folder, with `ptrace`: every write
-//! with its bytes, every sync, every change of a name, in the order in which they took effect.
+//! Records with `ptrace` which file system calls a child process makes below a folder: every write with its bytes,
+//! every sync and every name change, in the order of their effects.
 //!
-//! `strace` would do, but is not on every machine, and a test that is left out there proves nothing;
-//! `ptrace` of a child of one's own needs no right and no program. All of the process's threads stop
-//! at each call's begin and end. What one call saw of another (a sync, of a write) has its order here
-//! too: a thread runs on from a call's end only after the end was noted.
+//! `strace` is not installed everywhere, and a skipped test proves nothing, whereas `ptrace` of an own child needs
+//! no privilege and no program. All threads of the process stop at the start and the end of each call. The
+//! recorded order is also correct if one call depends on another (a sync on a write), because a thread continues
+//! only after the end of its call was recorded.
 //!
-//! Calls that could change files in a way that is not modelled (shared writable mappings, `io_uring`,
-//! copies between descriptors, links) end the recording with their name.
+//! Calls that could change files in a way that is not modelled (shared writable mappings, `io_uring`, copies
+//! between descriptors, links) abort the recording with their name.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ use nix::unistd::Pid;
 
 use crate::disk::{Event, Node, Op};
 
-/// A call's number and arguments.
+/// Number and arguments of a system call.
 struct Call {
     number: c_long,
     arguments: [u64; 6],
@@ -59,24 +59,24 @@ fn result(registers: &libc::user_regs_struct) -> i64 {
     registers.regs[0].cast_signed()
 }
 
-/// What is to be noted when a call returns.
+/// The record to make when a call returns.
 enum Under {
-    /// The end of this.
+    /// End of the call with this number.
     Way(u64),
-    /// A file was opened: its flags.
+    /// A file was opened with these flags.
     Open(u64),
-    /// A folder was made.
+    /// A folder was created.
     Folder(PathBuf),
-    /// A name was changed: the end of a call, from where, to where.
+    /// A name was changed: number of the call, old path, new path.
     Name(u64, PathBuf, Option<PathBuf>),
-    /// Two names were exchanged: the ends of calls, and the names.
+    /// Two names were exchanged: numbers of the calls, and the paths.
     Exchange(Vec<u64>, PathBuf, PathBuf),
 }
 
-/// What was recorded of one or more processes, one after the other.
+/// Record of one or more consecutive processes.
 pub(crate) struct Recorder {
     root: PathBuf,
-    /// Files and folders by what they are called now.
+    /// Files and folders by their current path.
     places: HashMap<PathBuf, Node>,
     /// The same by device and inode.
     inodes: HashMap<(u64, u64), Node>,
@@ -87,7 +87,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder of what happens below a folder in which these things stand.
+    /// Creates a recorder for a folder with these files and folders.
     pub(crate) fn new(root: &Path, places: Vec<(PathBuf, Node)>) -> Self {
         let count = |is: fn(&Node) -> bool| places.iter().filter(|(_, node)| is(node)).count();
         let inode = |path: &Path| identity(path).unwrap();
@@ -102,8 +102,8 @@ impl Recorder {
         }
     }
 
-    /// Runs a program to its end. It has to wait for a line on its standard input before it does
-    /// anything; its lines on standard output are acknowledgements.
+    /// Runs a program to its end. It must wait for a line on standard input before it starts. Its lines on
+    /// standard output are acknowledgements.
     #[expect(
         clippy::zombie_processes,
         reason = "whoever traces the process waits for it, with all its threads"
@@ -142,8 +142,8 @@ impl Recorder {
         self.settle();
     }
 
-    /// Notes what became of the writes that a process was in when it ended. The next one reads it, and may
-    /// write over it: a write that stayed under way would come on top of that in every later image.
+    /// Records the outcome of writes that were in flight when a process ended. The next process reads their result
+    /// and may overwrite it: if they remained in flight, every later image could contain them on top.
     fn settle(&mut self) {
         let mut under_way = HashMap::new();
         for event in &self.events {
@@ -191,7 +191,7 @@ impl Recorder {
         self.events.push(Event::Returned(call, done));
     }
 
-    /// The folder that a path's last name is in, and the name.
+    /// Index of the parent folder, and the last name of a path.
     fn name(&self, path: &Path) -> Option<(usize, String)> {
         let Some(Node::Folder(folder)) = self.places.get(path.parent()?) else {
             return None;
@@ -209,7 +209,7 @@ impl Recorder {
         self.returned(call, 0);
     }
 
-    /// Two files or folders, with all that is in them, have each other's names.
+    /// Exchanges the paths of two files or folders, including their contents.
     fn exchanged(&mut self, one: &Path, other: &Path) {
         let moved = |path: PathBuf| match (path.strip_prefix(one), path.strip_prefix(other)) {
             (Ok(rest), _) => other.join(rest),
@@ -230,12 +230,12 @@ impl Recorder {
     }
 }
 
-/// One process under way.
+/// A running process.
 struct Tracee<'a> {
     recorder: &'a mut Recorder,
     pid: Pid,
     memory: fs::File,
-    /// What each thread's call is about.
+    /// Current call of each thread.
     under: HashMap<Pid, Under>,
 }
 
@@ -249,9 +249,9 @@ impl<'a> Tracee<'a> {
         }
     }
 
-    /// Lets it run to its end.
+    /// Runs the process to its end.
     fn follow(mut self) -> WaitStatus {
-        // Children of this thread alone: others of this process are not ours to wait for.
+        // Wait only for children of this thread: the process may have others.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         loop {
             let status = match waitpid(Pid::from_raw(-1), Some(flags)) {
@@ -271,14 +271,14 @@ impl<'a> Tracee<'a> {
                 _ => continue,
             };
             match ptrace::syscall(thread, signal) {
-                // It was ended meanwhile.
+                // The process has ended in the meantime.
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(error) => panic!("a thread does not run on: {error}"),
             }
         }
     }
 
-    /// A thread stands at the begin or the end of a call.
+    /// Handles a thread that stopped at the start or end of a call.
     fn stopped(&mut self, thread: Pid) {
         let (Ok(info), Ok(registers)) = (ptrace::syscall_info(thread), ptrace::getregs(thread))
         else {
@@ -390,7 +390,7 @@ impl<'a> Tracee<'a> {
                 nodes,
             }]
         } else {
-            // Of locks alone, of which nothing is read.
+            // Only lock files, whose contents are never read.
             let add = |folder, name, node| Op::Add { folder, name, node };
             vec![add(folder, name, nodes[1]), add(into, new, nodes[0])]
         };
@@ -398,7 +398,7 @@ impl<'a> Tracee<'a> {
         Some(Under::Exchange(calls, one, other))
     }
 
-    /// Ends the recording where a call could change a file unseen.
+    /// Aborts the recording if a call could change a file unnoticed.
     fn refuse(&self, number: c_long, a: &[u64; 6]) {
         let writable = u64::from((libc::PROT_WRITE).cast_unsigned());
         let shared = u64::from((libc::MAP_SHARED).cast_unsigned());
@@ -461,7 +461,7 @@ impl<'a> Tracee<'a> {
         }
     }
 
-    /// A file below the folder was opened: it may be new, or empty from now on.
+    /// Records that a file below the folder was opened, which may have created or truncated it.
     fn opened(&mut self, descriptor: u64, flags: u64) {
         let flag = |flag: i32| flags & u64::from(flag.cast_unsigned()) != 0;
         let Ok(path) = fs::read_link(self.descriptor(descriptor)) else {
@@ -490,7 +490,7 @@ impl<'a> Tracee<'a> {
         format!("/proc/{}/fd/{}", self.pid, descriptor.cast_signed()).into()
     }
 
-    /// What a descriptor is open on, if it is below the folder.
+    /// Node of a descriptor. `None` if it is not below the folder.
     fn node(&self, descriptor: u64) -> Option<Node> {
         let identity = identity(&self.descriptor(descriptor)).ok()?;
         self.recorder.inodes.get(&identity).copied()
@@ -503,7 +503,7 @@ impl<'a> Tracee<'a> {
         }
     }
 
-    /// Where a descriptor writes next.
+    /// File position of a descriptor.
     fn position(&self, descriptor: u64) -> u64 {
         let path = format!("/proc/{}/fdinfo/{descriptor}", self.pid);
         let text = fs::read_to_string(path).unwrap();
@@ -517,10 +517,10 @@ impl<'a> Tracee<'a> {
         bytes
     }
 
-    /// A path that a call names, if it is below the folder.
+    /// Path argument of a call. `None` if it is not below the folder.
     fn path(&self, thread: Pid, folder: u64, address: u64) -> Option<PathBuf> {
         let mut bytes = vec![0; usize::try_from(libc::PATH_MAX).unwrap()];
-        // The end of the mapping may be nearer.
+        // The mapping may end earlier.
         let read = self.memory.read_at(&mut bytes, address).unwrap();
         let end = bytes[..read].iter().position(|byte| *byte == 0).unwrap();
         let text = Path::new(std::str::from_utf8(&bytes[..end]).ok()?).to_owned();
@@ -536,10 +536,10 @@ impl<'a> Tracee<'a> {
     }
 }
 
-/// The working directory, as a call names it.
+/// Descriptor value for the working directory.
 const HERE: u64 = libc::AT_FDCWD.cast_unsigned() as u64;
 
-/// What tells a file or folder from all others.
+/// Device and inode, which identify a file or folder.
 fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
     let metadata = fs::metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))

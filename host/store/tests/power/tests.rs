@@ -12,25 +12,25 @@ use crate::random::Random;
 use crate::record::{Loss, Record};
 use crate::{everything, pruning};
 
-/// Payments and operators of a plan.
+/// Number of payments and operators in a plan.
 const THINGS: usize = 240;
-/// Images that have to show what leaving syncs out does.
+/// Number of images that must show the effect of missing syncs.
 const SHOWN: usize = 150;
 
-/// The most that have to show what durable writes are for; one in eight does, or one in four.
+/// Maximum number of images that must show the effect of durable writes. One in eight to one in four does.
 const SHOWN_LATE: usize = 96;
 
-/// A record and who judges its images.
+/// A record and the judge of its images.
 type Recorded = (Arc<Judge>, Arc<Record>);
 
-/// The record of the first processes of each seed, which all tests use.
+/// The record of the first processes, which all tests share.
 static FIRST: LazyLock<Mutex<Option<Recorded>>> = LazyLock::new(Mutex::default);
 
-/// Processes on an empty disk: the first opening; ends in order and not; a long life.
+/// Processes on an empty disk: the first opening, regular and immediate ends, and a long run.
 fn first(options: &Options) -> Recorded {
     let mut first = FIRST.lock().unwrap();
     let (judge, record) = first.get_or_insert_with(|| {
-        let judge = Arc::new(Judge::of(Plan::new(options.seed, THINGS)));
+        let judge = Arc::new(Judge::new(Plan::new(options.seed, THINGS)));
         let root = tempfile::tempdir().unwrap();
         let processes = [
             (60, End::AtOnce),
@@ -39,7 +39,7 @@ fn first(options: &Options) -> Recorded {
             (usize::MAX >> 1, End::InOrder),
         ];
         let known = Acknowledged::nothing(judge.plan());
-        let record = Record::of(root.path(), &judge, known, options.seed, &processes);
+        let record = Record::run(root.path(), &judge, known, options.seed, &processes);
         (judge, Arc::new(record))
     });
     (Arc::clone(judge), Arc::clone(record))
@@ -58,14 +58,14 @@ pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
     let mut random = Random::new(options.seed);
     is_safe(&record);
     let mut losses = record.judge(&judge, options.images * 2 / 5, random.next(), Some(&keep));
-    // Power that fails again while the store recovers, and soon after.
+    // Power fails again during the store's recovery, or soon afterwards.
     let mut record = record;
     for _ in 0..2 {
         let (image, known) = record.image(&judge, &mut random);
         let root = tempfile::tempdir().unwrap();
         image.write(root.path()).unwrap();
         let processes = [(120, End::AtOnce), (300, End::InOrder)];
-        record = Arc::new(Record::of(
+        record = Arc::new(Record::run(
             root.path(),
             &judge,
             known,
@@ -84,7 +84,7 @@ pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
     );
 }
 
-/// A record's images, and what sled did to its log meanwhile.
+/// Checks images of a record, and sled's use of its log.
 fn holds(record: &Record, judge: &Arc<Judge>, images: usize, options: &Options) {
     let keep = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("power");
     let losses = record.judge(judge, images, options.seed, Some(&keep));
@@ -98,7 +98,7 @@ fn holds(record: &Record, judge: &Arc<Judge>, images: usize, options: &Options) 
     is_safe(record);
 }
 
-/// sled takes for safe what is.
+/// Asserts that sled assumes only synced data to be durable.
 fn is_safe(record: &Record) {
     let log = record.log();
     println!(
@@ -106,7 +106,7 @@ fn is_safe(record: &Record) {
         log.most >> 10
     );
     assert!(log.broken.is_empty(), "{:#?}", log.broken);
-    // sled skips a page whose file a cut took, and so tears the group that it belongs to.
+    // sled skips a page whose separate file was lost in a cut, and so tears its group.
     let blobs = record.content().blobs;
     assert_eq!(blobs, 0, "a page has a file of its own");
 }
@@ -117,7 +117,7 @@ pub(crate) fn every_operation_outlives_a_power_cut(options: &Options) {
         missing.is_empty(),
         "the plan lacks what a store does: {missing:?}"
     );
-    let judge = Arc::new(Judge::of(Plan::everything()));
+    let judge = Arc::new(Judge::new(Plan::everything()));
     let root = tempfile::tempdir().unwrap();
     let processes = [
         (20, End::AtOnce),
@@ -125,19 +125,19 @@ pub(crate) fn every_operation_outlives_a_power_cut(options: &Options) {
         (usize::MAX >> 1, End::InOrder),
     ];
     let known = Acknowledged::nothing(judge.plan());
-    let record = Record::of(root.path(), &judge, known, options.seed, &processes);
+    let record = Record::run(root.path(), &judge, known, options.seed, &processes);
     let known = record.acknowledged(&judge);
     assert!(known.is_all(judge.plan()), "{known:?}");
     holds(&record, &judge, options.images, options);
 }
 
 pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(options: &Options) {
-    let judge = Arc::new(Judge::of(Plan::pruning(options.deliveries)));
+    let judge = Arc::new(Judge::new(Plan::pruning(options.deliveries)));
     let root = tempfile::tempdir().unwrap();
     runtime().block_on(pruning::fill(root.path(), options.deliveries));
     let known = Acknowledged::nothing(judge.plan());
     let processes = [(usize::MAX >> 1, End::InOrder)];
-    let record = Record::of(root.path(), &judge, known, options.seed, &processes);
+    let record = Record::run(root.path(), &judge, known, options.seed, &processes);
     assert!(record.acknowledged(&judge).is_all(judge.plan()));
     let without = record.without_durable_write();
     let (mut losses, mut shown) = (Vec::new(), 0);
@@ -155,27 +155,27 @@ pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(opti
     holds(&record, &judge, options.images.div_ceil(40), options);
 }
 
-/// Where nothing of the database is alive in a segment any more, sled writes zeros over it as soon as the
-/// snapshot has its name. Neither has to be on the disk without the other, though it might (`tail`).
+/// When a segment has no live data, sled overwrites it with zeros as soon as the snapshot has its name. On the
+/// disk, either may be present without the other (`tail`).
 pub(crate) fn a_snapshot_has_its_name_before_the_database_is_synced(options: &Options) {
     let (_, record) = first(options);
     assert!(record.content().snapshots >= 3);
     assert_eq!(record.syncs_before_a_snapshots_name(), 0);
 }
 
-/// A start goes through the log, names a snapshot and empties segments of the log. Whichever of these the
-/// disk has, the next start finds everything.
+/// A start reads the log, names a snapshot and empties log segments. The next start must find everything, no
+/// matter which of these changes the disk contains.
 pub(crate) fn no_cut_at_a_start_costs_anything(options: &Options) {
     let keep = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("power");
     let (judge, record) = first(options);
     let (mut images, mut losses) = record.judge_starts(&judge, options.seed, Some(&keep));
-    // Starts so near to each other that one empties the segment before the log's last. Which segments are
-    // empty when depends on sled's threads.
+    // Starts in quick succession, so that one empties the segment before the log's last. Which segments are empty
+    // depends on sled's threads.
     for seed in (options.seed..).take(4) {
-        let judge = Arc::new(Judge::of(Plan::new(seed, THINGS)));
+        let judge = Arc::new(Judge::new(Plan::new(seed, THINGS)));
         let root = tempfile::tempdir().unwrap();
         let known = Acknowledged::nothing(judge.plan());
-        let record = Record::of(root.path(), &judge, known, seed, &[(150, End::AtOnce); 12]);
+        let record = Record::run(root.path(), &judge, known, seed, &[(150, End::AtOnce); 12]);
         let (more, lost) = record.judge_starts(&judge, seed, Some(&keep));
         images += more;
         losses.extend(lost);
@@ -236,7 +236,7 @@ pub(crate) fn a_store_without_folder_syncs_is_found_to_lose(options: &Options) {
     assert!(losses.len() > SHOWN / 4, "too few are found: {losses:?}");
 }
 
-/// Tells what was lost, each kind once.
+/// Prints one example of each kind of loss.
 fn tell(losses: &[Loss]) {
     let mut told = Vec::new();
     for loss in losses {

@@ -1,4 +1,4 @@
-//! What happens to money that was taken.
+//! Refunds and disputes of captured money.
 use std::collections::HashSet;
 
 use kassette_plugin::provider::{
@@ -7,7 +7,7 @@ use kassette_plugin::provider::{
 
 use super::{Payment, Vendor, world};
 
-/// The ids of a report's refunds, each told once.
+/// Ids of a report's refunds. Each may occur only one time.
 fn ids(report: &Report) -> HashSet<String> {
     let refunds = &report.particulars.refunds;
     let ids: HashSet<_> = refunds.iter().map(|refund| refund.id.clone()).collect();
@@ -15,7 +15,7 @@ fn ids(report: &Report) -> HashSet<String> {
     ids
 }
 
-/// The amounts of a report's refunds in a state, smallest first.
+/// Amounts of a report's refunds in a state, in ascending order.
 fn amounts(report: &Report, state: RefundState) -> Vec<u64> {
     let refunds = report.particulars.refunds.iter();
     let of_state = refunds.filter(|refund| refund.state == state);
@@ -48,7 +48,7 @@ pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor
     let listed: &[u64] = if V::LISTS_REFUNDS { &[500] } else { &[] };
     assert_eq!(amounts(&failed, Failed), listed);
     assert_eq!(ids(&failed), ids(&made));
-    // Made again it is another one.
+    // Another refund of the same amount has a new id.
     world.refund(&payment.open, "5.00");
     let again = payment.ask(QueryPurpose::Sync);
     let count = if V::LISTS_REFUNDS { 4 } else { 0 };
@@ -77,7 +77,7 @@ pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
         assert_eq!((dispute.amount, dispute.state), (4990, DisputeState::Open));
         assert_eq!(dispute.reason.as_deref(), Some(V::DISPUTE_REASON));
         assert!(dispute.respond_by > Some(world.now()));
-        // Told twice, it is the same.
+        // A repeated report contains the same dispute.
         payment.choose("dispute");
         let again = payment.ask(QueryPurpose::Sync).particulars;
         assert_eq!(again.disputes, disputed.particulars.disputes);

@@ -1,4 +1,4 @@
-//! Asking where a payment stands.
+//! Queries of a payment's status.
 use std::mem::discriminant;
 
 use kassette_plugin::provider::{Money, QueryFailure, QueryPurpose, Status};
@@ -181,7 +181,7 @@ pub fn an_unknown_attempt_is_absent<V: Vendor>() {
                 "{reference:?} {purpose:?}"
             );
         }
-        // A reference that leads elsewhere is not followed.
+        // The module must not follow a reference to another path.
         assert!(world.query(&attempt, Some("../account"), purpose).is_err());
     }
     assert!(!world.sent().iter().any(|sent| sent.contains("..")));

@@ -1,11 +1,11 @@
-//! Which news is believed.
+//! Acceptance of webhooks.
 use kassette_plugin::provider::{CallbackFailure, CallbackRequest, QueryPurpose, Status, Subject};
 use kassette_sim::Fault;
 
 use super::{Payment, Vendor, world};
 use crate::World;
 
-/// The news of a payer's choice.
+/// Starts a payment, makes the payer's choice and returns the callback about it.
 fn told<'w, V: Vendor>(
     world: &'w World<V::Module>,
     outcome: &str,
@@ -20,7 +20,7 @@ fn is_forged<V: Vendor>(world: &World<V::Module>, news: &CallbackRequest) -> boo
     matches!(world.callback(news), Err(CallbackFailure::Forged(_)))
 }
 
-/// The news is acknowledged as being about this attempt, and about nothing else.
+/// Checks that the module acknowledges a callback and reports only this attempt.
 fn names<V: Vendor>(payment: &Payment<'_, V>, news: &CallbackRequest) {
     let answer = payment.world.callback(news).unwrap();
     assert_eq!(answer.status, 200);

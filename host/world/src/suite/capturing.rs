@@ -1,4 +1,4 @@
-//! From an authorisation to money.
+//! Captures of authorized payments.
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, Settlement, Status};
 use kassette_sim::Fault;
 

@@ -1,4 +1,4 @@
-//! Making sure that no money moves any more.
+//! Cancellation of payments, after which no money may move.
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 
@@ -7,7 +7,7 @@ use super::{Payment, Vendor, world};
 pub fn closing_proves_that_nothing_can_be_paid<V: Vendor>() {
     for &outcome in V::CLOSABLE_AFTER {
         let world = world::<V>();
-        // An approval only authorises.
+        // The payer's approval only authorizes.
         world.fault(Fault::NeedsCapture);
         let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
         if !outcome.is_empty() {

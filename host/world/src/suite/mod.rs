@@ -1,12 +1,12 @@
-//! What every provider module has to do, told by behaviour. A module's tests take it unchanged, with a
-//! [`Vendor`] that describes what differs from vendor to vendor:
+//! Test suite of the behavior that every provider module must have. A module's tests use it with a [`Vendor`] that
+//! describes how its vendor differs:
 //!
 //! ```ignore
 //! kassette_world::provider_suite!(AtTheVendor);
 //! ```
 //!
-//! A behaviour that a vendor does not have stands in [`Vendor::LACKS`] with the reason. It is run all the
-//! same and has to fail: a reason that is true no longer makes the module's tests fail.
+//! If a vendor does not have a behavior, [`Vendor::LACKS`] lists it with the reason. The test then runs too and
+//! must fail, so that an outdated reason is noticed.
 
 pub mod afterwards;
 pub mod asking;
@@ -24,103 +24,103 @@ use kassette_sim::Fault;
 
 use crate::{World, open};
 
-/// A payment method with a currency.
+/// A payment method and a currency.
 pub type Method = (&'static str, &'static str);
 
-/// Every purpose that the host has.
+/// All purposes of a query.
 pub const PURPOSES: [QueryPurpose; 3] = [
     QueryPurpose::Sync,
     QueryPurpose::Capture,
     QueryPurpose::Cancel,
 ];
 
-/// What a question about a start whose answer was lost is told.
+/// Result of a query about a start or refund whose response was lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// The payment is found by the attempt's id, where it was made.
+    /// The vendor finds it by its id, if it was created.
     Found,
-    /// The question makes the payment, or finds it.
+    /// The query creates it or finds it.
     Made,
-    /// The vendor finds no payment by the attempt's id, and none can be paid without the answer.
+    /// The vendor cannot find it by its id. A payment like this cannot be paid without the response.
     Unfindable,
 }
 
-/// What the suite has to know about a vendor and its simulator.
+/// Properties of a vendor and its simulator that the suite needs.
 pub trait Vendor {
-    /// The module.
+    /// The provider module.
     type Module: Provider;
-    /// The module's id.
+    /// Id of the module.
     const MODULE: &'static str;
-    /// Names of behaviours that the vendor does not have, each with the reason.
+    /// Names of behaviors that the vendor does not have, with reasons.
     const LACKS: &'static [(&'static str, &'static str)] = &[];
 
-    /// Methods with a currency that they take. Most behaviours are tried with the first.
+    /// Methods with a supported currency. Most tests use the first.
     const METHODS: &'static [Method];
-    /// A method whose payments can be authorised and captured later.
+    /// A method whose payments can be authorized first and captured later.
     const CAPTURED: Method = Self::METHODS[0];
-    /// A method whose payments can be called off.
+    /// A method whose payments can be canceled.
     const CLOSABLE: Method = Self::METHODS[0];
-    /// A method with a currency that it does not take.
+    /// A method with a currency that it does not support.
     const FOREIGN: Method;
-    /// A secret that the vendor's interface asks for, and a wrong value.
+    /// Name of a secret for the vendor's API, and a wrong value.
     const CREDENTIAL: (&'static str, &'static str);
-    /// A reference in the vendor's form that the account does not know.
+    /// A well-formed reference that does not exist in the account.
     const UNKNOWN: &'static str;
-    /// Purposes that make no payment of an attempt that the vendor does not know.
+    /// Purposes for which a query of an unknown attempt creates no payment.
     const UNKNOWN_PURPOSES: &'static [QueryPurpose] = &PURPOSES;
-    /// Faults of a start that prove that nothing was done.
+    /// Faults of a start after which it is certain that no payment exists.
     const SURE: &'static [Fault] = &[Fault::Status429, Fault::Down];
-    /// What a question about a start whose answer was lost is told.
+    /// Result of a query about a start whose response was lost.
     const LOST: Lost = Lost::Found;
-    /// The simulator's faults spoil a search by the attempt's id, too.
+    /// Whether the simulator's faults also affect searches by the attempt's id.
     const SPOILS_SEARCHES: bool = true;
-    /// What a question about another attempt's payment is told, its text aside.
+    /// Kind of failure when the reference belongs to another attempt. The text is ignored.
     const FOREIGN_REFERENCE: QueryFailure = QueryFailure::Unavailable(String::new());
 
-    /// The payer's approval moves no money yet: the purpose `capture` does.
+    /// Whether money moves only with purpose `capture`, not with the payer's approval.
     const TAKEN_ON_CAPTURE: bool = false;
-    /// Only the vendor's notices tell what became of a payment.
+    /// Whether only the vendor's webhooks report the outcome of a payment.
     const BY_NOTICE: bool = false;
-    /// An authorisation is told with its amount.
+    /// Whether the report of an authorization contains its amount.
     const AUTHORISED_IS_TOLD: bool = false;
-    /// A payment can be authorised first.
+    /// Whether a payment can be authorized before it is captured.
     const AUTHORISES: bool = true;
-    /// The setting `capture` can be `manual`.
+    /// Whether the setting `capture` can be `manual`.
     const CAPTURE_SETTING: bool = false;
-    /// The vendor takes a capture in and confirms it later.
+    /// Whether the vendor accepts a capture first and confirms it later.
     const CONFIRMS_LATER: bool = false;
-    /// How the address of a capture ends.
+    /// Ending of the URL of a capture.
     const CAPTURE_PATH: &'static str = "/capture";
-    /// What a capture that was taken in is told as.
+    /// Status of a capture that is accepted but not confirmed.
     const UNDER_WAY: Status = Status::Processing;
-    /// What a refused capture is told as.
+    /// Status after a rejected capture.
     const CAPTURE_REFUSED: Status = Status::Review;
-    /// The vendor's word for why it refused a capture, where it has one.
+    /// The vendor's reason code for a rejected capture, if it has one.
     const CAPTURE_REFUSED_REASON: Option<&'static str> = None;
-    /// No second capture is possible after a refused one.
+    /// Whether a capture cannot be repeated after a rejection.
     const REFUSAL_IS_FINAL: bool = false;
-    /// What an authorisation that the vendor voided is told as.
+    /// Status of an authorization that the vendor has voided.
     const VOIDED: Status = Status::Declined;
-    /// The vendor's word for why it voided it, where it has one.
+    /// The vendor's reason code for the void, if it has one.
     const VOIDED_REASON: Option<&'static str> = None;
-    /// Purposes that find out that the vendor has forgotten an approved payment.
+    /// Purposes whose queries reveal that the vendor has lost an approved payment.
     const FORGOTTEN_PURPOSES: &'static [QueryPurpose] = &PURPOSES;
 
-    /// What a first decline is told as.
+    /// Status after a first decline.
     const DECLINED: Status = Status::Declined;
-    /// What a decline is told as where it ends the payment.
+    /// Status after a decline that ends the payment.
     const DECLINED_FOR_GOOD: Status = Status::Declined;
-    /// How long the payer may still approve a declined try, where the account keeps nothing open.
+    /// Time during which the payer can still approve after a decline if the account does not keep payments open.
     const DECLINED_AFTER_MS: u64 = 0;
-    /// The settlement of a payment that is held for review.
+    /// Settlement of a payment in review.
     const HELD: Settlement = Settlement::Confirmed;
-    /// A payment that is held for review can be let go at the vendor.
+    /// Whether the vendor can release a payment in review.
     const HELD_IS_LET_GO: bool = true;
-    /// A payment that is held for review is told with its money.
+    /// Whether the report of a payment in review contains the amount received.
     const HELD_MONEY: bool = true;
-    /// Choices of the payer after which a payment can be called off; none made is `""`.
+    /// Outcomes of the payer after which a payment can be canceled. `""` means no outcome.
     const CLOSABLE_AFTER: &'static [&'static str] = &["", "pending", "decline", "approve"];
-    /// Faults of a close after which it has to be asked again.
+    /// Faults of a cancellation after which it must be repeated.
     const CLOSE_FAULTS: &'static [Fault] = &[
         Fault::TimeoutBeforeEffect,
         Fault::TimeoutAfterEffect,
@@ -129,41 +129,41 @@ pub trait Vendor {
         Fault::Malformed,
         Fault::Truncated,
     ];
-    /// The vendor's page leads back to the shop.
+    /// Whether the vendor's page redirects the payer to the return URL.
     const LEADS_BACK: bool = true;
-    /// The vendor's page goes on when a payment was called off.
+    /// Whether the vendor's page still accepts input after a cancellation.
     const PAGE_STAYS: bool = false;
-    /// How long after its end an unpaid payment is over.
+    /// Time after which an unpaid payment counts as expired, counted from its end.
     const GRACE_MS: u64 = 0;
-    /// Refunds are told one by one, and not as a sum alone.
+    /// Whether a report lists refunds individually, not only their sum.
     const LISTS_REFUNDS: bool = true;
-    /// The vendor's word for why a payer disputes.
+    /// The vendor's reason code for a dispute.
     const DISPUTE_REASON: &'static str = "fraudulent";
 
-    /// A method whose payments are given back in these behaviours.
+    /// Method of the payments that the refund tests use.
     const REFUNDED: Method = Self::METHODS[0];
-    /// The vendor takes a refund in and does it later.
+    /// Whether the vendor accepts a refund first and executes it later.
     const REFUNDED_LATER: bool = false;
-    /// The payer has to claim what is given back.
+    /// Whether the payer has to claim a refund.
     const CLAIMED: bool = false;
-    /// Only the vendor's notices tell what became of a refund.
+    /// Whether only the vendor's webhooks report the outcome of a refund.
     const REFUNDS_BY_NOTICE: bool = false;
-    /// How the address of a refund ends.
+    /// Ending of the URL of a refund.
     const REFUND_PATH: &'static str = "/refunds";
-    /// What a question about a refund whose answer was lost is told.
+    /// Result of a query about a refund whose response was lost.
     const REFUND_LOST: Lost = Lost::Found;
 
-    /// The secret that notices are signed with, and another value.
+    /// Name of the secret that signs webhooks, and another value. `None` if there is no such secret.
     const NOTICE_SECRET: Option<(&'static str, &'static str)> = None;
-    /// The age from which a notice is no longer believed.
+    /// Age from which a webhook is rejected.
     const NOTICE_TOO_OLD_MS: u64 = 86_400_000;
 
-    /// A new attempt with everything that the method has to know of the payer.
+    /// A new attempt with all payer details that the method needs.
     fn attempt(world: &World<Self::Module>, (method, currency): Method) -> Attempt {
         world.attempt(method, currency)
     }
 
-    /// Lets the vendor, or the payer who has to claim it, do its part of a refund.
+    /// Completes a refund: the vendor executes it, or the payer claims it.
     fn finish_refund(world: &World<Self::Module>, payment: &Payment<'_, Self>, given: &Given)
     where
         Self: Sized,
@@ -172,13 +172,13 @@ pub trait Vendor {
         world.confirm();
     }
 
-    /// Until when the payer can pay, where the vendor tells it.
+    /// Expected end of the payer's time to pay. `None` if the vendor reports none.
     fn until(attempt: &Attempt) -> Option<u64> {
         Some(attempt.expires)
     }
 }
 
-/// Runs a behaviour, or proves that the vendor does not have it.
+/// Runs a test, or checks that it fails if the vendor lacks the behavior.
 pub fn judge<V: Vendor>(name: &str, behaviour: fn()) {
     match V::LACKS.iter().find(|(lacking, _)| *lacking == name) {
         None => behaviour(),
@@ -190,12 +190,12 @@ pub fn judge<V: Vendor>(name: &str, behaviour: fn()) {
     }
 }
 
-/// A new world of the vendor's.
+/// A new world for the vendor's module.
 pub fn world<V: Vendor>() -> World<V::Module> {
     World::new(V::MODULE)
 }
 
-/// A started payment, with the newest reference to it, as the host keeps it.
+/// A started payment with its latest reference, which the host would store.
 pub struct Payment<'w, V: Vendor> {
     pub world: &'w World<V::Module>,
     pub attempt: Attempt,
@@ -207,10 +207,10 @@ impl<'w, V: Vendor> Payment<'w, V> {
     pub fn start(world: &'w World<V::Module>, method: Method) -> Self {
         let attempt = V::attempt(world, method);
         let open = open(world.start(&attempt));
-        Self::of(world, attempt, open)
+        Self::new(world, attempt, open)
     }
 
-    pub fn of(world: &'w World<V::Module>, attempt: Attempt, open: Open) -> Self {
+    pub fn new(world: &'w World<V::Module>, attempt: Attempt, open: Open) -> Self {
         let reference = open.reference.clone();
         Self {
             world,
@@ -220,12 +220,12 @@ impl<'w, V: Vendor> Payment<'w, V> {
         }
     }
 
-    /// A payment that the payer has approved and that waits to be captured.
+    /// An approved payment that waits for its capture.
     pub fn authorised(world: &'w World<V::Module>) -> Self {
         Self::authorised_by(world, V::CAPTURE_SETTING)
     }
 
-    /// The same, by the account's setting or by the vendor's own way.
+    /// Like [`authorised`](Self::authorised), by the account's setting or by a fault of the simulator.
     pub fn authorised_by(world: &'w World<V::Module>, setting: bool) -> Self {
         if setting {
             world.change_setting("capture", "manual");
@@ -237,7 +237,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
         payment
     }
 
-    /// A payment that was paid.
+    /// A completed payment.
     pub fn paid(world: &'w World<V::Module>) -> Self {
         let mut payment = Self::start(world, V::METHODS[0]);
         payment.approve();
@@ -245,12 +245,12 @@ impl<'w, V: Vendor> Payment<'w, V> {
         payment
     }
 
-    /// What the payer does on the vendor's page: the answer's status.
+    /// Submits the payer's choice on the vendor's page and returns the HTTP status.
     pub fn choose(&self, outcome: &str) -> u16 {
         self.world.choose(&self.open, outcome).0
     }
 
-    /// The payer approves, and the host hears of it where it cannot ask.
+    /// Approves as the payer. Also takes the callback if only callbacks report the outcome.
     pub fn approve(&mut self) {
         let status = self.choose("approve");
         assert!(status < 400, "{status}");
@@ -259,10 +259,10 @@ impl<'w, V: Vendor> Payment<'w, V> {
         }
     }
 
-    /// Asks the vendor.
+    /// Queries the status and stores the new reference.
     ///
     /// # Errors
-    /// The module's.
+    /// The error of the module.
     pub fn try_ask(&mut self, purpose: QueryPurpose) -> Result<Report, QueryFailure> {
         let asked = self
             .world
@@ -277,7 +277,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
         self.try_ask(purpose).unwrap()
     }
 
-    /// What a piece of news reports.
+    /// Passes a callback to the module and returns the reports in its notices.
     pub fn take(&mut self, news: &CallbackRequest) -> Vec<Report> {
         let notices = self.world.callback(news).unwrap().notices;
         let reports: Vec<_> = notices.into_iter().filter_map(|one| one.report).collect();
@@ -287,12 +287,12 @@ impl<'w, V: Vendor> Payment<'w, V> {
         reports
     }
 
-    /// What the next piece of news reports.
+    /// Waits for the next callback and returns its reports.
     pub fn hear(&mut self) -> Vec<Report> {
         self.take(&self.world.next_callback())
     }
 
-    /// What is told once the vendor has confirmed what it was asked for.
+    /// Report after the vendor has confirmed what is pending.
     pub fn confirmed(&mut self) -> Report {
         if V::BY_NOTICE {
             self.hear().pop().unwrap()
@@ -302,7 +302,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
         }
     }
 
-    /// What is told of a payment that was approved once the host has done its part.
+    /// Report of an approved payment after the host has captured it if necessary.
     pub fn settle(&mut self) -> Report {
         let purpose = if V::TAKEN_ON_CAPTURE {
             QueryPurpose::Capture
@@ -316,7 +316,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
         }
     }
 
-    /// What is told of an authorised payment once the host has captured it.
+    /// Report of an authorized payment after its capture.
     pub fn finish(&mut self) -> Report {
         let report = self.ask(QueryPurpose::Capture);
         match report.status {
@@ -326,7 +326,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
     }
 }
 
-/// Makes a test of each behaviour. The type is a [`Vendor`].
+/// Creates a test for each behavior. The argument is a type that implements [`Vendor`].
 #[macro_export]
 macro_rules! provider_suite {
     ($vendor:ty) => {

@@ -1,4 +1,4 @@
-//! Giving money back.
+//! Refunds.
 use kassette_plugin::provider::{
     Given, Order, Paid, QueryFailure, QueryPurpose, RefundFailure, RefundState, Report, Status,
 };
@@ -7,12 +7,12 @@ use kassette_sim::Fault;
 use super::{Lost, Payment, Vendor, world};
 use crate::World;
 
-/// Pieces of news that are looked through for the one about a refund.
+/// Maximum number of callbacks that are searched for one about a refund.
 const NEWS: usize = 10;
-/// Longer than any vendor keeps an idempotency key.
+/// Longer than any vendor stores an idempotency key: 40 days.
 const KEYS_HAVE_ENDED_MS: u64 = 40 * 86_400_000;
 
-/// A payment that was paid, as the host tells it to a module that gives money back.
+/// A completed payment, and the facts that the host passes to a module for a refund.
 struct Taken<'w, V: Vendor> {
     payment: Payment<'w, V>,
     paid: Paid,
@@ -46,7 +46,7 @@ impl<'w, V: Vendor> Taken<'w, V> {
         self.payment.world
     }
 
-    /// An order that was not given before.
+    /// A new order.
     fn order(&self, amount: u64) -> Order {
         self.world().order(amount, &self.paid.received.currency)
     }
@@ -59,7 +59,7 @@ impl<'w, V: Vendor> Taken<'w, V> {
         self.world().query_refund(&self.paid, order)
     }
 
-    /// Gives back, and says what the vendor says at first.
+    /// Orders a refund and checks its initial state.
     fn given(&self, order: &Order) -> Given {
         let given = self.refund(order).unwrap();
         let first = if V::REFUNDED_LATER {
@@ -72,13 +72,13 @@ impl<'w, V: Vendor> Taken<'w, V> {
         given
     }
 
-    /// What the vendor tells of a refund once it has done its part.
+    /// State of a refund after the vendor has completed it.
     fn done(&mut self, order: &Order, given: &Given) -> RefundState {
         V::finish_refund(self.world(), &self.payment, given);
         self.told(order, given)
     }
 
-    /// What the vendor tells of a refund now.
+    /// Current state of a refund at the vendor.
     fn told(&mut self, order: &Order, given: &Given) -> RefundState {
         if V::REFUNDS_BY_NOTICE {
             return self.news_of(&given.reference);
@@ -89,20 +89,20 @@ impl<'w, V: Vendor> Taken<'w, V> {
         asked.state
     }
 
-    /// What the next news of a refund says.
+    /// State of a refund from the next callbacks.
     fn news_of(&mut self, id: &str) -> RefundState {
         let mut reports = (0..NEWS).flat_map(|_| self.payment.hear());
         let told = reports.find_map(|report| state_in(&report, id));
         told.unwrap_or_else(|| panic!("no news of the refund {id}"))
     }
 
-    /// What the vendor's books say was given back.
+    /// Total refunded in minor units, from the simulator's books.
     fn refunded(&self) -> u64 {
         minor(&self.world().entry().refunded)
     }
 }
 
-/// The order with the vendor's id for it, as the host asks once it knows it.
+/// The order with the vendor's reference, as the host sends it once known.
 fn known(order: &Order, given: &Given) -> Order {
     Order {
         reference: Some(given.reference.clone()),
@@ -116,7 +116,7 @@ fn state_in(report: &Report, id: &str) -> Option<RefundState> {
     Some(told.state)
 }
 
-/// `12.34` in minor units.
+/// Converts an amount such as `12.34` to minor units.
 fn minor(amount: &str) -> u64 {
     amount.replace('.', "").parse().unwrap()
 }
@@ -206,7 +206,7 @@ pub fn what_may_have_given_something_back_is_uncertain_and_given_once<V: Vendor>
         let order = taken.order(1000);
         world.fault(fault);
         let lost = taken.refund(&order);
-        // What it met may be a question that comes before.
+        // The fault may have hit a query that the module sends before the refund.
         let uncertain = matches!(lost, Err(RefundFailure::Uncertain(_)));
         let unavailable = matches!(lost, Err(RefundFailure::Unavailable(_)));
         assert!(uncertain || unavailable, "{fault}: {lost:?}");
@@ -215,7 +215,7 @@ pub fn what_may_have_given_something_back_is_uncertain_and_given_once<V: Vendor>
     }
 }
 
-/// What the host does about a refund without a certain answer: it asks, and repeats it.
+/// Resolves an uncertain refund like the host: queries and repeats it.
 fn made_certain<V: Vendor>(taken: &mut Taken<'_, V>, order: &Order, effect: bool) {
     let asked = taken.query(order);
     match (V::REFUND_LOST, effect) {

@@ -1,4 +1,4 @@
-//! Requests put together piece by piece, and what the lack of an answer means.
+//! Builds requests step by step, and converts failures to those of the contract.
 use super::http::{
     self, Basic, Credential, Header, Keep, Request, Response, SecretField, SecretHeader, Verb,
 };
@@ -7,21 +7,20 @@ use crate::encode;
 use crate::json::Json;
 use crate::settings;
 
-/// The setting that puts another address in the place of the vendor's own: a simulator's, or that
-/// of a region.
+/// The setting that replaces the provider's own URL, for a simulator or a region.
 pub const BASE_URL: &str = "base-url";
 
-/// Why there is no answer.
+/// Reason why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The request never left: nothing happened at the vendor.
+    /// The request was not sent, so the provider did nothing.
     NotSent(String),
-    /// It may have taken effect.
+    /// The request may have taken effect.
     NoAnswer(String),
 }
 
 impl Broken {
-    /// The reason for the operator.
+    /// The reason, as text for the operator.
     #[must_use]
     pub fn why(self) -> String {
         match self {
@@ -39,7 +38,7 @@ impl From<http::SendFailure> for Broken {
     }
 }
 
-/// For a creation: where it never left the host tries another account, else its result is unknown.
+/// For a creation: if the request was not sent, the host tries another account; otherwise the result is unknown.
 impl From<Broken> for StartFailure {
     fn from(broken: Broken) -> Self {
         match broken {
@@ -49,7 +48,7 @@ impl From<Broken> for StartFailure {
     }
 }
 
-/// For a refund: where it never left the host asks again later, else its result is unknown.
+/// For a refund: if the request was not sent, the host tries again later; otherwise the result is unknown.
 impl From<Broken> for RefundFailure {
     fn from(broken: Broken) -> Self {
         match broken {
@@ -59,38 +58,38 @@ impl From<Broken> for RefundFailure {
     }
 }
 
-/// For a question: no certain answer now.
+/// For a query: no certain answer now.
 impl From<Broken> for QueryFailure {
     fn from(broken: Broken) -> Self {
         Self::Unavailable(broken.why())
     }
 }
 
-/// A whole answer, whatever it says.
+/// A complete response with any status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// Names in lower case, in order of arrival.
+    /// Headers in order of arrival, with names in lower case.
     pub headers: Vec<Header>,
-    /// The exact bytes.
+    /// The exact bytes of the body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// Whether the status is one of success.
+    /// Whether the status is 2xx.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         matches!(self.status, 200..=299)
     }
 
-    /// The body as JSON; none where it is none.
+    /// The body as JSON. `None` if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Option<Json> {
         Json::parse(&self.body)
     }
 
-    /// The one header of that lower-case name.
+    /// The value of the only header with this lower-case name, as [`header`].
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
@@ -107,8 +106,8 @@ impl From<Response> for Answer {
     }
 }
 
-/// The value of the one header of that lower-case name: none where there is none, or more than one,
-/// because two proxies could each believe another.
+/// The value of the only header with this lower-case name. `None` if it is missing or repeated: two proxies could
+/// each use a different value.
 #[must_use]
 pub fn header<'a>(headers: &'a [Header], name: &str) -> Option<&'a str> {
     let mut found = headers.iter().filter(|(known, _)| known == name);
@@ -116,8 +115,8 @@ pub fn header<'a>(headers: &'a [Header], name: &str) -> Option<&'a str> {
     found.next().is_none().then_some(value.as_str())
 }
 
-/// Where the vendor's API is, without a slash at the end: the account's setting [`BASE_URL`], or the
-/// vendor's own address for the account's environment.
+/// Base URL of the provider's API, without a slash at the end: the account's setting [`BASE_URL`], or else `live`
+/// or `test`, according to the account's environment.
 #[must_use]
 pub fn base_url(account: &Account, live: &str, test: &str) -> String {
     let own = match account.environment {
@@ -128,12 +127,12 @@ pub fn base_url(account: &Account, live: &str, test: &str) -> String {
     base.trim_end_matches('/').to_owned()
 }
 
-/// A request on its way.
+/// A request that is being built.
 #[derive(Clone, Debug)]
 pub struct Call(Request);
 
 impl Call {
-    /// To an absolute address with its query.
+    /// A request to an absolute URL with its query.
     #[must_use]
     pub fn new(verb: Verb, url: impl Into<String>) -> Self {
         Self(Request {
@@ -146,7 +145,7 @@ impl Call {
         })
     }
 
-    /// Adds a header; no secrets here.
+    /// Adds a header without secrets.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.0.headers.push((name.to_owned(), value.to_owned()));
@@ -160,14 +159,14 @@ impl Call {
         self
     }
 
-    /// `authorization: Bearer`, with the secret or token of that name.
+    /// Adds `authorization: Bearer` with the secret or token of this name.
     #[must_use]
     pub fn bearer(self, secret: &str) -> Self {
         self.credential(Credential::Bearer(secret.to_owned()))
     }
 
-    /// `authorization: Basic`, user and password by the names of their secrets; without the second
-    /// an empty password.
+    /// Adds `authorization: Basic`. User and password are names of secrets; without the second the password is
+    /// empty.
     #[must_use]
     pub fn basic(self, user: &str, password: Option<&str>) -> Self {
         self.credential(Credential::Basic(Basic {
@@ -176,7 +175,7 @@ impl Call {
         }))
     }
 
-    /// A header that ends in the secret of that name, after a literal prefix.
+    /// Adds a header with a literal prefix and the secret of this name.
     #[must_use]
     pub fn secret_header(self, name: &str, prefix: &str, secret: &str) -> Self {
         self.credential(Credential::Header(SecretHeader {
@@ -186,7 +185,7 @@ impl Call {
         }))
     }
 
-    /// A field of the form that is the secret of that name.
+    /// Adds a form field with the secret of this name.
     #[must_use]
     pub fn secret_field(self, name: &str, secret: &str) -> Self {
         self.credential(Credential::Field(SecretField {
@@ -195,7 +194,7 @@ impl Call {
         }))
     }
 
-    /// A body with its content type, byte for byte.
+    /// Sets the body, byte for byte, and its content type.
     #[must_use]
     pub fn body(self, media_type: &str, body: Vec<u8>) -> Self {
         let mut call = self.header("content-type", media_type);
@@ -203,20 +202,20 @@ impl Call {
         call
     }
 
-    /// A JSON body with its content type.
+    /// Sets a JSON body and its content type.
     #[must_use]
     pub fn json(self, body: &Json) -> Self {
         self.body("application/json", body.to_string().into_bytes())
     }
 
-    /// A form-encoded body with its content type, the fields in this order.
+    /// Sets a form-encoded body and its content type, with fields in this order.
     #[must_use]
     pub fn form(self, fields: &[(&str, &str)]) -> Self {
         let media_type = "application/x-www-form-urlencoded";
         self.body(media_type, encode::form(fields).into_bytes())
     }
 
-    /// Has the host keep a token out of a 2xx answer; see `keep` in the WIT.
+    /// Lets the host keep a token from a 2xx response; see `keep` in the WIT.
     #[must_use]
     pub fn keep(mut self, token: &str, pointer: &str, expires_in: Option<&str>) -> Self {
         self.0.keep = Some(Keep {
@@ -227,10 +226,9 @@ impl Call {
         self
     }
 
-    /// Sends it and waits.
+    /// Sends the request and waits for the response.
     ///
-    /// # Errors
-    /// [`Broken`] where no whole answer came; every status is an answer.
+    /// # Errors [`Broken`] if no complete response arrived. Every status is a response.
     pub fn send(&self) -> Result<Answer, Broken> {
         Ok(http::send(&self.0)?.into())
     }
@@ -243,7 +241,7 @@ mod tests {
 
     struct Mirror;
     impl Host for Mirror {
-        /// Answers with what was sent.
+        /// Answers with the headers and body of the request.
         fn send(&mut self, request: &Request) -> Result<Response, http::SendFailure> {
             Ok(Response {
                 status: 201,

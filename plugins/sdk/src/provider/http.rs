@@ -1,16 +1,15 @@
-//! The only way out: requests that the host performs for the module.
+//! HTTP requests, which the host sends for the module: its only access to the network.
 pub use crate::bindings::provider::kassette::plugin::http::{
     Basic, Credential, Header, Keep, Request, Response, SecretField, SecretHeader, SendFailure,
     Verb,
 };
 
-/// Sends one request. Any status is an answer; only the lack of one is a failure.
+/// Sends one request. Every status is a response; only a missing response is a failure.
 ///
-/// Natively the request goes to the test's host (`kassette_plugin::testing`); without one nothing
-/// is sent.
+/// In native builds the test's host (`kassette_plugin::testing`) receives the request. Without one nothing is
+/// sent.
 ///
-/// # Errors
-/// [`SendFailure::NotSent`] where the request surely had no effect, [`SendFailure::NoAnswer`] where it may
+/// # Errors [`SendFailure::NotSent`] if the request certainly had no effect, [`SendFailure::NoAnswer`] if it may
 /// have had one.
 pub fn send(request: &Request) -> Result<Response, SendFailure> {
     #[cfg(target_arch = "wasm32")]
@@ -19,14 +18,12 @@ pub fn send(request: &Request) -> Result<Response, SendFailure> {
     return crate::testing::send(request);
 }
 
-/// GETs an address without credentials, out of the host's memory where it is there; see `get-cached` in the
-/// WIT.
+/// GETs a URL without credentials, from the host's cache if possible; see `get-cached` in the WIT.
 ///
-/// Natively the request goes to the test's host, as [`send`] does.
+/// In native builds the test's host receives the request, as with [`send`].
 ///
-/// # Errors
-/// [`SendFailure::NotSent`] where it is not kept and something else was asked for within the last minute, and
-/// where [`send`] says so; [`SendFailure::NoAnswer`] as [`send`].
+/// # Errors [`SendFailure::NotSent`] if the response is not cached and too many requests were sent within the last
+/// minute, or as with [`send`]; [`SendFailure::NoAnswer`] as with [`send`].
 pub fn get_cached(url: &str, life: u32) -> Result<Response, SendFailure> {
     #[cfg(target_arch = "wasm32")]
     return crate::bindings::provider::kassette::plugin::http::get_cached(url, life);

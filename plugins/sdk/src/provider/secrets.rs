@@ -1,7 +1,7 @@
-//! Secrets by name. The module never sees one: not the operator's, not a token.
+//! Secrets by name. The module never sees the value of a secret or token.
 pub use crate::bindings::provider::kassette::plugin::secrets::Algorithm;
 
-/// Whether the secret is there; for a token, whether it is still good.
+/// Whether the secret or an unexpired token exists.
 #[must_use]
 pub fn ready(name: &str) -> bool {
     #[cfg(target_arch = "wasm32")]
@@ -10,7 +10,7 @@ pub fn ready(name: &str) -> bool {
     return crate::testing::ready(name);
 }
 
-/// Message authentication code under the secret; none where it is not there.
+/// The message authentication code with this secret. `None` if it does not exist.
 #[must_use]
 pub fn sign(name: &str, algorithm: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
     #[cfg(target_arch = "wasm32")]
@@ -19,8 +19,8 @@ pub fn sign(name: &str, algorithm: Algorithm, message: &[u8]) -> Option<Vec<u8>>
     return crate::testing::sign(name, algorithm, message);
 }
 
-/// Whether `code` is right for `message`, in constant time. While the operator rotates a secret,
-/// its old and its new value both count.
+/// Whether `code` is valid for `message`, in constant time. During a rotation of the secret, its old and new value
+/// both count.
 #[must_use]
 pub fn verify(name: &str, algorithm: Algorithm, message: &[u8], code: &[u8]) -> bool {
     #[cfg(target_arch = "wasm32")]

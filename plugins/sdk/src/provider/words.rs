@@ -1,7 +1,8 @@
-//! What payers read, in the language of the page (BCP 47).
+//! Texts for payers, in the language of the page (BCP 47).
 use super::Instructions;
 
-/// A text in the payer's language, else in English; `translations` name each language by its primary tag.
+/// Returns a text in the payer's language, or else in English. `translations` have the primary tag of each
+/// language.
 pub fn translated<'t>(
     language: Option<&str>,
     english: &'t str,
@@ -30,7 +31,7 @@ const PAID: [(&str, &str); 12] = [
 ];
 
 impl Instructions {
-    /// For a payer who paid at the vendor before the vendor told so.
+    /// Instructions for a payer who has paid before the provider confirms it.
     #[must_use]
     pub fn paid(language: Option<&str>) -> Self {
         let english = "You have paid. The confirmation is on its way.";

@@ -1,13 +1,12 @@
-//! What must hold for a payment as a whole.
+//! Requirements on the payment as a whole.
 use super::refusal;
 use crate::amount;
 use crate::method::{Context, Ground, Refusal};
 use crate::settings;
 
-/// The invoice currency is one that the scheme is paid in.
+/// Requires that the scheme supports the invoice currency.
 ///
-/// # Errors
-/// [`Ground::Currency`] where it is not.
+/// # Errors [`Ground::Currency`] if it does not.
 pub fn require_currency(context: &Context, currencies: &[&str]) -> Result<(), Refusal> {
     if currencies.contains(&context.currency.as_str()) {
         return Ok(());
@@ -19,11 +18,10 @@ pub fn require_currency(context: &Context, currencies: &[&str]) -> Result<(), Re
     Err(refusal(Ground::Currency, detail))
 }
 
-/// The amount lies within limits in minor units of the invoice currency, both inclusive. `whose`
-/// names who set them: "one UPI payment".
+/// Requires that the amount is within limits in minor units of the invoice currency, both inclusive. `whose` names
+/// their source: "one UPI payment".
 ///
-/// # Errors
-/// [`Ground::Amount`] where it does not; never for a context without an amount.
+/// # Errors [`Ground::Amount`] if it is outside; never for a context without an amount.
 pub fn require_amount(
     context: &Context,
     minimum: Option<u64>,
@@ -33,10 +31,9 @@ pub fn require_amount(
     within(context.amount, minimum, maximum, &context.currency, whose)
 }
 
-/// As [`require_amount`], with limits in US cents against the amount at the merchant's rate.
+/// Like [`require_amount`], with limits in US cents for the amount at the merchant's rate.
 ///
-/// # Errors
-/// [`Ground::Amount`] where it is outside; never for a context without an amount.
+/// # Errors [`Ground::Amount`] if it is outside; never for a context without an amount.
 pub fn require_usd(
     context: &Context,
     minimum: Option<u64>,
@@ -46,21 +43,19 @@ pub fn require_usd(
     within(context.usd, minimum, maximum, "USD", whose)
 }
 
-/// The operator's own limits, settings `minimum-usd` and `maximum-usd`.
+/// Requires that the amount is within the operator's settings `minimum-usd` and `maximum-usd`.
 ///
-/// # Errors
-/// [`Ground::Amount`] where the amount is outside, [`Ground::Policy`] where one cannot be read.
+/// # Errors [`Ground::Amount`] if the amount is outside, [`Ground::Policy`] if a setting cannot be parsed.
 pub fn require_operator_limits(context: &Context) -> Result<(), Refusal> {
     let minimum = settings::amount(&context.settings, "minimum-usd")?;
     let maximum = settings::amount(&context.settings, "maximum-usd")?;
     require_usd(context, minimum, maximum, "the operator's limit")
 }
 
-/// The payer's country is one that the scheme presumes; `presumed` empty means any. The settings
-/// `countries` and `blocked-countries` come first. `why` completes "payer in DE: …".
+/// Requires that the payer's country is one of `presumed`, where an empty list means any. The settings `countries`
+/// and `blocked-countries` take precedence. `why` completes "payer in DE: …".
 ///
-/// # Errors
-/// [`Ground::Country`] where it is not; never where the country is unknown.
+/// # Errors [`Ground::Country`] if it is not; never if the country is unknown.
 pub fn require_country(context: &Context, presumed: &[&str], why: &str) -> Result<(), Refusal> {
     let Some(country) = context.country.as_deref() else {
         return Ok(());

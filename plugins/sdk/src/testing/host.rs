@@ -1,14 +1,13 @@
-//! A host of the test's own, for provider modules.
+//! A simulated host for provider modules.
 use crate::provider::http::{Request, Response, SendFailure, Verb};
 use crate::provider::secrets::Algorithm;
 use std::cell::RefCell;
 
-/// What a provider module imports. Every method has the answer of a host that has nothing.
+/// The imports of a provider module. By default the host has no network and no secrets.
 pub trait Host {
     /// Answers [`crate::provider::http::send`].
     ///
-    /// # Errors
-    /// Whatever the test wants the module to meet; [`SendFailure::NotSent`] by default.
+    /// # Errors Any failure that the test needs; [`SendFailure::NotSent`] by default.
     fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         Err(SendFailure::NotSent(format!(
             "no test host answers {}",
@@ -16,10 +15,9 @@ pub trait Host {
         )))
     }
 
-    /// Answers [`crate::provider::http::get_cached`]; by default as [`Host::send`] does, with nothing kept.
+    /// Answers [`crate::provider::http::get_cached`]. By default calls [`Host::send`] without a cache.
     ///
-    /// # Errors
-    /// As [`Host::send`].
+    /// # Errors Like [`Host::send`].
     fn get_cached(&mut self, url: &str, life: u32) -> Result<Response, SendFailure> {
         let _ = life;
         self.send(&Request {
@@ -44,13 +42,13 @@ pub trait Host {
         None
     }
 
-    /// Answers [`crate::provider::secrets::verify`]; by default what [`Host::sign`] makes is right.
+    /// Answers [`crate::provider::secrets::verify`]. By default accepts the code that [`Host::sign`] returns.
     fn verify(&mut self, name: &str, algorithm: Algorithm, message: &[u8], code: &[u8]) -> bool {
         self.sign(name, algorithm, message).as_deref() == Some(code)
     }
 }
 
-/// A host that has nothing: no network and no secret.
+/// A host without network and secrets.
 struct Nothing;
 impl Host for Nothing {}
 
@@ -58,8 +56,8 @@ thread_local! {
     static HOST: RefCell<Box<dyn Host>> = RefCell::new(Box::new(Nothing));
 }
 
-/// Runs `act` with `host` answering this thread's imports, and puts back what was there before,
-/// after a panic too.
+/// Runs `act` while `host` answers the imports of this thread. Then restores the previous host, even after a
+/// panic.
 pub fn with_host<T>(host: impl Host + 'static, act: impl FnOnce() -> T) -> T {
     struct PutBack(Option<Box<dyn Host>>);
     impl Drop for PutBack {

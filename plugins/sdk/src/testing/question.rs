@@ -2,12 +2,10 @@
 use crate::amount;
 use crate::method::{Availability, Candidate, Context, Environment, Health, Verdict};
 
-/// A question about an amount in the wire form, none where the payer only browses. Everything that
-/// a merchant need not tell is absent; there is one candidate, `a`. `usd` equals the amount, as at a
-/// rate of 1.
+/// A question about an amount in the wire form, or `None` for a payer who only browses. Optional facts about the
+/// payment are absent, and the only candidate is `a`. `usd` equals the amount, as at a rate of 1.
 ///
-/// # Panics
-/// Where `amount` is not in the wire form.
+/// # Panics Panics if `amount` is not in the wire form.
 #[must_use]
 pub fn context(currency: &str, amount: Option<&str>) -> Context {
     let amount = amount.map(|text| {
@@ -28,7 +26,7 @@ pub fn context(currency: &str, amount: Option<&str>) -> Context {
     }
 }
 
-/// A candidate as usual: operational, without limits, purposes or measurements.
+/// An operational candidate without limits, fee or measurements.
 #[must_use]
 pub fn candidate(id: &str) -> Candidate {
     Candidate {
@@ -46,14 +44,14 @@ pub fn candidate(id: &str) -> Candidate {
     }
 }
 
-/// The same question under one more setting.
+/// The same question with one more setting.
 #[must_use]
 pub fn set(mut context: Context, name: &str, value: &str) -> Context {
     context.settings.push((name.into(), value.into()));
     context
 }
 
-/// The candidates that are eligible, best first.
+/// The ids of the eligible candidates, best first.
 #[must_use]
 pub fn eligible(verdicts: &[Verdict]) -> Vec<&str> {
     verdicts

@@ -1,32 +1,31 @@
-//! What the host demands of every method, checked over many questions.
+//! Checks the requirements of the host on every method, with many questions.
 use super::question::{candidate, context};
 use crate::method::{Availability, Candidate, Context, Description, Method, Verdict};
 use crate::ranking::MAX_TEXT;
 use std::collections::BTreeSet;
 
-/// Longest label that the host accepts, in bytes.
+/// Maximum length of a label that the host accepts, in bytes.
 const MAX_LABEL: usize = 40;
 
-/// Asserts that a method answers as the host demands, in each of its currencies:
+/// Asserts that a method answers as the host requires, in each of its currencies:
 ///
-/// - an ordinary payment of 49.90 whose payer is unknown, and a look at the list without an amount,
-///   find their candidate;
-/// - there is exactly one verdict per candidate, in an order that does not depend on theirs;
-/// - nothing stale, down or outside of its limits is eligible, and what is degraded ranks after what
-///   is operational;
-/// - no text is longer than the host accepts.
+/// - payments of 49.00 and 49.90 by an unknown payer, and a question without an amount, find their candidate
+///   (except 49.90 HUF, for schemes without decimals);
+/// - there is exactly one verdict per candidate, and the order of the candidates has no effect;
+/// - no stale or down candidate, and none with limits that exclude the amount, is eligible, and degraded
+///   candidates rank after operational ones;
+/// - no text is empty or longer than the host accepts.
 ///
-/// A method without a list of currencies is asked in US dollars.
+/// A method without a list of currencies is tested in US dollars.
 ///
-/// # Panics
-/// Where any of this does not hold.
+/// # Panics Panics if a requirement does not hold.
 pub fn assert_sound<M: Method>() {
     let description = M::describe();
     assert!(!description.id.is_empty() && description.id.bytes().all(is_id_byte));
     assert!((1..=MAX_LABEL).contains(&description.label.len()), "label");
     for currency in currencies(&description) {
         for amount in [Some("49.00"), Some("49.90"), None] {
-            // schemes without decimals may refuse the second
+            // Schemes without decimals may refuse 49.90.
             let answer = M::rank(context(&currency, amount));
             let found = answer.is_ok_and(|verdicts| verdicts.iter().all(|one| one.outcome.is_ok()));
             let decimals = currency != "HUF" || amount != Some("49.90");
@@ -50,7 +49,7 @@ fn currencies(description: &Description) -> Vec<String> {
     }
 }
 
-/// Candidates of every health, with limits, priorities and fees.
+/// Candidates with every health, and various limits, priorities and fees.
 fn mixed(mut context: Context) -> Context {
     context.candidates.clear();
     let states = [

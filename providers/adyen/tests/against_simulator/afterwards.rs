@@ -1,4 +1,4 @@
-//! What happens to money that was taken, and what support is told of a payment.
+//! Events after the capture, and the details that support sees.
 use kassette_plugin::provider::{
     Attempt, DisputeState, Open, Order, Paid, QueryFailure, QueryPurpose, Refund, RefundFailure,
     RefundState, Report, Settlement, Status,
@@ -7,7 +7,7 @@ use kassette_sim::Fault;
 
 use crate::{World, choose, later, report, started, world};
 
-/// A payment that was taken, with the reports about it.
+/// A paid payment, with the reports about it.
 fn paid(w: &World, method: &str) -> (Attempt, Open, Vec<Report>) {
     let (attempt, open) = started(w, method);
     choose(w, &open, "approve");
@@ -133,7 +133,7 @@ fn what_was_told_afterwards_changes_nothing_about_the_capture() {
     assert_eq!(asked.unwrap().status, Status::Completed);
 }
 
-/// A payment as the host tells it to the module once its money was taken.
+/// A paid payment as the host passes it to the module.
 fn taken(w: &World, method: &str) -> (Open, Paid) {
     let (attempt, open, reports) = paid(w, method);
     let [approved, done] = reports.as_slice() else {
@@ -152,7 +152,7 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
     (open, told)
 }
 
-/// The one refund that the next notification tells.
+/// The only refund in the next notification.
 fn refund_told(w: &World) -> Refund {
     let told = report(w);
     let [refund] = told.particulars.refunds.as_slice() else {
@@ -161,7 +161,7 @@ fn refund_told(w: &World) -> Refund {
     refund.clone()
 }
 
-/// Gives back, and says what the notification tells.
+/// Refunds, and returns the state in the following notification.
 fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
     let given = w.give_back(paid, order).unwrap();
     assert_eq!(given.state, RefundState::Pending);

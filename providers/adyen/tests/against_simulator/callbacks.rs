@@ -1,4 +1,4 @@
-//! Which notifications are believed.
+//! Verification of notifications.
 use kassette_plugin::provider::CallbackFailure;
 
 use crate::{reports, started, world};

@@ -1,4 +1,4 @@
-//! Making sure that no money moves any more.
+//! Closing attempts so that no money moves afterwards.
 use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 

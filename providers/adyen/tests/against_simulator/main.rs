@@ -1,4 +1,4 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,6 +9,7 @@ mod afterwards;
 mod callbacks;
 mod closing;
 mod paying;
+mod payloads;
 mod returning;
 mod starting;
 
@@ -20,7 +21,7 @@ use kassette_world::suite::{Lost, Method, Vendor};
 
 type World = kassette_world::World<Adyen>;
 
-/// The methods, each with a currency that it takes.
+/// The methods, each with a supported currency.
 const METHODS: [(&str, &str); 5] = [
     ("credit_card", "EUR"),
     ("ideal", "EUR"),
@@ -29,19 +30,19 @@ const METHODS: [(&str, &str); 5] = [
     ("upi_imps", "INR"),
 ];
 
-/// Those whose money moves when we capture it.
+/// Methods that need a capture.
 const CAPTURED_BY_US: [&str; 3] = ["credit_card", "klarna", "paypal"];
-/// Those whose money moves when the payer approves.
+/// Methods that capture when the payer approves.
 const TAKEN_AT_ONCE: [&str; 2] = ["ideal", "upi_imps"];
 
-/// How much later than it answers Adyen does what it was asked for.
+/// Delay between Adyen's answer and the effect of the request, in milliseconds.
 const LATER_MS: u64 = 1_500;
 
 fn world() -> World {
     World::new("adyen")
 }
 
-/// The query with which the payer's browser comes back after a choice.
+/// The query that the payer's browser brings back after a choice.
 fn choose(w: &World, open: &Open, outcome: &str) -> String {
     let (status, location) = w.choose(open, outcome);
     assert_eq!(status, 303, "{outcome}");
@@ -50,7 +51,7 @@ fn choose(w: &World, open: &Open, outcome: &str) -> String {
     query.to_owned()
 }
 
-/// The one report of the notification that comes once Adyen has done what it was asked for.
+/// The only report of the notification after the effect of the last request.
 fn later(w: &World) -> Report {
     w.advance(LATER_MS);
     report(w)
@@ -63,7 +64,7 @@ fn started(w: &World, method: &str) -> (Attempt, Open) {
     (attempt, open)
 }
 
-/// What the next notification reports, one after the other; none where it only makes the host ask.
+/// Reports of the next notification, in order. `None` for a notice that only makes the host query.
 fn told(w: &World) -> Vec<Option<Report>> {
     let answer = w.callback(&w.next_callback()).unwrap();
     reports(answer)
@@ -78,7 +79,7 @@ fn reports(answer: CallbackReply) -> Vec<Option<Report>> {
         .collect()
 }
 
-/// The one report of the next notification.
+/// The only report of the next notification.
 fn report(w: &World) -> Report {
     let told = told(w);
     let [Some(report)] = told.as_slice() else {
@@ -87,13 +88,13 @@ fn report(w: &World) -> Report {
     report.clone()
 }
 
-/// Why no refund is refused in the answer.
+/// Reason why the answer refuses no refund.
 const TOO_MUCH: &str = "what is too much is received like any other, and refused by news";
 
-/// 64 digits that are not the simulator's key.
+/// A key of 64 digits that differs from the simulator's.
 const OTHER_KEY: &str = "00112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF";
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtAdyen;
 
 impl Vendor for AtAdyen {
@@ -146,7 +147,7 @@ impl Vendor for AtAdyen {
             "the signature covers no time",
         ),
     ];
-    // A link first: its payment is taken when the payer approves.
+    // A link first: its payment is captured when the payer approves.
     const METHODS: &'static [Method] = &[
         ("ideal", "EUR"),
         ("credit_card", "EUR"),
@@ -157,7 +158,7 @@ impl Vendor for AtAdyen {
     const CAPTURED: Method = ("credit_card", "EUR");
     const CLOSABLE: Method = ("credit_card", "EUR");
     const FOREIGN: Method = ("ideal", "USD");
-    // A whole answer of success is enough.
+    // A complete success answer is sufficient.
     const CLOSE_FAULTS: &'static [Fault] = &[
         Fault::TimeoutBeforeEffect,
         Fault::TimeoutAfterEffect,
@@ -177,7 +178,7 @@ impl Vendor for AtAdyen {
     const REFUNDS_BY_NOTICE: bool = true;
     const REFUND_LOST: Lost = Lost::Made;
     const VOIDED: Status = Status::Cancelled;
-    // Only a request finds it out.
+    // Only a request can detect it.
     const FORGOTTEN_PURPOSES: &'static [QueryPurpose] =
         &[QueryPurpose::Capture, QueryPurpose::Cancel];
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];

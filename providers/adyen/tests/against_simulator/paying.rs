@@ -1,4 +1,4 @@
-//! From the payer's approval to the money.
+//! From the payer's approval to the capture.
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, Report, Status};
 use kassette_sim::{Fault, State};
 
@@ -44,7 +44,7 @@ fn a_bank_that_confirms_late_is_awaited() {
     assert_eq!(look().status, Status::Processing);
 }
 
-/// What is told of a refused capture.
+/// The report about a refused capture.
 fn refused(w: &World) -> Report {
     let refused = later(w);
     assert_eq!(
@@ -69,7 +69,7 @@ fn a_refused_capture_is_told_and_can_be_asked_for_anew() {
         assert_eq!(reason, Some("Insufficient balance on payment"), "{method}");
         let stands = ask(&refused.reference, QueryPurpose::Sync);
         assert_eq!(stands.status, Status::Review, "{method}");
-        // The first request's key has the first request's answer.
+        // Adyen answers the first request's key with the first answer.
         ask(&approved.reference, QueryPurpose::Capture);
         w.advance(LATER_MS);
         assert_eq!(w.entry().state, State::Authorised, "{method}");
@@ -145,7 +145,7 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
             (Status::Review, Status::Processing)
         );
         assert_eq!(w.entry().state, state, "{method}");
-        // The operator's approval captures what waits.
+        // The operator's approval captures the waiting payment.
         w.query(&attempt, Some(&authorised.reference), QueryPurpose::Capture)
             .unwrap();
         w.advance(LATER_MS);

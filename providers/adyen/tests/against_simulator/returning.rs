@@ -1,4 +1,4 @@
-//! What the payer's browser brings back from a session's page, and what it proves.
+//! The query that the payer's browser brings back from a session's page, and its meaning.
 use kassette_plugin::provider::{QueryPurpose, Settlement, Status};
 use kassette_sim::{Fault, State};
 
@@ -73,7 +73,7 @@ fn what_is_held_for_review_is_not_captured_because_the_payer_came_back_first() {
     };
     let held = ask(&open.reference, QueryPurpose::Sync);
     assert_eq!(held.status, Status::Review);
-    // An operator's approval captures it.
+    // An operator's approval captures the payment.
     ask(&held.reference, QueryPurpose::Capture);
     assert_eq!(told(&w).len(), 2);
     assert_eq!(later(&w).status, Status::Completed);
@@ -113,7 +113,7 @@ fn a_payer_who_comes_back_from_a_refusal_can_begin_anew() {
                 Some(&back),
             )
             .unwrap();
-        assert_eq!(ended.status, Status::Declined, "{method}");
+        assert_eq!(ended.status, Status::Cancelled, "{method}");
     }
 }
 
@@ -142,7 +142,7 @@ fn a_payer_who_comes_back_undecided_can_still_pay() {
     };
     assert_eq!(look().status, Status::Pending);
     choose(&w, &open, "approve");
-    // What was brought back is of before.
+    // The payer's query shows an older state.
     assert_eq!(look().status, Status::Pending);
     assert_eq!(report(&w).status, Status::Processing);
 }

@@ -1,4 +1,4 @@
-//! Starting a payment, and what a failure proves.
+//! Starting a payment, and the meaning of failures.
 use kassette_plugin::provider::{Condition, QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_sim::State;
 
@@ -32,7 +32,7 @@ fn a_start_that_was_never_made_is_absent_once_its_time_has_passed() {
         w.advance(3_600_001);
         let asked = w.query(&attempt, None, QueryPurpose::Cancel);
         assert_eq!(asked, Err(QueryFailure::Absent), "{method}");
-        // One that was made is found all the same.
+        // A page that was created is found nevertheless.
         let w = world();
         let attempt = w.attempt(method, "EUR");
         w.lose_answer_of(path);

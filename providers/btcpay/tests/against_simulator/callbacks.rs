@@ -1,4 +1,4 @@
-//! Which webhooks are believed.
+//! Verification of webhooks.
 
 use crate::{choose, started, world};
 

@@ -1,4 +1,4 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,6 +8,7 @@
 mod callbacks;
 mod coins;
 mod paying;
+mod payloads;
 mod starting;
 
 use kassette_plugin::provider::{
@@ -29,7 +30,7 @@ fn started(w: &World) -> (Attempt, Open) {
     (attempt, open)
 }
 
-/// What the payer does on the page that the instructions lead to.
+/// The payer's choice on the page that the instructions link to.
 fn choose(w: &World, started: &Open, outcome: &str) -> u16 {
     let Action::Show(show) = &started.action else {
         panic!("instructions: {:?}", started.action)
@@ -41,7 +42,7 @@ fn choose(w: &World, started: &Open, outcome: &str) -> u16 {
     w.choose(&page, outcome).0
 }
 
-/// What the host learns of an attempt after its next webhook, which proves nothing by itself.
+/// The host's knowledge of an attempt after its next webhook, which only makes the host query.
 fn told(w: &World, attempt: &Attempt, open: &Open) -> Report {
     let answer = w.callback(&w.next_callback()).unwrap();
     assert_eq!(answer.status, 200);
@@ -58,10 +59,10 @@ fn looked(w: &World, attempt: &Attempt, open: &Open) -> Report {
         .unwrap()
 }
 
-/// Why nothing is captured.
+/// Reason why nothing is captured.
 const UNAUTHORISED: &str = "coins are paid, never authorised";
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtBtcPay;
 
 impl Vendor for AtBtcPay {
@@ -112,7 +113,6 @@ impl Vendor for AtBtcPay {
     ];
     const METHODS: &'static [Method] = &[("crypto", "EUR")];
     const FOREIGN: Method = ("crypto", "USD");
-    const LEADS_BACK: bool = false;
     const HELD_IS_LET_GO: bool = false;
     const SPOILS_SEARCHES: bool = false;
     const CREDENTIAL: (&'static str, &'static str) = ("api-key", "wrong");

@@ -1,4 +1,4 @@
-//! From coins on their way to money, and what ends without any.
+//! From unconfirmed coins to received money, and invoices that end without payment.
 use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 

@@ -1,7 +1,5 @@
-//! Starting a payment, and what a failure proves.
+//! Starting a payment, and the meaning of failures.
 use kassette_plugin::provider::{Action, Condition, QueryPurpose, StartFailure, Status};
-use kassette_sim::Fault;
-use kassette_world::open;
 
 use crate::{looked, started, world};
 
@@ -20,28 +18,6 @@ fn a_payer_is_led_to_the_invoice() {
         (report.status, report.received.amount),
         (Status::Pending, 0)
     );
-}
-
-#[test]
-fn an_invoice_that_could_not_be_described_is_given_to_no_payer_and_described_by_the_repeat() {
-    let w = world();
-    let attempt = w.attempt("crypto", "EUR");
-    w.lose_answer_of("/invoices");
-    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
-    for fault in [
-        Fault::TimeoutBeforeEffect,
-        Fault::Status500,
-        Fault::TimeoutAfterEffect,
-    ] {
-        w.fault(fault);
-        let lost = w.start(&attempt);
-        assert!(matches!(lost, Err(StartFailure::Uncertain(_))), "{fault}");
-        assert_eq!(w.entries().len(), 1, "{fault}");
-        let asked = w.query(&attempt, None, QueryPurpose::Sync).unwrap();
-        assert_eq!(asked.status, Status::Pending, "{fault}");
-    }
-    open(w.start(&attempt));
-    assert_eq!(w.entries().len(), 1);
 }
 
 #[test]

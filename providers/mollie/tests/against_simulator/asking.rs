@@ -1,4 +1,4 @@
-//! Asking where a payment stands, and doing what the host asks for.
+//! Querying a payment, and fulfilling the host's purpose.
 use kassette_plugin::provider::{Paid, QueryPurpose, RefundState, StartFailure, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
@@ -19,14 +19,14 @@ fn a_payer_whose_payment_failed_is_led_to_the_cancel_address() {
 #[test]
 fn closing_makes_sure_where_the_vendor_can() {
     let w = world();
-    // Klarna's waits for the payer and can be called off; a card's authorisation likewise.
+    // A Klarna payment waiting for the payer can be cancelled, and so can a card's authorization.
     let waiting = klarna(&w);
     let first = open(w.start(&waiting));
     let approved = w.attempt("credit_card", "EUR");
     let second = open(w.start(&approved));
     w.fault(Fault::NeedsCapture);
     w.choose(&second, "approve");
-    // Klarna's authorisation is released.
+    // A Klarna authorization is released.
     let released = klarna(&w);
     let third = open(w.start(&released));
     w.fault(Fault::NeedsCapture);
@@ -74,7 +74,7 @@ fn a_payment_that_is_over_cannot_be_started_again() {
     let mut attempt = klarna(&w);
     let started = open(w.start(&attempt));
     query(&w, &attempt, &started, QueryPurpose::Cancel);
-    // The same request gets its first answer again; only the host knows that it closed the attempt.
+    // Mollie repeats the first answer; only the host knows that it closed the attempt.
     attempt.payer.language = Some("nl".into());
     assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
 }

@@ -1,4 +1,4 @@
-//! The webhook: every call makes the module ask the vendor.
+//! The webhook: every call makes the host query.
 use kassette_plugin::provider::{QueryPurpose, Status, Subject};
 use kassette_sim::Fault;
 use kassette_world::open;

@@ -1,4 +1,4 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,6 +8,7 @@
 mod asking;
 mod callbacks;
 mod particulars;
+mod payloads;
 mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
@@ -20,7 +21,7 @@ fn world() -> World {
     World::new("mollie")
 }
 
-/// An attempt that Klarna takes: everything that it asks is answered.
+/// A Klarna attempt with answers to all questions.
 fn klarna(w: &World) -> Attempt {
     let mut attempt = w.attempt("klarna", "EUR");
     attempt.answers = [
@@ -41,10 +42,10 @@ fn query(w: &World, attempt: &Attempt, started: &Open, purpose: QueryPurpose) ->
     w.query(attempt, Some(&started.reference), purpose).unwrap()
 }
 
-/// Why no forgery is told by itself.
+/// Reason why forgeries are not detected.
 const UNSIGNED: &str = "Mollie signs nothing: news only makes the host ask";
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtMollie;
 
 impl Vendor for AtMollie {
@@ -97,7 +98,7 @@ impl Vendor for AtMollie {
         }
     }
 
-    /// Every method has a life of its own, whatever the attempt's.
+    /// Each method has its own lifetime, independent of the attempt's.
     fn until(attempt: &Attempt) -> Option<u64> {
         let minutes = match attempt.method.as_str() {
             "credit_card" => 30,

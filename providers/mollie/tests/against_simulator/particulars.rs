@@ -1,4 +1,4 @@
-//! What is told beside where the money is, and what the vendor does by itself.
+//! Details of a payment, and changes that Mollie makes automatically.
 use kassette_plugin::provider::{Attempt, DisputeState, Open, QueryPurpose, Settlement, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
@@ -12,7 +12,7 @@ fn paid(w: &World, method: &str) -> (Attempt, Open) {
     (attempt, started)
 }
 
-/// An approval that the merchant captures.
+/// An authorized payment that the merchant captures.
 fn approved(w: &World) -> (Attempt, Open) {
     w.change_setting("capture", "manual");
     paid(w, "credit_card")

@@ -1,4 +1,4 @@
-//! Starting a payment, and what a failure proves.
+//! Starting a payment, and the meaning of failures.
 use kassette_plugin::provider::{QueryPurpose, QuestionKind, StartFailure, Started, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
@@ -43,13 +43,21 @@ fn klarna_asks_for_what_it_must_know() {
 }
 
 #[test]
-fn an_address_that_is_refused_is_declined() {
+fn an_address_that_is_refused_is_asked_for_again() {
     let w = world();
     let mut attempt = klarna(&w);
     attempt.answers.retain(|(name, _)| name != "email");
     attempt.answers.push(("email".into(), "nobody".into()));
-    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
+    let Ok(Started::Ask(questions)) = w.start(&attempt) else {
+        panic!("asks")
+    };
+    let [question] = questions.as_slice() else {
+        panic!("one question: {questions:?}")
+    };
+    assert_eq!(question.name, "email");
     assert!(w.entries().is_empty());
+    attempt.answers = klarna(&w).answers;
+    open(w.start(&attempt));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Against certificates and signatures that OpenSSL made (`openssl req`, `x509`, `dgst -sha256 -sign`): valid
-//! from 2026 to 2126, RSA 2048 but for `short`, whose key has 1024 bits. `under` is certified by `signer`.
+//! Tests with certificates and signatures from OpenSSL (`openssl req`, `x509`, `dgst -sha256 -sign`), valid from
+//! 2026 to 2126. Keys are RSA 2048, except `short` with 1024 bits. `under` is certified by `signer`.
 use super::*;
 use kassette_plugin::encode::unbase64;
 
@@ -24,7 +24,7 @@ fn der(pem: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// Judges the message under the test's root.
+/// Verifies the message against the test's root.
 fn judged(file: &[&str], signature: &str) -> Verdict {
     judged_at(file, signature, NOW)
 }
@@ -43,7 +43,7 @@ fn is_wrong(verdict: Verdict, why: &str) -> bool {
 #[test]
 fn a_signature_of_the_name_below_the_root_is_genuine() {
     assert_eq!(judged(&[SIGNER, ISSUER], SIGNED), Verdict::Genuine);
-    // The root in the file changes nothing.
+    // The root in the file makes no difference.
     assert_eq!(judged(&[SIGNER, ISSUER, ROOT], SIGNED), Verdict::Genuine);
 }
 
@@ -74,7 +74,7 @@ fn a_certificate_out_of_its_time_is_wrong() {
 #[test]
 fn a_certificate_whose_way_to_a_root_is_not_known_is_unlinked() {
     assert_eq!(judged(&[SIGNER], SIGNED), Verdict::Unlinked);
-    // No public authority certified it, and no browser trusts the test's root.
+    // The test's root is not a public authority, so browsers do not trust it.
     let file = [SIGNER, ISSUER, ROOT].concat();
     let signature = unbase64(SIGNED).unwrap();
     let public = judge(
@@ -86,7 +86,7 @@ fn a_certificate_whose_way_to_a_root_is_not_known_is_unlinked() {
         &signature,
     );
     assert_eq!(public, Verdict::Unlinked);
-    // And a wrong signature is wrong before anything else.
+    // A wrong signature is detected first.
     let verdict = judged(&[SIGNER], fixture!("other.sig"));
     assert!(is_wrong(verdict, "signature"), "{verdict:?}");
 }

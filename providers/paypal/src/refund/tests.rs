@@ -10,7 +10,7 @@ const NOW: u64 = 1_800_000_000_000;
 const ID: &str = "0123456789abcdef0123456789abcdef";
 const CAPTURE: &str = "3C679366HH908993F";
 
-/// PayPal's side: answers the requests in turn, and remembers them.
+/// PayPal's side: answers the requests in turn and records them.
 #[derive(Clone, Default)]
 struct Vendor {
     answers: Rc<RefCell<Vec<(u16, Value)>>>,
@@ -53,7 +53,7 @@ impl Vendor {
         with_host(self.clone(), || query(&account(), &paid(), order))
     }
 
-    /// What was posted: the path's end, the request id, the body.
+    /// The POST requests: last path segment, request id, body.
     fn posted(&self) -> Vec<(String, String, Value)> {
         let asked = self.asked.borrow();
         let posts = asked.iter().filter(|asked| asked.verb == Verb::Post);
@@ -178,7 +178,6 @@ fn an_answer_that_proves_nothing_is_uncertain() {
     for answer in [
         (201, json!({})),
         (201, other),
-        (201, made("REVERSED_MAYBE")),
         (409, refused("PREVIOUS_REQUEST_IN_PROGRESS")),
         (422, refused("DUPLICATE_INVOICE_ID")),
         (500, refused("INTERNAL_SERVER_ERROR")),
@@ -215,7 +214,7 @@ fn a_refusal_is_believed_once_the_order_shows_no_such_refund() {
             Vendor::answering(&answers).refund(&order()).is_ok(),
             "{issue}"
         );
-        // Whether it is there could not be seen.
+        // The order could not be read, so the refund may exist.
         let answers = [(200, known(&[])), (status, refused(issue))];
         let failed = Vendor::answering(&answers).refund(&order());
         assert!(
@@ -292,7 +291,7 @@ fn a_refund_is_asked_for_by_its_id_and_looked_up_by_the_orders() {
         vendor.query(&order()).unwrap().state,
         RefundState::Succeeded
     );
-    // One that was made in the dashboard, which shows the capture's own.
+    // A refund made in the dashboard, which contains the capture's `invoice_id`.
     let mut other = made("COMPLETED");
     other["invoice_id"] = "attempt-1".into();
     let vendor = Vendor::answering(&[(200, known(&[other]))]);

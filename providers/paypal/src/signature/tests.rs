@@ -7,7 +7,7 @@ use std::{cell::RefCell, rc::Rc};
 const NOW: u64 = 1_800_000_000_000;
 const CERTIFICATE: &str = "https://api.sandbox.paypal.com/v1/notifications/certs/CERT-360caa42-1";
 
-/// Answers for certificates, and remembers what was asked.
+/// Answers requests for certificates and records them.
 #[derive(Clone)]
 struct Vendor {
     answer: Result<(u16, &'static str), SendFailure>,
@@ -48,7 +48,7 @@ fn account(environment: Environment, settings: &[(&str, &str)]) -> Account {
     }
 }
 
-/// A delivery with one header changed; an empty value takes it away.
+/// A delivery with one header changed, or removed if `value` is empty.
 fn delivery(name: &str, value: &str) -> CallbackRequest {
     let headers = [
         (
@@ -73,7 +73,7 @@ fn delivery(name: &str, value: &str) -> CallbackRequest {
     }
 }
 
-/// What is said of a delivery, and what was asked for it.
+/// The result of the verification, and the number of requests for it.
 fn verified(account: &Account, incoming: &CallbackRequest) -> (Result<(), CallbackFailure>, usize) {
     let vendor = Vendor::new(Ok((200, "<html>")));
     let said = with_host(vendor.clone(), || verify(account, incoming));
@@ -94,7 +94,7 @@ fn what_lacks_a_header_is_malformed_and_costs_nothing() {
         let long = "x".repeat(501);
         for value in ["", long.as_str()] {
             let (said, asked) = verified(&account, &delivery(name, value));
-            assert!(matches!(said, Err(CallbackFailure::Malformed(_))), "{name}");
+            assert!(matches!(said, Err(CallbackFailure::Forged(_))), "{name}");
             assert_eq!(asked, 0, "{name}");
         }
     }
@@ -102,12 +102,12 @@ fn what_lacks_a_header_is_malformed_and_costs_nothing() {
     twice.headers.push(twice.headers[0].clone());
     assert!(matches!(
         verified(&account, &twice),
-        (Err(CallbackFailure::Malformed(_)), 0)
+        (Err(CallbackFailure::Forged(_)), 0)
     ));
     let (said, asked) = verified(&account, &delivery("paypal-transmission-sig", "??"));
     assert!(matches!(
         (said, asked),
-        (Err(CallbackFailure::Malformed(_)), 0)
+        (Err(CallbackFailure::Forged(_)), 0)
     ));
 }
 
@@ -240,7 +240,7 @@ fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
     ] {
         let account = with(Some(base));
         assert!(simulator(&account.settings).unwrap().is_some(), "{base}");
-        // PayPal's own certificates prove nothing to a simulator's account.
+        // PayPal's own certificates are not accepted for a simulator's account.
         let (said, asked) = verified(&account, &delivery("", ""));
         assert!(
             matches!((said, asked), (Err(CallbackFailure::Forged(_)), 0)),

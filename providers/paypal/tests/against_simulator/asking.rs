@@ -1,4 +1,4 @@
-//! Asking where a payment stands, and doing what the host asks for.
+//! Querying a payment, and fulfilling the host's purpose.
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
@@ -30,7 +30,7 @@ fn a_closed_order_is_never_captured_whatever_its_payer_does() {
             Status::Declined,
             "{before}"
         );
-        // PayPal's page is still there: what the payer does on it costs him nothing.
+        // PayPal's page still exists, but the payer's actions on it cost the payer nothing.
         w.choose(&started, "approve");
         for purpose in [
             QueryPurpose::Sync,
@@ -165,7 +165,7 @@ fn a_paid_order_tells_what_support_and_bookkeeping_ask_for() {
     );
     assert_eq!(told.provider_status.as_deref(), Some("PARTIALLY_REFUNDED"));
     assert_eq!(told.instrument.as_deref(), Some("paypal"));
-    // 3.49 % and 0.49 of 49.90
+    // Fee: 3.49 % of 49.90, plus 0.49.
     assert_eq!(told.fee.map(|fee| fee.amount), Some(223));
     let capture = format!("3{}", &started.reference[1..]);
     assert_eq!(told.references, [capture]);
@@ -190,7 +190,7 @@ fn the_failed_part_of_a_whole_refund_comes_back() {
 }
 
 #[test]
-fn what_a_lost_dispute_took_is_told_by_the_order_and_counts_once() {
+fn what_a_lost_dispute_took_is_told_as_the_dispute_and_counts_once() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -211,5 +211,8 @@ fn what_a_lost_dispute_took_is_told_by_the_order_and_counts_once() {
         .refunds
         .iter()
         .map(|refund| refund.amount);
-    assert_eq!(amounts.collect::<Vec<_>>(), [990, 4000]);
+    assert_eq!(amounts.collect::<Vec<_>>(), [990]);
+    let disputes = &report.particulars.disputes;
+    assert_eq!((disputes.len(), disputes[0].withdrawn), (1, 4000));
+    assert!(disputes[0].listed_as_refund);
 }

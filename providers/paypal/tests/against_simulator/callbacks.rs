@@ -1,4 +1,4 @@
-//! Which news is believed.
+//! Verification of webhooks.
 use kassette_plugin::provider::{
     Attempt, CallbackFailure, CallbackReply, CallbackRequest, DisputeState, Environment, Notice,
     Open, QueryPurpose, Status, Subject,
@@ -9,7 +9,7 @@ use kassette_world::{World, open};
 
 use crate::world;
 
-/// The one notice of an acknowledgement.
+/// The only notice of an acknowledgement.
 fn notice(answer: Result<CallbackReply, CallbackFailure>) -> Notice {
     let mut notices = answer.unwrap().notices;
     assert_eq!(notices.len(), 1);
@@ -67,7 +67,7 @@ fn what_proves_no_whole_state_makes_the_host_ask() {
     );
 }
 
-/// A captured payment, its news taken.
+/// A captured payment whose webhooks have been processed.
 fn paid(w: &World<PayPal>) -> (Attempt, Open) {
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -95,7 +95,7 @@ fn a_refund_makes_the_host_ask() {
 fn a_dispute_is_told_under_one_id_from_its_beginning_to_its_end() {
     for (end, state, amount) in [
         ("dispute_won", DisputeState::Won, 4990),
-        ("dispute_lost", DisputeState::Lost, 0),
+        ("dispute_lost", DisputeState::Lost, 4990),
     ] {
         let w = world();
         let (attempt, started) = paid(&w);
@@ -132,7 +132,7 @@ fn a_dispute_is_told_under_one_id_from_its_beginning_to_its_end() {
     }
 }
 
-/// The same delivery with other bytes in its body.
+/// The same delivery with a changed body.
 fn changed(news: &CallbackRequest, from: &str, to: &str) -> CallbackRequest {
     let text = String::from_utf8(news.body.clone()).unwrap();
     assert!(text.contains(from));
@@ -142,7 +142,7 @@ fn changed(news: &CallbackRequest, from: &str, to: &str) -> CallbackRequest {
     }
 }
 
-/// The requests that a module's calls cost, but for tokens.
+/// The requests that a call of the module sends, except for tokens.
 fn cost(w: &World<PayPal>, act: impl Fn()) -> Vec<String> {
     let before = w.sent().len();
     act();
@@ -173,7 +173,7 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
         assert_eq!(w.callback(&news).unwrap().notices.len(), 1);
     });
     assert_eq!(sent.len(), 1);
-    // PayPal's certificate is public; its key is not.
+    // PayPal's certificate is public, but its key is not.
     let sent = cost(&w, || {
         let mut other = forged.clone();
         let certificate = |incoming: &CallbackRequest| {
@@ -207,7 +207,7 @@ fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signe
     let w = world();
     chosen(&w, "approve");
     let news = w.next_callback();
-    let elsewhere = World::<PayPal>::of("paypal", Environment::Live).account();
+    let elsewhere = World::<PayPal>::with_module("paypal", Environment::Live).account();
     let root = elsewhere
         .settings
         .iter()
@@ -248,7 +248,10 @@ fn genuine_news_about_none_of_ours_is_acknowledged_and_ignored() {
 
 #[test]
 fn news_of_another_account_is_a_forgery() {
-    let (w, other) = (world(), World::<PayPal>::of("paypal", Environment::Live));
+    let (w, other) = (
+        world(),
+        World::<PayPal>::with_module("paypal", Environment::Live),
+    );
     chosen(&other, "approve");
     let news: CallbackRequest = other.next_callback();
     assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
@@ -275,7 +278,7 @@ fn an_older_event_that_comes_later_takes_nothing_back() {
         .unwrap();
     assert_eq!(notice(w.callback(&w.next_callback())).report, None);
     w.advance(1_000);
-    // The host knows better by then: an approval is no step back from money.
+    // The host knows a later status by now: an approval does not undo the capture.
     let older = notice(w.callback(&w.next_callback())).report.unwrap();
     assert_eq!(
         (older.status, older.received.amount),

@@ -1,4 +1,4 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod asking;
@@ -14,7 +14,7 @@ fn world() -> World<PayPal> {
     World::new("paypal")
 }
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtPayPal;
 
 impl Vendor for AtPayPal {

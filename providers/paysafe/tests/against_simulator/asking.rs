@@ -1,4 +1,4 @@
-//! Asking where a payment stands, and doing what the host asks for.
+//! Querying a payment, and fulfilling the host's purpose.
 use kassette_plugin::provider::{QueryPurpose, StartFailure, Status};
 
 use crate::{chosen, world};

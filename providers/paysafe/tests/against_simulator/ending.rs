@@ -1,5 +1,4 @@
-//! What proves that no money can come any more, and what does not: lost callbacks, handles that no shop
-//! used, payments that fail.
+//! Evidence that no money can arrive, and lack of it: lost callbacks, unused handles, failed payments.
 use kassette_plugin::provider::{QueryPurpose, Settlement, Status, Subject};
 use kassette_sim::{Fault, State};
 
@@ -9,7 +8,7 @@ const LIFE_MS: u64 = 15 * 60_000;
 
 #[test]
 fn a_payer_who_has_paid_is_seen_by_asking_alone_and_the_money_is_asked_for() {
-    // Neither the callback nor the payer came back.
+    // Neither the callback nor the payer returned.
     let w = world();
     w.fault(Fault::CallbackNever);
     let (attempt, started) = chosen(&w, "approve");
@@ -68,7 +67,7 @@ fn a_handle_that_waits_is_not_over_before_its_own_end() {
             .unwrap()
     };
     assert_eq!(ask(QueryPurpose::Cancel).status, Status::Pending);
-    // The payer's link still works, and what they pay now is found.
+    // The payer's link still works, and a payment made now is found.
     w.choose(&started, "approve");
     assert_eq!(ask(QueryPurpose::Cancel).status, Status::Processing);
 }
@@ -110,9 +109,9 @@ fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_purpose() {
     let payment = completed.report.unwrap().reference;
     for amount in ["10.00", "10.00", "5.00"] {
         w.refund(&started, amount);
-        // Made in the Business Portal: it names the payment, not the attempt.
+        // Made in the Business Portal, with the payment's own reference.
         let told = w.callback(&w.next_callback()).unwrap();
-        assert_eq!(told.notices[0].about, Subject::Reference(payment.clone()));
+        assert_eq!(told.notices[0].about, Subject::Attempt(attempt.id.clone()));
     }
     for purpose in [
         QueryPurpose::Sync,

@@ -1,4 +1,4 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,6 +8,7 @@
 mod asking;
 mod callbacks;
 mod ending;
+mod payloads;
 mod refunds;
 mod starting;
 
@@ -20,7 +21,7 @@ fn world() -> World<Paysafe> {
     World::new("paysafe")
 }
 
-/// A new attempt of a payer whose address is known.
+/// A new attempt of a payer with a known address.
 fn attempt(w: &World<Paysafe>) -> Attempt {
     let mut attempt = w.attempt("interac", "CAD");
     attempt.payer.email = Some("payer@shop.example".into());
@@ -35,10 +36,10 @@ fn chosen(w: &World<Paysafe>, outcome: &str) -> (Attempt, Open) {
     (attempt, started)
 }
 
-/// Why nothing is called off.
+/// Reason why nothing can be cancelled.
 const UNCLOSABLE: &str = "a handle ends by time alone";
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtPaysafe;
 
 impl Vendor for AtPaysafe {
@@ -58,7 +59,7 @@ impl Vendor for AtPaysafe {
         ),
         (
             "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
-            "a settlement tells the sum alone",
+            "ours are listed under their own reference",
         ),
         (
             "news_that_is_too_old_is_refused",
@@ -67,12 +68,11 @@ impl Vendor for AtPaysafe {
     ];
     const METHODS: &'static [Method] = &[("interac", "CAD")];
     const FOREIGN: Method = ("interac", "EUR");
-    const LISTS_REFUNDS: bool = false;
     const REFUNDED_LATER: bool = true;
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("3022");
     const CREDENTIAL: (&'static str, &'static str) = ("api-password", "wrong");
     const UNKNOWN: &'static str = "00000000-0000-0000-0000-000000000000";
-    // Only the attempt's id is asked about.
+    // Only the attempt's id is queried.
     const FOREIGN_REFERENCE: QueryFailure = QueryFailure::Absent;
     const TAKEN_ON_CAPTURE: bool = true;
     const CONFIRMS_LATER: bool = true;
@@ -82,7 +82,8 @@ impl Vendor for AtPaysafe {
     const VOIDED: Status = Status::Expired;
     const HELD: Settlement = Settlement::Pending;
     const HELD_MONEY: bool = false;
-    const NOTICE_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-key", "theNewKey"));
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> =
+        Some(("webhook-key", "dGhlTmV3S2V5"));
 
     fn attempt(world: &World<Paysafe>, (method, currency): Method) -> Attempt {
         let mut attempt = world.attempt(method, currency);

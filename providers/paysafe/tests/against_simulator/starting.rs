@@ -1,4 +1,4 @@
-//! Starting a payment, and what a failure proves.
+//! Starting a payment, and the meaning of failures.
 use kassette_plugin::provider::{QueryPurpose, StartFailure, Started};
 use kassette_world::open;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::query::PAGE;
 use crate::wire::tests::{payment_told, told};
 use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
 use kassette_plugin::provider::{Environment, Money};
@@ -8,12 +9,12 @@ use std::{cell::RefCell, rc::Rc};
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
 
-/// Razorpay's side: a link that was paid, its refunds, and the answer to a new one.
+/// Razorpay's side: a paid link, its refunds, and the answer to a new one.
 #[derive(Clone)]
 struct Vendor {
     payments: Value,
     refunds: Rc<RefCell<Vec<Value>>>,
-    /// What is there from the moment on at which a refund was asked for.
+    /// A refund that exists once a refund was requested.
     afterwards: Option<Value>,
     answer: (u16, Value),
     asked: Rc<RefCell<Vec<Request>>>,

@@ -1,10 +1,10 @@
 use super::*;
 use serde_json::{Value, json};
 
-/// When the payments here began, in seconds.
+/// Creation time of the payments in tests, in seconds since 1970.
 pub(crate) const BEGAN: u64 = 1_800_000_000;
 
-/// A link as Razorpay would tell it.
+/// A link as Razorpay would return it.
 pub(crate) fn told(status: &str) -> Value {
     json!({
         "id": "plink_1", "reference_id": "attempt-1", "amount": 4990, "amount_paid": 0,
@@ -17,7 +17,7 @@ pub(crate) fn read(value: &Value) -> Option<Link> {
     link(value.to_string().as_bytes())
 }
 
-/// A payment as Razorpay would tell it, with these fields changed.
+/// A payment as Razorpay would return it, with these fields changed.
 pub(crate) fn payment_told(change: &Value) -> Value {
     let mut payment = json!({
         "id": "pay_1", "entity": "payment", "amount": 4990, "currency": "INR", "status": "captured",
@@ -37,7 +37,7 @@ pub(crate) fn paid(status: &str, captured: bool, refunded: u64) -> Payment {
     payment(payment_told(&change).to_string().as_bytes()).unwrap()
 }
 
-/// A payment that failed.
+/// A failed payment.
 pub(crate) fn failed(reason: &str) -> Payment {
     let change = json!({
         "status": "failed", "captured": false, "error_reason": reason, "fee": null,
@@ -63,38 +63,87 @@ fn a_link_is_read_with_its_order_and_what_was_captured() {
 }
 
 #[test]
-fn an_answer_that_lacks_anything_is_no_answer() {
+fn only_an_id_and_an_amount_make_an_answer() {
     assert!(link(b"{").is_none());
-    for field in [
-        "id",
-        "reference_id",
-        "amount",
-        "currency",
-        "status",
-        "short_url",
-        "expire_by",
-    ] {
+    for field in ["id", "amount", "currency"] {
         let mut told = told("paid");
         told.as_object_mut().unwrap().remove(field);
         assert_eq!(read(&told), None, "{field}");
-    }
-    assert_eq!(read(&told("issued")), None);
-    for field in [
-        "id",
-        "entity",
-        "status",
-        "captured",
-        "amount",
-        "currency",
-        "amount_refunded",
-        "created_at",
-    ] {
         let mut tried = payment_told(&json!({}));
         tried.as_object_mut().unwrap().remove(field);
         assert_eq!(payment(tried.to_string().as_bytes()), None, "{field}");
     }
-    let odd = payment_told(&json!({ "status": "odd" }));
-    assert_eq!(payment(odd.to_string().as_bytes()), None);
+    for field in [
+        "reference_id",
+        "status",
+        "short_url",
+        "expire_by",
+        "order_id",
+    ] {
+        let mut told = told("paid");
+        told[field] = json!(null);
+        assert!(read(&told).is_some(), "{field}");
+    }
+    for field in [
+        "entity",
+        "status",
+        "captured",
+        "amount_refunded",
+        "created_at",
+        "fee",
+        "acquirer_data",
+        "method",
+    ] {
+        let tried = payment_told(&json!({ field: null }));
+        let read = payment(tried.to_string().as_bytes()).unwrap();
+        assert!(read.captured, "{field}");
+    }
+}
+
+#[test]
+fn a_status_that_is_not_documented_leaves_the_money_readable() {
+    assert_eq!(read(&told("issued")).unwrap().stage, Stage::Unknown);
+    let odd = payment_told(&json!({ "status": "odd", "amount": "4990", "currency": "inr" }));
+    let odd = payment(odd.to_string().as_bytes()).unwrap();
+    assert_eq!((odd.phase, odd.captured), (Phase::Unknown, true));
+    assert_eq!(
+        (odd.money.amount, odd.money.currency.as_str()),
+        (4990, "INR")
+    );
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_hides_no_other() {
+    let list = json!({ "items": [{ "id": "pay_2" }, payment_told(&json!({}))] });
+    let (read, unreadable) = payments(list.to_string().as_bytes()).unwrap();
+    assert_eq!(read.len(), 1);
+    assert_eq!(unreadable, ["payment pay_2 cannot be read"]);
+
+    let refund = json!({ "id": "rfnd_1", "amount": 990, "status": "frozen" });
+    let list = json!({ "items": [{ "id": "rfnd_0", "amount": null }, refund] });
+    let refunds = refunds(list.to_string().as_bytes(), 100).unwrap();
+    assert_eq!(refunds.read[0].state, RefundState::Pending);
+    assert!(!refunds.complete);
+    assert_eq!(
+        refunds.unreadable,
+        [
+            "refund rfnd_0 cannot be read",
+            "refund rfnd_1 has the unknown status frozen"
+        ]
+    );
+}
+
+#[test]
+fn a_link_of_the_attempt_that_cannot_be_read_is_not_absent() {
+    let find = |links: Value| {
+        let list = json!({ "payment_links": links });
+        link_in(list.to_string().as_bytes(), "attempt-1")
+    };
+    assert_eq!(find(json!([])), Ok(None));
+    assert_eq!(find(json!([{ "reference_id": "attempt-2" }])), Ok(None));
+    assert_eq!(find(json!([{ "reference_id": "attempt-1" }])), Err(()));
+    let both = json!([{ "reference_id": "attempt-2" }, told("created")]);
+    assert!(find(both).unwrap().is_some());
 }
 
 #[test]
@@ -130,36 +179,40 @@ fn only_disputes_about_the_payment_count() {
     };
     let read = |items: &[Value]| {
         let list = json!({ "entity": "collection", "count": items.len(), "items": items });
-        disputes(list.to_string().as_bytes(), &[paid("captured", true, 0)])
+        disputes(list.to_string().as_bytes(), &[paid("captured", true, 0)]).unwrap()
     };
-    let (found, all) = read(&[
+    let ((found, unreadable), all) = read(&[
         dispute("pay_2", "lost", "chargeback"),
         dispute("pay_1", "open", "chargeback"),
         dispute("pay_1", "under_review", "fraud"),
         dispute("pay_1", "lost", "pre_arbitration"),
         dispute("pay_1", "won", "chargeback"),
         dispute("pay_1", "closed", "fraud"),
-    ])
-    .unwrap();
-    assert_eq!(all, 6);
-    let standing: Vec<(DisputeState, u64, bool)> = found
+        dispute("pay_1", "odd", "chargeback"),
+    ]);
+    assert_eq!(all, 7);
+    assert_eq!(unreadable, ["dispute disp_1 has the unknown status odd"]);
+    let standing: Vec<(DisputeState, u64, u64, bool)> = found
         .iter()
-        .map(|each| (each.dispute.state, each.dispute.amount, each.is_inquiry))
+        .map(|each| {
+            let inquiry = each.kind == DisputeKind::Inquiry;
+            (each.state, each.amount, each.withdrawn, inquiry)
+        })
         .collect();
     assert_eq!(
         standing,
         [
-            (DisputeState::Open, 4990, false),
-            (DisputeState::Open, 4990, true),
-            (DisputeState::Lost, 4000, false),
-            (DisputeState::Won, 4990, false),
-            (DisputeState::Won, 4990, true),
+            (DisputeState::Open, 4990, 0, false),
+            (DisputeState::Open, 4990, 0, true),
+            (DisputeState::Lost, 4000, 4000, false),
+            (DisputeState::Won, 4990, 0, false),
+            (DisputeState::Won, 4990, 0, true),
+            (DisputeState::Open, 4990, 0, false),
         ]
     );
-    let first = &found[0].dispute;
+    let first = &found[0];
     assert_eq!(first.reason.as_deref(), Some("goods_not_received"));
     assert_eq!(first.respond_by, Some(1_800_600_000_000));
-    assert_eq!(read(&[dispute("pay_1", "odd", "chargeback")]), None);
 }
 
 #[test]
@@ -168,8 +221,9 @@ fn refunds_tell_their_ids_and_states() {
     let list = json!({ "entity": "collection", "count": 3, "items": [
         refund("rfnd_1", "pending"), refund("rfnd_2", "processed"), refund("rfnd_3", "failed"),
     ] });
-    let states: Vec<RefundState> = refunds(list.to_string().as_bytes())
+    let states: Vec<RefundState> = refunds(list.to_string().as_bytes(), 100)
         .unwrap()
+        .read
         .iter()
         .map(|refund| refund.state)
         .collect();

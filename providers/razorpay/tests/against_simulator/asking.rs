@@ -1,4 +1,4 @@
-//! Asking where a payment stands, and doing what the host asks for.
+//! Querying a payment, and fulfilling the host's purpose.
 use kassette_plugin::provider::{Money, QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
@@ -13,10 +13,10 @@ fn a_declined_link_can_no_longer_be_paid_once_it_was_told() {
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
     let ask = || w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-    // The payer's app lets him try the same payment again.
+    // The payer's app allows a retry of the same payment.
     assert_eq!(ask().unwrap().status, Status::Pending);
     w.advance(15 * MINUTE);
-    // The answer is lost: the next question finds the link cancelled already.
+    // The answer is lost; the next query finds the link cancelled.
     w.lose_answer_of("/cancel");
     assert!(ask().is_err());
     assert_eq!(ask().unwrap().status, Status::Declined);
@@ -82,7 +82,7 @@ fn a_try_that_is_authorised_late_is_told_whatever_became_of_its_link() {
     w.advance(20 * MINUTE);
     let timed_out = ask(QueryPurpose::Sync).particulars;
     assert_eq!(timed_out.reason.as_deref(), Some("payment_timed_out"));
-    // The link is over, and the payer approves in the app.
+    // The link has ended, and the payer approves in the app.
     w.advance(HOUR);
     assert_eq!(ask(QueryPurpose::Cancel).status, Status::Pending);
     w.choose(&started, "approve");
@@ -114,7 +114,7 @@ fn closing_gives_no_authorisation_back() {
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     let closed = w.query(&attempt, Some(&started.reference), QueryPurpose::Cancel);
-    // Nothing gives it back but time: what was approved is told as it is.
+    // Only time releases it, so the authorization is reported.
     assert_eq!(closed.unwrap().status, Status::Processing);
 }
 

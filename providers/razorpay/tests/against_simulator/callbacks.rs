@@ -1,4 +1,4 @@
-//! Which news is believed.
+//! Verification of events.
 use kassette_plugin::provider::{
     CallbackFailure, CallbackReply, CallbackRequest, QueryPurpose, Subject,
 };
@@ -7,7 +7,7 @@ use kassette_world::open;
 
 use crate::{attempt, world};
 
-/// The attempts that a callback made the host ask about; no callback brings its own report.
+/// The subjects of a callback's notices. No callback results in a report.
 fn about(answer: Result<CallbackReply, CallbackFailure>) -> Vec<Subject> {
     let answer = answer.unwrap();
     assert_eq!(answer.status, 200);
@@ -46,7 +46,7 @@ fn every_piece_of_news_makes_the_host_ask() {
         let w = world();
         let attempt = attempt(&w);
         let started = open(w.start(&attempt));
-        // One after the other: news that goes out at the same time arrives in any order.
+        // In sequence, because simultaneous events arrive in any order.
         let told = choices.iter().map(|choice| {
             w.choose(&started, choice);
             w.next_callback()

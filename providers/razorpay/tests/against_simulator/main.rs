@@ -1,8 +1,9 @@
-//! The module against its simulator: every outcome, every fault, over real sockets.
+//! The module against its simulator: every outcome and every fault, over real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod asking;
 mod callbacks;
+mod payloads;
 mod starting;
 
 use kassette_plugin::provider::{Attempt, Status};
@@ -23,7 +24,7 @@ fn attempt(w: &World) -> Attempt {
     w.attempt("upi_imps", "INR")
 }
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtRazorpay;
 
 impl Vendor for AtRazorpay {
@@ -42,7 +43,7 @@ impl Vendor for AtRazorpay {
     const CAPTURE_REFUSED: Status = Status::Processing;
     const DECLINED: Status = Status::Pending;
     const DECLINED_AFTER_MS: u64 = 15 * MINUTE;
-    // A try in the payer's app is not called off.
+    // A try in the payer's app cannot be cancelled.
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const DISPUTE_REASON: &'static str = "chargeback";
     const REFUND_PATH: &'static str = "/refund";

@@ -1,4 +1,4 @@
-//! Starting a payment, finding out about a start whose answer was lost, and what a failure proves.
+//! Starting a payment, recovering a start whose answer was lost, and the meaning of failures.
 use kassette_plugin::provider::{Action, QueryPurpose, StartFailure, Started, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
@@ -29,12 +29,15 @@ fn a_link_lives_a_quarter_of_an_hour_at_least() {
 }
 
 #[test]
-fn an_amount_that_upi_does_not_take_is_declined() {
+fn an_amount_that_upi_does_not_take_is_no_decline() {
     let w = world();
     for amount in [99, 10_000_001] {
         let mut attempt = attempt(&w);
         attempt.due.amount = amount;
-        assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
+        assert!(matches!(
+            w.start(&attempt),
+            Err(StartFailure::Unavailable(_))
+        ));
     }
     assert!(w.entries().is_empty());
 }
@@ -45,7 +48,7 @@ fn a_repeat_that_is_refused_while_the_vendor_cannot_be_asked_stays_uncertain() {
     let attempt = attempt(&w);
     w.lose_answer_of("/v1/payment_links");
     assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
-    // The repeat is refused for its reference, and the answer about that reference is lost.
+    // The repetition is refused because of its reference, and the answer to the search is lost.
     w.lose_answer_of(Box::leak(
         format!("?reference_id={}", attempt.id).into_boxed_str(),
     ));

@@ -9,11 +9,11 @@ use std::{cell::RefCell, rc::Rc};
 
 const MADE: &str = "6852e9a6-5cf0-ac65-8182-6a9c251011ce";
 
-/// Revolut's side: the listed refunds, the answer to a new one, and what an order's id answers.
+/// Revolut's side: the listed refunds, the answer to a new refund, and the answer about an order's id.
 #[derive(Clone)]
 struct Vendor {
     listed: Rc<RefCell<Vec<Value>>>,
-    /// What is listed from the moment on at which a refund was asked for.
+    /// A refund that is listed once a refund was requested.
     afterwards: Option<Value>,
     answer: (u16, Value),
     asked: Rc<RefCell<Vec<Request>>>,
@@ -99,7 +99,7 @@ fn order(reference: Option<&str>) -> Order {
     }
 }
 
-/// A refund's order, as Revolut tells it.
+/// A refund's order, as Revolut would return it.
 fn made(state: &str, payment: &str) -> Value {
     let mut made = tried(state, payment, 1000);
     made["id"] = json!(MADE);
@@ -174,12 +174,9 @@ fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
 
 #[test]
 fn an_answer_that_proves_nothing_is_uncertain() {
-    let mut other = made("completed", "completed");
-    other["related_order_id"] = json!(MADE);
     for (status, body) in [
         (0, json!({})),
         (201, json!({})),
-        (201, other),
         (409, json!({})),
         (500, json!({})),
     ] {
@@ -243,4 +240,29 @@ fn a_refund_that_revolut_has_named_is_never_absent() {
             "{status}"
         );
     }
+}
+
+#[test]
+fn a_refund_that_revolut_no_longer_finds_by_id_is_looked_for_in_the_list() {
+    let vendor = Vendor::answering(404, json!({}));
+    vendor
+        .listed
+        .borrow_mut()
+        .push(made("completed", "completed"));
+    let asked = vendor.query(Some(MADE)).unwrap();
+    assert_eq!(asked.state, RefundState::Succeeded);
+}
+
+#[test]
+fn the_answer_to_our_order_is_about_our_order() {
+    let mut bare = made("processing", "refund_validated");
+    for name in ["metadata", "related_order_id", "merchant_order_data"] {
+        bare[name] = Value::Null;
+    }
+    bare["amount"] = json!(100);
+    let given = Vendor::answering(201, bare).refund().unwrap();
+    assert_eq!(
+        (given.reference.as_str(), given.state),
+        (MADE, RefundState::Pending)
+    );
 }

@@ -1,4 +1,4 @@
-//! Asking where an order stands, and doing what the host asks for.
+//! Querying an order, and fulfilling the host's purpose.
 use kassette_plugin::provider::{
     Attempt, Open, QueryFailure, QueryPurpose, Report, StartFailure, Status,
 };
@@ -7,7 +7,7 @@ use kassette_world::open;
 
 use crate::{World, query, world};
 
-/// What a look tells of a payer who has come back.
+/// The report about a payer who has returned.
 fn back(w: &World, attempt: &Attempt, started: &Open) -> Report {
     let query = Some("_rp_oid=1");
     w.query_returned(attempt, Some(&started.reference), QueryPurpose::Sync, query)
@@ -16,7 +16,7 @@ fn back(w: &World, attempt: &Attempt, started: &Open) -> Report {
 
 #[test]
 fn a_declined_order_is_cancelled_before_anybody_is_told() {
-    // The payer has come back, or the account keeps no order open.
+    // Either the payer has returned, or the account keeps no order open.
     for came_back in [true, false] {
         let w = world();
         let attempt = w.attempt("revolut", "EUR");

@@ -1,11 +1,11 @@
-//! Which news is believed, and which order it is about.
+//! Verification of webhooks, and the orders that they are about.
 use kassette_plugin::provider::{CallbackFailure, CallbackRequest, Subject};
 use kassette_sim::Fault;
 use kassette_world::open;
 
 use crate::{World, world};
 
-/// The order that a callback is about; it says no more than that.
+/// The subject of a callback, which contains no report.
 fn about(w: &World, news: &CallbackRequest) -> Option<Subject> {
     let answer = w.callback(news).unwrap();
     assert_eq!(answer.status, 200);

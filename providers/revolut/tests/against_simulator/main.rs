@@ -1,9 +1,10 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod asking;
 mod callbacks;
 mod particulars;
+mod payloads;
 
 use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
 use kassette_provider_revolut::Revolut;
@@ -19,20 +20,16 @@ fn query(w: &World, attempt: &Attempt, started: &Open, purpose: QueryPurpose) ->
     w.query(attempt, Some(&started.reference), purpose).unwrap()
 }
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtRevolut;
 
 impl Vendor for AtRevolut {
     type Module = Revolut;
     const MODULE: &'static str = "revolut";
-    const LACKS: &'static [(&'static str, &'static str)] = &[(
-        "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
-        "an order tells the sum of the dashboard's refunds alone",
-    )];
+    const LACKS: &'static [(&'static str, &'static str)] = &[];
     const METHODS: &'static [Method] = &[("revolut", "EUR"), ("credit_card", "GBP")];
     const FOREIGN: Method = ("revolut", "INR");
     const HELD: Settlement = Settlement::Pending;
-    const LISTS_REFUNDS: bool = false;
     const REFUNDED_LATER: bool = true;
     const REFUND_PATH: &'static str = "/refund";
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("bad_request");

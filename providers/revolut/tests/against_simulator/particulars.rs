@@ -1,4 +1,4 @@
-//! What is told beside where the money is, and what the vendor does by itself.
+//! Details of an order, and changes that Revolut makes automatically.
 use kassette_plugin::provider::{
     Attempt, Money, Open, Paid, QueryPurpose, RefundState, Status, Subject,
 };
@@ -19,7 +19,7 @@ fn paid(w: &World) -> (Attempt, Open) {
     (attempt, started)
 }
 
-/// An approval that the merchant captures.
+/// An authorized payment that the merchant captures.
 fn approved(w: &World) -> (Attempt, Open) {
     w.change_setting("capture", "manual");
     paid(w)
@@ -89,7 +89,7 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_cancelled() {
 }
 
 #[test]
-fn a_refund_of_ours_is_told_by_its_order_and_others_in_the_sum_alone() {
+fn a_refund_of_ours_is_told_by_its_order_and_others_by_none() {
     let w = world();
     let (attempt, started) = paid(&w);
     w.next_callback();
@@ -116,7 +116,7 @@ fn a_refund_of_ours_is_told_by_its_order_and_others_in_the_sum_alone() {
     let ours = |state| vec![(given.reference.clone(), Some(order.id.clone()), state)];
     assert_eq!(told(), (0, ours(RefundState::Pending)));
     w.confirm();
-    // Its news names the attempt without a question.
+    // Its webhook contains the attempt, so no query is needed.
     let news = w.next_callback();
     w.fault(Fault::Down);
     let answer = w.callback(&news).unwrap();
@@ -126,5 +126,8 @@ fn a_refund_of_ours_is_told_by_its_order_and_others_in_the_sum_alone() {
     );
     w.sim.clear_faults(w.id()).unwrap();
     w.refund(&started, "5.00");
-    assert_eq!(told(), (1_500, ours(RefundState::Succeeded)));
+    let (given_back, refunds) = told();
+    assert_eq!((given_back, refunds.len()), (1_500, 2));
+    assert!(refunds.contains(&ours(RefundState::Succeeded)[0]));
+    assert!(refunds.iter().any(|(_, order, _)| order.is_none()));
 }

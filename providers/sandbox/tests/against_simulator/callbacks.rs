@@ -1,4 +1,4 @@
-//! Which news is believed.
+//! Verification of callbacks.
 use kassette_plugin::provider::Status;
 
 use kassette_world::open;

@@ -1,4 +1,4 @@
-//! The module against the simulator: every outcome, every fault, over real sockets.
+//! The module against the simulator: every outcome and every fault, over real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,7 +19,7 @@ fn world() -> World {
     World::new("sandbox")
 }
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtTheSandbox;
 
 impl Vendor for AtTheSandbox {

@@ -1,4 +1,4 @@
-//! What is told beside where the money is, from the start to the last dispute.
+//! A session's details, from the start to the last dispute.
 use kassette_plugin::provider::{Attempt, Money, Open, QueryPurpose, Report, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
@@ -86,7 +86,7 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_given_back() {
     );
     let reason = refused.particulars.reason;
     assert_eq!(reason.as_deref(), Some("payment_refused"));
-    // The approval stands: it can be captured later, or closed.
+    // The payment is still authorized: it can be captured later, or closed.
     assert_eq!(ask(QueryPurpose::Sync).status, Status::Processing);
     assert_eq!(ask(QueryPurpose::Cancel).status, Status::Declined);
     assert_eq!(

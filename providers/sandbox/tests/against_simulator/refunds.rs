@@ -1,11 +1,11 @@
-//! Refunds that the vendor refuses, takes in, or cannot deliver.
+//! Refunds that the provider refuses, accepts, or cannot deliver.
 use kassette_plugin::provider::{Order, Paid, QueryPurpose, RefundFailure, RefundState};
 use kassette_sim::Fault;
 use kassette_world::open;
 
 use crate::{World, world};
 
-/// A payment that was paid, and an order to give a part of it back.
+/// A paid payment, and an order to refund a part of it.
 fn paid(w: &World) -> (Paid, Order) {
     let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
@@ -52,7 +52,7 @@ fn one_that_is_taken_in_is_pending_until_news_tells_its_end_under_our_id() {
         let asked = w.query_refund(&paid, &order).unwrap();
         assert_eq!(asked, given);
         w.advance(2_000);
-        // They may overtake one another.
+        // The two callbacks may arrive in either order.
         let told = [(); 2].map(|()| {
             let told = w.callback(&w.next_callback()).unwrap();
             let [notice] = told.notices.as_slice() else {

@@ -1,4 +1,4 @@
-//! Asking where a payment stands, and doing what the host asks for.
+//! Querying a payment, and fulfilling the host's purpose.
 use kassette_plugin::provider::{Money, Paid, QueryPurpose, RefundState, Settlement, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
@@ -12,7 +12,7 @@ fn a_declined_session_can_no_longer_be_paid_once_it_was_told() {
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
-    // The answer is lost: the next question finds the session closed already.
+    // The answer is lost; the next query finds the session closed.
     w.lose_answer_of("/expire");
     let ask = || w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
     assert!(ask().is_err());
@@ -43,7 +43,7 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
     let mut back = None;
     for _ in 0..6 {
         back = w.choose(&started, "decline").1;
-        // Whatever the payer's browser has told before, but that they left.
+        // The payer's query does not matter unless it shows that they left the page.
         for return_query in [None, Some("redirect_status=failed")] {
             let told = ask(return_query);
             assert_eq!(told.status, Status::Pending);

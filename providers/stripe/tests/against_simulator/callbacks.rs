@@ -1,4 +1,4 @@
-//! Which news is believed.
+//! Verification of events.
 use kassette_plugin::provider::{
     CallbackFailure, CallbackReply, CallbackRequest, Environment, QueryPurpose, Subject,
 };
@@ -7,7 +7,7 @@ use kassette_world::open;
 
 use crate::{World, world};
 
-/// The attempts that a callback made the host ask about; no callback brings its own report.
+/// The subjects of a callback's notices. No callback results in a report.
 fn about(answer: Result<CallbackReply, CallbackFailure>) -> Vec<Subject> {
     let answer = answer.unwrap();
     assert_eq!(answer.status, 200);
@@ -46,7 +46,7 @@ fn every_piece_of_news_makes_the_host_ask() {
         let w = world();
         let attempt = w.attempt("credit_card", "EUR");
         let started = open(w.start(&attempt));
-        // One after the other: news that goes out at the same time arrives in any order.
+        // In sequence, because simultaneous events arrive in any order.
         let told = choices.iter().map(|choice| {
             w.choose(&started, choice);
             w.next_callback()
@@ -100,7 +100,7 @@ fn a_review_before_the_capture_is_told_and_so_is_its_end() {
 
 #[test]
 fn news_of_the_other_environment_is_acknowledged_and_ignored() {
-    let live = World::of("stripe", Environment::Live);
+    let live = World::with_module("stripe", Environment::Live);
     let started = open(live.start(&live.attempt("ideal", "EUR")));
     live.choose(&started, "approve");
     let news = live.next_callback();
@@ -113,7 +113,7 @@ fn a_dispute_whose_payment_cannot_be_asked_about_is_told_again() {
     let started = open(w.start(&w.attempt("credit_card", "EUR")));
     w.choose(&started, "approve");
     w.choose(&started, "dispute");
-    // Deliveries that are under way at once arrive in any order.
+    // Simultaneous deliveries arrive in any order.
     let of_dispute = |news: &CallbackRequest| {
         let body = String::from_utf8_lossy(&news.body);
         body.contains("charge.dispute.created")

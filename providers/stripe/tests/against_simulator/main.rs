@@ -1,8 +1,9 @@
-//! The module against its simulator: every outcome, every fault, over real sockets.
+//! The module against its simulator: every outcome and every fault, over real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod asking;
 mod callbacks;
+mod payloads;
 mod recovering;
 mod starting;
 
@@ -20,7 +21,7 @@ fn world() -> World {
     World::new("stripe")
 }
 
-/// What the suite has to know.
+/// The shared test suite's parameters.
 struct AtStripe;
 
 impl Vendor for AtStripe {
@@ -37,7 +38,7 @@ impl Vendor for AtStripe {
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("card_declined");
     const CREDENTIAL: (&'static str, &'static str) = ("secret-key", "sk_test_wrong");
     const UNKNOWN: &'static str = "cs_test_0";
-    // The purpose `cancel` makes a session in order to close it.
+    // The purpose `cancel` creates a session in order to close it.
     const UNKNOWN_PURPOSES: &'static [QueryPurpose] = &[QueryPurpose::Sync];
     const SURE: &'static [Fault] = &[Fault::Status429];
     const CAPTURE_SETTING: bool = true;

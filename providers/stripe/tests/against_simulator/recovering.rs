@@ -1,10 +1,10 @@
-//! Finding out about a start whose answer was lost.
+//! Recovering a start whose answer was lost.
 use kassette_plugin::provider::{Attempt, QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_world::open;
 
 use crate::{HOUR, MINUTE, World, world};
 
-/// A session that the gateway never heard of.
+/// A session whose id the gateway does not know.
 fn lost(w: &World) -> Attempt {
     let attempt = w.attempt("ideal", "EUR");
     w.lose_answer_of("/v1/checkout/sessions");
@@ -74,7 +74,7 @@ fn looking_for_a_session_that_never_was_makes_none() {
         let asked = w.query(&attempt, None, QueryPurpose::Sync);
         assert_eq!(asked, Err(QueryFailure::Absent), "{advance}");
     }
-    // Past its time no purpose can make one.
+    // After its expiry no purpose can create a session.
     for purpose in [QueryPurpose::Capture, QueryPurpose::Cancel] {
         assert_eq!(w.query(&attempt, None, purpose), Err(QueryFailure::Absent));
     }

@@ -1,4 +1,4 @@
-//! Starting a payment, and what a failure proves.
+//! Starting a payment, and the meaning of failures.
 use kassette_plugin::provider::{Action, StartFailure, Started};
 use kassette_sim::Fault;
 use kassette_world::open;
@@ -48,12 +48,15 @@ fn a_session_that_was_paid_meanwhile_is_not_offered_again() {
 }
 
 #[test]
-fn an_amount_that_stripe_does_not_take_is_declined() {
+fn an_amount_that_stripe_does_not_take_is_no_decline() {
     let w = world();
     for amount in [49, 100_000_000] {
         let mut attempt = w.attempt("credit_card", "EUR");
         attempt.due.amount = amount;
-        assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
+        assert!(matches!(
+            w.start(&attempt),
+            Err(StartFailure::Unavailable(_))
+        ));
     }
     assert!(w.entries().is_empty());
 }

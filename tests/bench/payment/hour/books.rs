@@ -1,4 +1,4 @@
-//! The providers' books against the gateway's payments, once everything has come to rest.
+//! Comparison of the providers' books with the gateway's payments, when no payment changes any longer.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,21 +19,21 @@ use crate::payment::receiver::WAS_TOLD;
 use crate::payment::walk::Shop;
 use crate::requests::get;
 
-/// Longest wait for payments that may still move.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// How long no payment may have moved for everything to count as at rest.
+/// Maximum time to wait for pending payments.
+const PENDING_TIMEOUT: Duration = Duration::from_secs(180);
+/// Time without changes after which no further changes are expected.
 const QUIET: Duration = Duration::from_secs(10);
-/// What each payment is about.
+/// Amount of each payment.
 const AMOUNT: &str = "49.90";
 
-/// What was accounted for.
+/// Number of payments that match the books.
 pub(super) struct Balance {
     pub(super) completed: usize,
-    /// Payments without money.
+    /// Payments without a capture.
     pub(super) others: usize,
 }
 
-/// A line of a simulator's journal: the last one about a session counts.
+/// A line of a simulator's journal. The last line of a session counts.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -60,33 +60,35 @@ struct Movement {
     attempt_id: String,
 }
 
-/// What the books say of an attempt.
+/// An attempt in the books.
 #[derive(Default)]
 struct Attempt {
     captured: u32,
-    /// The provider may still capture it.
+    /// Whether the provider may still capture it.
     is_authorised: bool,
 }
 
-/// Panics where the books and the gateway do not agree in the end.
+/// Compares the books. Panics if they still differ after the maximum time.
 pub(super) fn balance(gateway: &Gateway, simulators: &[Simulator], load: &Load) -> Balance {
     let began = Instant::now();
     rest(gateway);
     loop {
         match compare(gateway, simulators, load) {
             Ok(balance) => return balance,
-            Err(why) if began.elapsed() > PATIENCE => panic!("the books do not agree: {why}"),
+            Err(why) if began.elapsed() > PENDING_TIMEOUT => {
+                panic!("the books do not agree: {why}")
+            }
             Err(why) => eprintln!("the books do not agree yet: {why}"),
         }
         sleep(QUIET);
     }
 }
 
-/// Waits until no payment moves.
+/// Waits until no payment changes.
 fn rest(gateway: &Gateway) {
     let moved = || gateway.metrics().sum("kassette_transitions_total", "");
     let (began, mut last, mut since) = (Instant::now(), moved(), Instant::now());
-    while since.elapsed() < QUIET && began.elapsed() < PATIENCE {
+    while since.elapsed() < QUIET && began.elapsed() < PENDING_TIMEOUT {
         sleep(Duration::from_secs(1));
         let now = moved();
         if now != last {
@@ -95,7 +97,7 @@ fn rest(gateway: &Gateway) {
     }
 }
 
-/// An error is a difference that may go away.
+/// Compares the books one time. An error is a difference that may disappear; others panic.
 fn compare(gateway: &Gateway, simulators: &[Simulator], load: &Load) -> Result<Balance, String> {
     let mut attempts = HashMap::new();
     for simulator in simulators {
@@ -139,7 +141,7 @@ fn read_books(path: &Path, attempts: &mut HashMap<u128, Attempt>) {
     let mut sessions = HashMap::new();
     let mut journal = BufReader::new(File::open(path).unwrap());
     let mut line = Vec::new();
-    // A line without its end is being written.
+    // A line without its end is still being written.
     while journal.read_until(b'\n', &mut line).unwrap() > 0 && line.ends_with(b"\n") {
         if let Line::Session(session) = serde_json::from_slice(&line).unwrap() {
             sessions.insert(session.reference.clone(), session);
@@ -185,7 +187,8 @@ fn list(shop: &Shop) -> Vec<(u128, bool)> {
     })
 }
 
-/// The payments whose money the gateway knows to be captured, in order; takes their attempts out of the books'.
+/// Payments with a capture in the gateway's export, in ascending order. Removes their attempts from those of the
+/// books.
 fn captured(gateway: &Gateway, attempts: &mut HashMap<u128, Attempt>) -> Result<Vec<u128>, String> {
     let mut export = gateway.export();
     let mut payments = Vec::new();
@@ -209,7 +212,7 @@ fn captured(gateway: &Gateway, attempts: &mut HashMap<u128, Attempt>) -> Result<
     Ok(payments)
 }
 
-/// The attempts that are left have no money, and are those of payments without money.
+/// Checks that the remaining attempts have no money and belong to unpaid payments.
 fn uncaptured(
     gateway: &Gateway,
     attempts: &HashMap<u128, Attempt>,
@@ -236,7 +239,7 @@ fn uncaptured(
     Ok(())
 }
 
-/// The receiver was told of these payments' completion.
+/// Checks that the receiver was notified of the completion of these payments.
 fn told<'a>(receiver: SocketAddr, payments: impl Iterator<Item = &'a u128>) -> Result<(), String> {
     alone(async {
         let mut connection = Connection::open(receiver).await;

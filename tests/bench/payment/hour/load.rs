@@ -1,4 +1,4 @@
-//! Shops that are paid at all the time, and what became of each payment.
+//! Shops with continuous payments, and the outcome of each payment.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,38 +14,38 @@ use crate::client::alone;
 use crate::payment::walk::{Connections, Leg, Legs, Pace, Shop, Walked};
 use crate::requests::Creates;
 
-/// Payments at once.
+/// Number of parallel payments.
 const AT_ONCE: u32 = 32;
-/// Longest wait for a create, and for the rest of a payment.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The pause of a payer after a payment that was left behind.
+/// Maximum duration of a create, and of the rest of a payment.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay after a payment that was abandoned.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Payers at each of the shops.
 #[derive(Clone)]
 pub(super) struct Load {
     pub(super) shops: Arc<[Shop; ACCOUNTS.len()]>,
-    /// How often the provider of a shop has begun or ceased to fail: while it fails, the number is odd.
+    /// Number of starts and ends of failures per provider. Odd during a failure.
     turns: Arc<[AtomicU64; ACCOUNTS.len()]>,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What became of payments.
+/// Outcomes of payments.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Those of the minute under way whose provider was well.
+    /// Undisturbed payments of the current minute.
     walked: Walked,
-    /// All whose shop was told of their completion.
+    /// All payments whose completion was reported to the shop.
     pub(super) told: Vec<u128>,
-    /// All that their payers left behind.
+    /// All payments that were abandoned.
     pub(super) left: Vec<u128>,
-    /// While their provider failed or recovered.
+    /// Payments while their provider failed or recovered.
     pub(super) disturbed: u64,
-    /// Creates that were refused, so that there is no payment.
+    /// Rejected creates, which have no payment.
     pub(super) refused: u64,
     pub(super) left_disturbed: u64,
     pub(super) left_undisturbed: u64,
-    /// Why payments were left behind.
+    /// Numbers of abandoned payments by reason.
     reasons: BTreeMap<String, u64>,
 }
 
@@ -58,15 +58,15 @@ impl Load {
         }
     }
 
-    /// Pays for so long, by so many payments a second, or as fast as can be.
+    /// Pays for some time, at a rate per second or as fast as possible.
     pub(super) fn run(&self, rate: Option<f64>, time: Duration) {
         let end = Instant::now() + time;
-        let pace = rate.map(Pace::of);
+        let pace = rate.map(Pace::per_second);
         let payers = (0..AT_ONCE).map(|number| self.pay_until(end, number, pace.as_ref()));
         alone(futures_util::future::join_all(payers));
     }
 
-    /// One payer after the other.
+    /// Makes one payment after the other.
     async fn pay_until(&self, end: Instant, number: u32, pace: Option<&Pace>) {
         let at = number as usize % ACCOUNTS.len();
         let shop = &self.shops[at];
@@ -80,14 +80,14 @@ impl Load {
             if !is_told {
                 sleep(PAUSE).await;
             }
-            // Connections to a provider that was killed are dead.
+            // Connections to a provider that was killed no longer work.
             if !is_told || self.turn(at) != turn {
                 (turn, connections) = (self.turn(at), shop.connect().await);
             }
         }
     }
 
-    /// One payment at the shop of that number; whether it was carried to its end.
+    /// Makes a payment at the shop with this index. Returns whether it was completed.
     async fn pay(
         &self,
         at: usize,
@@ -96,13 +96,17 @@ impl Load {
     ) -> bool {
         let (shop, turn) = (&self.shops[at], self.turn(at));
         let (began, mut legs) = (Instant::now(), Legs::default());
-        let created = timeout(PATIENCE, shop.create(creates, &mut connections.server)).await;
+        let created = timeout(
+            CREATE_TIMEOUT,
+            shop.create(creates, &mut connections.server),
+        )
+        .await;
         let created = created.expect("a create without an answer");
         legs[Leg::Create as usize] = began.elapsed();
         let carried = match &created {
             Ok(id) => {
                 let carried = shop.carry(id, Leg::Whole, connections, &mut legs);
-                let carried = timeout(PATIENCE, carried).await;
+                let carried = timeout(CREATE_TIMEOUT, carried).await;
                 carried.unwrap_or_else(|_| Err("no end in time".to_owned()))
             }
             Err(why) => Err(why.clone()),
@@ -118,26 +122,26 @@ impl Load {
         self.turns[account].load(Ordering::Relaxed)
     }
 
-    /// Says that a provider fails or has recovered.
+    /// Records the start or end of a provider's failure.
     pub(super) fn mark_failing(&self, account: usize, is_failing: bool) {
         let turn = self.turn(account);
         assert_eq!(turn % 2 == 1, !is_failing, "a provider fails twice at once");
         self.turns[account].store(turn + 1, Ordering::Relaxed);
     }
 
-    /// How often providers have begun or ceased to fail, and whether one fails now.
+    /// Number of starts and ends of failures, and whether a provider fails now.
     pub(super) fn failures(&self) -> (u64, bool) {
         let turns = [0, 1, 2, 3].map(|account| self.turn(account));
         (turns.iter().sum(), turns.iter().any(|turn| turn % 2 == 1))
     }
 
-    /// Payments so far.
+    /// Number of payments so far.
     pub(super) fn payments(&self) -> u64 {
         let seen = self.seen.lock();
         (seen.told.len() + seen.left.len()) as u64
     }
 
-    /// Undisturbed payments since the last time.
+    /// Takes the undisturbed payments since the last call.
     pub(super) fn take_walked(&self) -> Walked {
         std::mem::take(&mut self.seen.lock().walked)
     }
@@ -148,7 +152,7 @@ impl Load {
 }
 
 impl Seen {
-    /// Notes what became of a payment; it has no id where its create was refused.
+    /// Records the outcome of a payment. `id` is `None` if its create was rejected.
     fn note(
         &mut self,
         id: Option<String>,

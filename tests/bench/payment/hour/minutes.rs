@@ -1,4 +1,4 @@
-//! What is written down every minute, and slopes.
+//! Measurements per minute, and their slopes.
 
 use std::time::Instant;
 
@@ -7,30 +7,30 @@ use crate::figure::{Figure, median};
 use crate::gateway::Gateway;
 use crate::payment::walk::Leg;
 
-/// Caches fill in the first minutes; where there are few, in a quarter of them.
+/// First minutes without evaluation, in which caches fill; at most a quarter of all.
 const WARMING: usize = 5;
 const MIB: f64 = 1_048_576.0;
 
-/// A minute, as it was at its end.
+/// Measurements at the end of a minute.
 struct Minute {
-    /// Hours since the beginning.
+    /// Hours since the start.
     at: f64,
-    /// Payments a second within it.
+    /// Payments per second within the minute.
     rate: f64,
-    /// Payments since the beginning.
+    /// Payments since the start.
     payments: f64,
-    /// Of whole payments, milliseconds.
+    /// Latency of whole payments in milliseconds.
     p50: f64,
     p99: f64,
-    /// Resident memory of the gateway, bytes.
+    /// Resident memory of the gateway in bytes.
     memory: f64,
-    /// A provider failed or recovered.
+    /// Whether a provider failed or recovered.
     is_disturbed: bool,
 }
 
 pub(super) struct Minutes {
     began: Instant,
-    /// When the minute under way began, and the payments and failures until then.
+    /// Start of the current minute, with the numbers of payments and failures at that time.
     since: (Instant, u64, (u64, bool)),
     minutes: Vec<Minute>,
 }
@@ -45,7 +45,7 @@ impl Minutes {
         }
     }
 
-    /// A minute is over.
+    /// Adds a minute that has ended.
     pub(super) fn add(&mut self, gateway: &Gateway, load: &Load) {
         let walked = load.take_walked();
         let (now, payments, failures) = (Instant::now(), load.payments(), load.failures());
@@ -85,7 +85,7 @@ impl Minutes {
         self.minutes.push(minute);
     }
 
-    /// The minutes in which no provider failed.
+    /// Minutes without failures of providers, after the first ones.
     fn undisturbed(&self) -> impl Iterator<Item = &Minute> + Clone {
         let later = self
             .minutes
@@ -94,7 +94,7 @@ impl Minutes {
         later.filter(|minute| !minute.is_disturbed)
     }
 
-    /// Payments a second.
+    /// Median of payments per second.
     pub(super) fn rate(&self) -> f64 {
         let rates = self.undisturbed().map(|minute| minute.rate);
         median(&rates.collect::<Vec<_>>())
@@ -136,7 +136,7 @@ impl Minutes {
     }
 }
 
-/// How much y grows with each x, by least squares.
+/// Slope of y over x, by least squares.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;

@@ -1,4 +1,4 @@
-//! What happens when.
+//! Times of all actions.
 
 use std::time::Duration;
 
@@ -7,44 +7,44 @@ use crate::options::Options;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Something that is done; to the account of that number, where it says one.
+/// An action, with the index of its account if it has one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
-    /// A minute is over.
+    /// The end of a minute.
     Sample,
-    /// Another version of a module serves.
+    /// Activates another version of a module.
     Replace,
-    /// A provider hangs.
+    /// Lets a provider hang.
     Stop(usize),
     Continue(usize),
-    /// A provider is gone.
+    /// Kills a provider.
     Kill(usize),
     StartAgain(usize),
-    /// A provider's failure has no consequence any more.
+    /// A provider's failure no longer has an effect.
     Settled(usize),
     ReceiverFails,
     ReceiverRecovers,
 }
 
-/// How long everything takes.
+/// Durations and intervals.
 pub(super) struct Plan {
     pub(super) whole: Duration,
-    /// How long the peak is measured.
+    /// Duration of the measurement of the peak.
     pub(super) peak: Duration,
     minute: Duration,
-    /// From one replaced module to the next.
+    /// Interval between replacements of modules.
     replace: Duration,
-    /// How long a provider fails.
+    /// Duration of a provider's failure.
     failing: Duration,
-    /// How long payments count as disturbed after that: the gateway asks a provider that it knows to be failing less
-    /// often.
+    /// Time after a failure in which payments still count as disturbed: the gateway uses a provider less after
+    /// failures.
     settling: Duration,
-    /// How long the receiver fails, and how often it does.
+    /// Duration and interval of the receiver's failures.
     receiver: (Duration, Duration),
 }
 
 impl Plan {
-    pub(super) fn of(options: &Options) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
         let secs = Duration::from_secs;
         match options.quick {
             true => Self {
@@ -68,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// Everything that is done, in its order.
+    /// All actions, ordered by time.
     pub(super) fn acts(&self) -> Vec<(Duration, Act)> {
         let mut acts: Vec<_> = self
             .every(self.minute)
@@ -80,7 +80,7 @@ impl Plan {
         let recovers = |at| (at + every, Act::ReceiverRecovers);
         let all = self.every(every).map(|at| vec![fails(at), recovers(at)]);
         let mut troubles: Vec<Vec<(Duration, Act)>> = all.collect();
-        // One hangs in the second minute of five, another one is killed in the fourth.
+        // Of five minutes, one provider hangs in the second, and another one is killed in the fourth.
         for (turn, at) in self.every(self.minute * 5).enumerate() {
             let (first, second) = (turn % ACCOUNTS.len(), (turn + 2) % ACCOUNTS.len());
             let hangs = (at + self.minute, Act::Stop(first), Act::Continue(first));
@@ -95,14 +95,14 @@ impl Plan {
                 troubles.push(vec![(from, fails), (until, recovers), settled]);
             }
         }
-        // What would be over too late is not begun.
+        // Failures that would end too late are left out.
         let is_in_time = |acts: &Vec<(Duration, Act)>| acts.iter().all(|(at, _)| *at <= self.whole);
         acts.extend(troubles.into_iter().filter(is_in_time).flatten());
         acts.sort_by_key(|(at, _)| *at);
         acts
     }
 
-    /// The beginnings of such periods.
+    /// Starts of all periods of this length.
     fn every(&self, period: Duration) -> impl Iterator<Item = Duration> {
         let whole = self.whole;
         let begins = (0..).map(move |number| period * number);

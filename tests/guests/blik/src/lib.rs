@@ -1,5 +1,5 @@
-//! BLIK: a code of six digits that the payer's Polish bank shows. It stands for any method of which the
-//! host has no line.
+//! BLIK, for which the payer's Polish bank shows a six-digit code. It represents any method that the host does not
+//! know.
 use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
 
@@ -15,7 +15,7 @@ impl Method for Blik {
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
         ranking::require_currency(&context, &["PLN"])?;
         ranking::require_country(&context, &["PL"], "BLIK needs a Polish bank account")?;
-        Ok(Ranking::of(&context, Order::Priority)?.verdicts())
+        Ok(Ranking::start(&context, Order::Priority)?.verdicts())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Cards whose payments above 10,000.00 HUF go to another account than sandbox-test.
+//! Cards. Payments above 10,000.00 HUF prefer other accounts to sandbox-test.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Candidate, Context, Description, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{Order, Ranking};
@@ -16,7 +16,7 @@ impl Method for Card {
         let later = |candidate: &Candidate| {
             (is_large && candidate.id == "sandbox-test").then_some("dear for large payments")
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .demote(&later)
             .verdicts())
     }

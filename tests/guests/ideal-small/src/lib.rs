@@ -1,4 +1,4 @@
-//! The iDEAL of config/operators.md: payments below 20.00 EUR go to another account than sandbox-test.
+//! The iDEAL module of config/operators.md. Payments below 20.00 EUR prefer other accounts to sandbox-test.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Candidate, Context, Description, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
@@ -16,7 +16,7 @@ impl Method for Small {
         let later = |candidate: &Candidate| {
             (is_small && candidate.id == "sandbox-test").then_some("dear for small payments")
         };
-        Ok(Ranking::of(&context, Order::Priority)?
+        Ok(Ranking::start(&context, Order::Priority)?
             .demote(&later)
             .verdicts())
     }

@@ -1,4 +1,5 @@
-//! An iDEAL that decides otherwise: another label, and nothing over 100.00 EUR. Of three amounts it makes trouble.
+//! An iDEAL module with another label, for up to 100.00 EUR. Three amounts make it panic, loop or return a wrong
+//! order.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
@@ -13,7 +14,7 @@ impl Method for Swapped {
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
         ranking::require_currency(&context, &["EUR"])?;
         ranking::require_amount(&context, None, Some(units(100)), "a swapped iDEAL payment")?;
-        let mut verdicts = Ranking::of(&context, Order::Priority)?.verdicts();
+        let mut verdicts = Ranking::start(&context, Order::Priority)?.verdicts();
         match context.amount {
             Some(66_66) => panic!("the amount at which it panics"),
             Some(77_77) => loop {

@@ -1,6 +1,6 @@
-//! A sandbox told from the real one by what it answers: a caller who asks where a paid session stands is
-//! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
-//! `?trap` is not survived, nor is a start over 66.66. Beside iDEAL it takes a method that the host does not know.
+//! A variant of the sandbox provider that tests can distinguish from it: completed payments are reported in
+//! review, callbacks have another response, and a callback at `?trap` or a start over 66.66 panics. It also
+//! supports a method that the host does not know.
 use kassette_plugin::provider::{
     Account, CallbackReply, Attempt, Condition, Description, CallbackRequest, SettingSpec, Provider, QueryFailure,
     CallbackFailure, Report, SecretSpec, MethodSupport, StartFailure, Started, Status, QueryPurpose,
@@ -23,7 +23,7 @@ mod start;
 #[path = "../../../../providers/sandbox/src/wire.rs"]
 mod wire;
 
-/// The sandbox's own, which its accounts are configured for, and one that the host does not know.
+/// The sandbox's methods, for which its accounts are configured, and a method unknown to the host.
 const METHODS: &str =
     "credit_card crypto ideal paypal cash_app venmo revolut klarna upi_imps interac blik";
 

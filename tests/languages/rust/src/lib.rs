@@ -1,6 +1,5 @@
-//! Spreads payments by chance over accounts that are equally good, with clock and chance of the
-//! standard library: what they give is the same for the same question, so that the decision can be
-//! replayed.
+//! Distributes payments randomly over equally good accounts, with the clock and random numbers of the standard
+//! library. Both are the same for the same request, so that a decision can be replayed.
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,10 +16,10 @@ impl Method for Balanced {
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let seconds = now.map_or(0, |now| now.as_secs());
-        let verdicts = Ranking::of(&context, Order::Priority)?.verdicts();
+        let verdicts = Ranking::start(&context, Order::Priority)?.verdicts();
         let (mut eligible, refused): (Vec<_>, Vec<_>) =
             verdicts.into_iter().partition(|one| one.outcome.is_ok());
-        // A map hands its values out in an order that hangs on its keys: two random numbers.
+        // The order of a map's values depends on two random keys.
         eligible.sort_by(|a, b| a.id.cmp(&b.id));
         let shuffled: HashMap<String, Verdict> = eligible
             .into_iter()

@@ -1,10 +1,10 @@
-//! Authorised and captured, risk review, settlement, fee.
+//! Authorization and capture, risk review, settlement, fee.
 
 use super::*;
 
 fn authorised() -> Shop {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     shop
 }
 
@@ -27,11 +27,27 @@ fn an_approval_is_claimed_once_then_captured() {
 }
 
 #[test]
+fn a_capture_that_the_provider_holds_does_not_end_with_the_authorization() {
+    let mut shop = Shop::started();
+    let mut approved = report(ProviderStatus::Processing);
+    approved.particulars.authorised_at = Some(shop.now);
+    approved.particulars.capture_before = Some(shop.now.after(HOUR * 3));
+    shop.hear(1, approved, Via::Callback);
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
+    shop.hear(1, report(ProviderStatus::Review), Via::Query);
+    shop.pass(HOUR * 4);
+    let authorization = Some(NextAction::Authorization(id(1)));
+    assert_ne!(shop.next_action(), authorization);
+    shop.act(Act::Authorization(id(1))).unwrap();
+    assert_eq!(shop.status(), Status::Review);
+}
+
+#[test]
 fn a_capture_whose_answer_is_lost_is_repeated_when_its_lease_is_over() {
     let mut shop = authorised();
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    // A callback repeats the approval meanwhile: the claim stands.
-    shop.callback(1, VendorStatus::Processing);
+    // A callback repeats the authorization during the capture: the claim stays.
+    shop.callback(1, ProviderStatus::Processing);
     assert_eq!(shop.state(1), AttemptState::Capturing);
     shop.pass(LEASE);
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
@@ -48,7 +64,7 @@ fn an_answer_that_comes_late_leaves_the_claim_of_the_next_one() {
     };
     shop.pass(LEASE);
     shop.claim(1, ClaimPurpose::Capture).unwrap();
-    let busy = shop.attempt(1).busy_until.unwrap();
+    let busy = shop.attempt(1).claim.busy_until().unwrap();
     let silence = Step::QueryFailed {
         attempt: id(1),
         asked: late,
@@ -57,7 +73,7 @@ fn an_answer_that_comes_late_leaves_the_claim_of_the_next_one() {
     };
     let approval = Step::Report {
         attempt: id(1),
-        report: report(VendorStatus::Processing),
+        report: report(ProviderStatus::Processing),
         via: Via::Query,
         asked: Some(late),
     };
@@ -66,9 +82,9 @@ fn an_answer_that_comes_late_leaves_the_claim_of_the_next_one() {
         let again = shop.claim(1, ClaimPurpose::Capture);
         assert_eq!(again, Err(Refusal::Busy(busy)), "it captures meanwhile");
     }
-    // Its own answer ends it.
+    // The result of the newer capture ends it.
     shop.silent(1, QueryPurpose::Capture, false);
-    assert_eq!(shop.attempt(1).busy_until, None);
+    assert_eq!(shop.attempt(1).claim.busy_until(), None);
 }
 
 #[test]
@@ -78,7 +94,7 @@ fn a_capture_in_vain_is_repeated_with_growing_pauses() {
     for _ in 0..10 {
         shop.claim(1, ClaimPurpose::Capture).unwrap();
         shop.silent(1, QueryPurpose::Capture, false);
-        let ready = shop.attempt(1).hold_until.unwrap();
+        let ready = shop.attempt(1).claim.hold_until().unwrap();
         pauses.push(ready.since(shop.now).as_secs());
         shop.now = ready;
     }
@@ -90,8 +106,8 @@ fn only_an_approval_is_captured() {
     let mut shop = Shop::started();
     let wrong = Refusal::WrongState(AttemptState::Open);
     assert_eq!(shop.claim(1, ClaimPurpose::Capture), Err(wrong));
-    shop.callback(1, VendorStatus::Declined);
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Declined);
+    shop.callback(1, ProviderStatus::Processing);
     assert_eq!(
         shop.status(),
         Status::Review,
@@ -105,7 +121,7 @@ fn only_an_approval_is_captured() {
 fn risk_review_comes_before_capture() {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), None, "the authorisation waits");
     assert!(shop.claim(1, ClaimPurpose::Capture).is_err());
@@ -145,7 +161,7 @@ fn risk_review_comes_instead_of_completion_where_money_moves_in_one_step() {
 fn a_declined_authorisation_is_closed_first() {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     shop.decline().unwrap();
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
@@ -161,7 +177,7 @@ fn a_declined_authorisation_is_closed_first() {
 #[test]
 fn confirmation_may_come_later_and_is_told_then() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Completed);
+    shop.callback(1, ProviderStatus::Completed);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
@@ -175,8 +191,7 @@ fn confirmation_may_come_later_and_is_told_then() {
             kind: EventType::PaymentCompleted,
             status: Status::Completed,
             settlement: Settlement::Confirmed,
-            refund: None,
-            decline: None,
+            subject: None,
         })
     );
     let line = &shop.last.transitions[0];
@@ -187,12 +202,12 @@ fn confirmation_may_come_later_and_is_told_then() {
 fn settlement_facts_that_come_early_are_kept_until_completion() {
     let mut shop = Shop::started();
     let early = Report {
-        settlement: VendorSettlement::Confirmed,
-        ..report(VendorStatus::VerificationPending)
+        settlement: ProviderSettlement::Confirmed,
+        ..report(ProviderStatus::VerificationPending)
     };
     shop.hear(1, early, Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Pending);
-    shop.callback(1, VendorStatus::Completed);
+    shop.callback(1, ProviderStatus::Completed);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
     assert_eq!(shop.told(EventType::PaymentCompleted), 1);
 }
@@ -200,10 +215,10 @@ fn settlement_facts_that_come_early_are_kept_until_completion() {
 #[test]
 fn money_that_will_not_settle_is_listed_and_never_called_confirmed() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Completed);
+    shop.callback(1, ProviderStatus::Completed);
     let lost = Report {
-        settlement: VendorSettlement::Failed,
-        ..report(VendorStatus::Completed)
+        settlement: ProviderSettlement::Failed,
+        ..report(ProviderStatus::Completed)
     };
     shop.hear(1, lost, Via::Callback);
     assert_eq!(
@@ -220,10 +235,10 @@ fn the_fee_is_recorded_on_completed_live_payments_only() {
         (Environment::Live, Some(Minor(54))),
         (Environment::Test, None),
     ] {
-        let mut shop = Shop::of(payment(environment, false));
+        let mut shop = Shop::with(payment(environment, false));
         shop.start(1);
         assert_eq!(shop.aggregate.payment.fee, None);
-        shop.callback(1, VendorStatus::Completed);
+        shop.callback(1, ProviderStatus::Completed);
         assert_eq!(shop.aggregate.payment.fee, fee);
     }
 }
@@ -231,7 +246,7 @@ fn the_fee_is_recorded_on_completed_live_payments_only() {
 #[test]
 fn a_failed_payment_never_settles_and_the_unpaid_stay_pending() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Failed);
+    shop.callback(1, ProviderStatus::Failed);
     assert_eq!(shop.settlement(), Settlement::Failed);
     let mut shop = Shop::new();
     shop.act(Act::Cancel).unwrap();

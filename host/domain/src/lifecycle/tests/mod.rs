@@ -1,7 +1,8 @@
-//! What the tests of the state machine share: a shop's payment, and its steps in short words.
+//! Shared by the tests of the state machine: a payment with short methods for its steps.
 
 mod capture;
 mod decision;
+mod ledger;
 mod random;
 mod refund;
 mod refund_books;
@@ -19,39 +20,44 @@ use super::{
     Query, QuerySchedule, RefundAnswer, Refusal, StartResult, Step, StepOutcome, Via,
 };
 use crate::attempt::{Attempt, AttemptState, Choice};
-use crate::event::EventType;
+use crate::event::{EventSubject, EventType, RefundEvent};
 use crate::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, RefundId, Slot};
 use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Currency, Minor, Money, Rate};
+use crate::movement::{Balance, Bucket, Movement, MovementKind};
 use crate::order::{IdempotencyKey, OrderId};
 use crate::payment::{
-    CheckoutMode, DecisionState, NewPayment, Origin, Payment, Request, Resolution, ReviewCause,
-    Settlement, Status,
+    Accepted, CheckoutMode, DecisionState, NewPayment, Origin, Payment, Request, Resolution,
+    ReviewCause, Settlement, Status,
 };
 use crate::provider::{
-    Given, Particulars, Payer, PayerAction, QueryPurpose, RefundState, RefundTerms, Report,
-    VendorRefund, VendorSettlement, VendorStatus,
+    Dispute, DisputeKind, DisputeState, Given, Particulars, Payer, PayerAction, ProviderRefund,
+    ProviderSettlement, ProviderStatus, QueryPurpose, RefundState, RefundTerms, Report,
 };
 use crate::refund::{Refund, RefundOrigin};
 use crate::secret::Secret;
 use crate::time::Time;
-use crate::work::WorkKind;
+use crate::work::{WorkKey, WorkKind};
 
 pub(super) const START: Time = Time::from_secs(1_000_000);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long the tests hold an attempt.
+/// Duration of the tests' claims.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 pub(super) const DUE: Minor = Minor(4990);
 
-/// A aggregate with everything that its steps said, and the invariants checked after each.
+/// An aggregate with the results of its steps; invariants are checked after each.
 pub(super) struct Shop {
     pub(super) aggregate: PaymentAggregate,
     pub(super) now: Time,
     pub(super) events: Vec<NewEvent>,
     pub(super) work: Vec<(WorkKind, AttemptId, Minor)>,
+    /// Open items with their amounts.
+    pub(super) items: Vec<(WorkKey, Minor)>,
+    /// The whole ledger.
+    pub(super) movements: Vec<Movement>,
     pub(super) last: Change,
     pub(super) applied: Vec<(Status, Status)>,
     pub(super) unapplied: usize,
@@ -73,6 +79,7 @@ pub(super) fn payment(environment: Environment, risk_review: bool) -> Payment {
         method: None,
         email: None,
         return_url: None,
+        extras: crate::extras::Extras::default(),
     };
     let new = NewPayment {
         id: PaymentId::from_bytes([1; 16]),
@@ -83,6 +90,7 @@ pub(super) fn payment(environment: Environment, risk_review: bool) -> Payment {
         token: Secret::new("t"),
         expires_at: START.after(DAY),
         risk_review,
+        fee_refundable: false,
         decision: None,
     };
     Payment::new(new, None, START)
@@ -98,7 +106,7 @@ pub(super) fn choice(number: u8, method: MethodId, now: Time) -> Choice {
         return_token: Secret::new("r"),
         account: AccountId::parse("sandbox-test").unwrap(),
         slot: Slot::parse("provider.sandbox").unwrap(),
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         method,
         expires_at: now.after(HOUR),
         busy_until: now.after(LEASE),
@@ -107,9 +115,9 @@ pub(super) fn choice(number: u8, method: MethodId, now: Time) -> Choice {
     }
 }
 
-/// What the vendor says with the full amount where money was taken.
-pub(super) fn report(status: VendorStatus) -> Report {
-    let received = if status == VendorStatus::Completed {
+/// A provider's report; of the full amount if it is completed.
+pub(super) fn report(status: ProviderStatus) -> Report {
+    let received = if status == ProviderStatus::Completed {
         DUE
     } else {
         Minor(0)
@@ -117,7 +125,7 @@ pub(super) fn report(status: VendorStatus) -> Report {
     Report {
         reference: "ref".into(),
         status,
-        settlement: VendorSettlement::Pending,
+        settlement: ProviderSettlement::Pending,
         received,
         currency: "EUR".into(),
         returned: Minor(0),
@@ -128,8 +136,8 @@ pub(super) fn report(status: VendorStatus) -> Report {
 
 pub(super) fn confirmed() -> Report {
     Report {
-        settlement: VendorSettlement::Confirmed,
-        ..report(VendorStatus::Completed)
+        settlement: ProviderSettlement::Confirmed,
+        ..report(ProviderStatus::Completed)
     }
 }
 
@@ -145,7 +153,7 @@ pub(super) fn refund_id(number: u8) -> RefundId {
     RefundId::from_bytes([0xf0 | number; 16])
 }
 
-/// An order of a merchant for a part of attempt 1, or for all that is left.
+/// A merchant's order to refund a part of attempt 1, or all that is refundable.
 pub(super) fn order(number: u8, amount: Option<u64>) -> NewRefund {
     NewRefund {
         id: refund_id(number),
@@ -154,41 +162,83 @@ pub(super) fn order(number: u8, amount: Option<u64>) -> NewRefund {
         key: Some(IdempotencyKey::parse(&format!("refund-{number}")).unwrap()),
         amount: amount.map(Minor),
         reason: None,
-        line: None,
+        bucket: Bucket::Own,
         terms: Some(RefundTerms {
             method: MethodId::Ideal,
             parts: true,
             at_most: None,
             days: None,
+            whole_units: Vec::new(),
         }),
     }
 }
 
-/// What the vendor answers about the refund that it calls `re-<number>`.
+/// The provider's result for the refund with its id `re-<number>`.
 pub(super) fn given(number: u8, state: RefundState) -> RefundAnswer {
     RefundAnswer::Given(Given {
         reference: format!("re-{number}"),
         state,
         claim_url: None,
         detail: String::new(),
+        paid_out: None,
     })
+}
+
+/// The refund that an event reports.
+pub(super) fn refund_of(event: &NewEvent) -> Option<&RefundEvent> {
+    match &event.subject {
+        Some(EventSubject::Refund(refund)) => Some(refund),
+        _ => None,
+    }
+}
+
+/// A report about attempt 1 with a dispute of 30.00, which is withdrawn once it is lost.
+pub(super) fn disputed(state: DisputeState) -> Report {
+    let mut report = confirmed();
+    report.particulars.disputes.push(dispute("d", 3000, state));
+    report
+}
+
+pub(super) fn dispute(id: &str, amount: u64, state: DisputeState) -> Dispute {
+    Dispute {
+        id: id.into(),
+        kind: DisputeKind::Dispute,
+        amount: Minor(amount),
+        withdrawn: match state {
+            DisputeState::Lost => Minor(amount),
+            DisputeState::Open | DisputeState::Won => Minor::ZERO,
+        },
+        ends_by_refund: false,
+        listed_as_refund: false,
+        at: None,
+        state,
+        reason: None,
+        respond_by: None,
+    }
+}
+
+/// Returned money of attempt 1.
+pub(super) fn returned(shop: &Shop) -> Minor {
+    shop.attempt(1).funds.balance.total().returned
 }
 
 impl Shop {
     pub(super) fn new() -> Self {
-        Self::of(payment(Environment::Test, false))
+        Self::with(payment(Environment::Test, false))
     }
 
     pub(super) fn risky() -> Self {
-        Self::of(payment(Environment::Test, true))
+        Self::with(payment(Environment::Test, true))
     }
 
-    pub(super) fn of(payment: Payment) -> Self {
+    pub(super) fn with(payment: Payment) -> Self {
         Self {
             aggregate: PaymentAggregate::new(payment),
             now: START,
             events: Vec::new(),
             work: Vec::new(),
+            items: Vec::new(),
+            movements: Vec::new(),
             last: Change::default(),
             applied: Vec::new(),
             unapplied: 0,
@@ -206,13 +256,13 @@ impl Shop {
         self.try_step(Step::Refund(Box::new(new)))
     }
 
-    /// A call about a refund, as a worker does it: claimed before, answered after.
+    /// A worker's call about a refund: claimed before, answered after.
     pub(super) fn call_refund(&mut self, refund: RefundId, answer: RefundAnswer) -> StepOutcome {
         self.claim_refund(refund).unwrap();
         self.refund_answered(refund, answer)
     }
 
-    /// The answer of a call that began now.
+    /// The result of a call that started now.
     pub(super) fn refund_answered(
         &mut self,
         refund: RefundId,
@@ -237,7 +287,7 @@ impl Shop {
         })
     }
 
-    /// A refund as it stands.
+    /// The current state of a refund.
     pub(super) fn refunded(&self, number: u8) -> &Refund {
         self.aggregate.refund(refund_id(number)).unwrap().1
     }
@@ -264,19 +314,20 @@ impl Shop {
                 return Err(refusal);
             }
         };
-        self.events.extend(self.last.events.iter().copied());
-        for done in &self.last.work_done {
-            self.work.retain(|(_, attempt, _)| attempt != done);
-        }
-        for (closed, line) in &self.last.work_closed {
-            self.work
-                .retain(|(kind, attempt, _)| (kind, attempt) != (line, closed));
+        self.events.extend(self.last.events.iter().cloned());
+        self.movements.extend(self.last.movements.iter().cloned());
+        for closed in &self.last.work_closed {
+            self.items.retain(|(key, _)| key != closed);
         }
         for new in &self.last.work {
-            self.work
-                .retain(|(kind, attempt, _)| (*kind, *attempt) != (new.kind, new.attempt));
-            self.work.push((new.kind, new.attempt, new.amount));
+            self.items.retain(|(key, _)| *key != new.key);
+            self.items.push((new.key.clone(), new.amount));
         }
+        let items = self.items.iter();
+        self.work = items
+            .map(|(key, amount)| (key.kind, key.attempt, *amount))
+            .collect();
+        self.check_ledger();
         for line in &self.last.transitions {
             if !line.applied {
                 self.unapplied += 1;
@@ -285,6 +336,36 @@ impl Shop {
             }
         }
         Ok(outcome)
+    }
+
+    /// Invariants of the ledger: the balance follows from the movements, and each movement is booked once.
+    fn check_ledger(&self) {
+        for attempt in &self.aggregate.attempts {
+            let own = self.movements.iter();
+            let own = own.filter(|movement| movement.attempt == Some(attempt.id));
+            let balance = Balance::from_movements(own);
+            assert_eq!(balance, attempt.funds.balance, "state and ledger differ");
+        }
+        let ids = self.movements.iter().map(|movement| movement.id);
+        let ids: std::collections::BTreeSet<_> = ids.collect();
+        assert_eq!(
+            ids.len(),
+            self.movements.len(),
+            "a movement was booked twice"
+        );
+        let times = self.movements.iter().map(|movement| movement.booked_at);
+        assert!(times.is_sorted(), "booked before an earlier movement");
+    }
+
+    /// Movements of a kind, with bucket and amount.
+    pub(super) fn booked(&self, kind: MovementKind) -> Vec<(Option<Bucket>, u64)> {
+        let of_kind = self
+            .movements
+            .iter()
+            .filter(|movement| movement.kind == kind);
+        of_kind
+            .map(|movement| (movement.bucket, movement.amount.0))
+            .collect()
     }
 
     pub(super) fn step(&mut self, step: Step) -> StepOutcome {
@@ -324,22 +405,22 @@ impl Shop {
         })
     }
 
-    /// The question that a worker would ask of an attempt now.
+    /// The query that a worker would send about an attempt now.
     pub(super) fn asked(&self, number: u8) -> Query {
         let attempt = self.aggregate.attempt(id(number));
-        let purpose = attempt.map_or(QueryPurpose::Sync, |attempt| match attempt.state {
+        let purpose = attempt.map_or(QueryPurpose::Sync, |attempt| match attempt.state() {
             AttemptState::Capturing => QueryPurpose::Capture,
-            _ if attempt.closing => QueryPurpose::Cancel,
+            _ if attempt.stage.is_closing() => QueryPurpose::Cancel,
             _ => QueryPurpose::Sync,
         });
         Query {
             purpose,
-            notices: attempt.map_or(0, |attempt| attempt.notices),
-            held: attempt.and_then(|attempt| attempt.busy_until),
+            notices: attempt.map_or(0, |attempt| attempt.queries.notices()),
+            held: attempt.and_then(|attempt| attempt.claim.busy_until()),
         }
     }
 
-    pub(super) fn callback(&mut self, number: u8, status: VendorStatus) -> StepOutcome {
+    pub(super) fn callback(&mut self, number: u8, status: ProviderStatus) -> StepOutcome {
         self.hear(number, report(status), Via::Callback)
     }
 
@@ -374,10 +455,10 @@ impl Shop {
         })
     }
 
-    /// Closes an attempt with the vendor's word, so that another way can be chosen.
+    /// Closes an attempt, confirmed by the provider, so that the payer can choose another method.
     pub(super) fn close(&mut self, number: u8) {
         self.claim(number, ClaimPurpose::Cancel).unwrap();
-        self.hear(number, report(VendorStatus::Declined), Via::Query);
+        self.hear(number, report(ProviderStatus::Declined), Via::Query);
     }
 
     pub(super) fn decide(
@@ -390,6 +471,8 @@ impl Shop {
             resolution,
             settlement,
             vouch,
+            accept: None,
+            despite: Vec::new(),
             operator: "ops".into(),
             actor: "ann".into(),
             reason: "seen".into(),
@@ -403,6 +486,40 @@ impl Shop {
         self.decide(Resolution::Approve, settlement, false)
     }
 
+    /// Approves with an amount instead of the invoice's.
+    pub(super) fn accept(&mut self, amount: u64, currency: &str) -> Result<StepOutcome, Refusal> {
+        self.review(|decision| {
+            decision.accept = Some(Accepted {
+                amount: Minor(amount),
+                currency: currency.into(),
+                usd: Some(Minor(amount)),
+            });
+        })
+    }
+
+    /// Approves despite pending refunds and open disputes.
+    pub(super) fn approve_despite(&mut self, ids: &[String]) -> Result<StepOutcome, Refusal> {
+        self.review(|decision| decision.despite = ids.to_vec())
+    }
+
+    pub(super) fn review(
+        &mut self,
+        change: impl Fn(&mut NewDecision),
+    ) -> Result<StepOutcome, Refusal> {
+        let mut decision = NewDecision {
+            resolution: Resolution::Approve,
+            settlement: None,
+            vouch: false,
+            accept: None,
+            despite: Vec::new(),
+            operator: "ops".into(),
+            actor: "ann".into(),
+            reason: "seen".into(),
+        };
+        change(&mut decision);
+        self.act(Act::Review(Box::new(decision)))
+    }
+
     pub(super) fn decline(&mut self) -> Result<StepOutcome, Refusal> {
         self.decide(Resolution::Decline, None, false)
     }
@@ -411,7 +528,7 @@ impl Shop {
         self.decide(Resolution::Approve, settlement, true)
     }
 
-    /// Where the last decision stands.
+    /// State of the latest decision.
     pub(super) fn decided(&self) -> DecisionState {
         self.aggregate.payment.decision.as_ref().unwrap().state
     }
@@ -433,7 +550,7 @@ impl Shop {
     }
 
     pub(super) fn state(&self, number: u8) -> AttemptState {
-        self.attempt(number).state
+        self.attempt(number).state()
     }
 
     pub(super) fn next_action(&self) -> Option<NextAction> {

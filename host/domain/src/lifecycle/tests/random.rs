@@ -1,4 +1,4 @@
-//! Invariants that hold whatever happens in whatever order, with clocks that jump back and forth.
+//! Invariants that hold for all events in any order, with clocks that jump back and forth.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Something that can happen, drawn at random; attempts are counted from 1.
+/// A random event; attempts are counted from 1.
 #[derive(Clone, Debug)]
 enum Event {
     Open,
@@ -16,12 +16,12 @@ enum Event {
     Silence(u8, u8, bool, bool),
     AskAt(u8, i64),
     Act(u8),
-    /// By whom, and how much: 0 all that is left.
+    /// Attempt, whether by an operator, and amount (0: all that is refundable).
     Refund(u8, bool, u64),
-    /// Which of them is called about, and what the vendor answers.
+    /// The refund to call about, and the provider's result.
     RefundCall(u8, u8),
     Clock(i64),
-    /// The most urgent next_action is done, and the vendor says nothing, or this.
+    /// The most urgent next action, with this answer from the provider or none.
     Work(Option<u8>),
 }
 
@@ -50,18 +50,18 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn status(number: u8) -> VendorStatus {
+fn status(number: u8) -> ProviderStatus {
     [
-        VendorStatus::Pending,
-        VendorStatus::Processing,
-        VendorStatus::VerificationPending,
-        VendorStatus::Review,
-        VendorStatus::Completed,
-        VendorStatus::Declined,
-        VendorStatus::Failed,
-        VendorStatus::Cancelled,
-        VendorStatus::Expired,
-        VendorStatus::Overpaid,
+        ProviderStatus::Pending,
+        ProviderStatus::Processing,
+        ProviderStatus::VerificationPending,
+        ProviderStatus::Review,
+        ProviderStatus::Completed,
+        ProviderStatus::Declined,
+        ProviderStatus::Failed,
+        ProviderStatus::Cancelled,
+        ProviderStatus::Expired,
+        ProviderStatus::Overpaid,
     ][usize::from(number)]
 }
 
@@ -81,6 +81,7 @@ fn refund_answer(how: u8, id: RefundId) -> RefundAnswer {
             state,
             claim_url: None,
             detail: String::new(),
+            paid_out: None,
         })
     };
     match how {
@@ -129,12 +130,12 @@ impl Shop {
                 asked: (way > 0).then(|| self.asked(attempt)),
                 report: Report {
                     settlement: [
-                        VendorSettlement::Pending,
-                        VendorSettlement::Confirmed,
-                        VendorSettlement::Failed,
+                        ProviderSettlement::Pending,
+                        ProviderSettlement::Confirmed,
+                        ProviderSettlement::Failed,
                     ][usize::from(settlement)],
                     received: match (status(said), amount) {
-                        (VendorStatus::Completed | VendorStatus::Overpaid, 0 | 1) => DUE,
+                        (ProviderStatus::Completed | ProviderStatus::Overpaid, 0 | 1) => DUE,
                         (_, 0 | 1) => Minor(0),
                         _ => Minor(DUE.0 + 5),
                     },
@@ -173,12 +174,14 @@ impl Shop {
                 settlement: [None, Some(Settlement::Confirmed), Some(Settlement::Pending)]
                     [usize::from(how % 3)],
                 vouch: how == 9,
+                accept: None,
+                despite: Vec::new(),
                 operator: "ops".into(),
                 actor: "ann".into(),
                 reason: "seen".into(),
             }))),
             Event::Refund(attempt, operator, part) => {
-                // Refunds that turn out to be one become fewer, so their count names none.
+                // Refunds can be merged, so their number is not a unique id.
                 let refunds = self.aggregate.refunds();
                 let orders = refunds.iter().filter(|(_, it)| it.ordered.is_some());
                 let number = |id: RefundId| u128::from_be_bytes(*id.as_bytes());
@@ -209,13 +212,22 @@ impl Shop {
         })
     }
 
-    /// Does a next action as a worker does, and hands the vendor's answer in.
-    fn work_on(&mut self, next_action: NextAction, answer: Option<VendorStatus>) {
+    /// Does a next action like a worker, and applies the provider's answer.
+    fn work_on(&mut self, next_action: NextAction, answer: Option<ProviderStatus>) {
         let until = self.now.after(LEASE);
         let (attempt, purpose, claimed) = match next_action {
             NextAction::Expire => {
                 self.checked(Step::Act(Act::Expire))
                     .expect("expiry was due");
+                return;
+            }
+            NextAction::CarryOut => {
+                self.checked(Step::Act(Act::CarryOut)).expect("it was due");
+                return;
+            }
+            NextAction::Authorization(attempt) => {
+                self.checked(Step::Act(Act::Authorization(attempt)))
+                    .expect("it was due");
                 return;
             }
             NextAction::Refund(refund) => {
@@ -240,8 +252,8 @@ impl Shop {
                 .expect("a start that cannot be claimed");
                 let result = match answer {
                     None => StartResult::Uncertain("time-out".into()),
-                    Some(VendorStatus::Declined) => StartResult::Declined("no".into()),
-                    Some(VendorStatus::Failed) => StartResult::Unavailable("down".into()),
+                    Some(ProviderStatus::Declined) => StartResult::Declined("no".into()),
+                    Some(ProviderStatus::Failed) => StartResult::Unavailable("down".into()),
                     Some(_) => redirect(),
                 };
                 let step = Step::Started {
@@ -273,8 +285,8 @@ impl Shop {
         let known = self.aggregate.attempt(attempt).unwrap();
         let asked = Query {
             purpose,
-            notices: known.notices,
-            held: known.busy_until,
+            notices: known.queries.notices(),
+            held: known.claim.busy_until(),
         };
         let step = match answer {
             Some(said) => Step::Report {
@@ -293,13 +305,13 @@ impl Shop {
         self.checked(step).expect("an answer to our own question");
     }
 
-    /// A step with every invariant checked after it.
+    /// Applies a step and checks every invariant.
     fn checked(&mut self, step: Step) -> Result<StepOutcome, Refusal> {
         let before = self.aggregate.payment.clone();
         let outcome = self.try_step(step)?;
         let payment = &self.aggregate.payment;
         let attempts = &self.aggregate.attempts;
-        let open = attempts.iter().filter(|a| a.state.is_open()).count();
+        let open = attempts.iter().filter(|a| a.is_open()).count();
         assert!(open <= 1, "two attempts are open");
         match payment.status {
             Status::Created | Status::Expired | Status::Cancelled => assert_eq!(open, 0),
@@ -310,9 +322,7 @@ impl Shop {
             Status::Review | Status::Completed => {}
         }
         assert!(attempts.len() <= PaymentAggregate::MAX_ATTEMPTS);
-        let captured = attempts
-            .iter()
-            .filter(|a| a.state == AttemptState::Captured);
+        let captured = attempts.iter().filter(|a| a.is_captured());
         assert!(captured.count() <= 1, "two captures count as the payment's");
         assert_eq!(payment.review.is_some(), payment.status == Status::Review);
         if before.status == Status::Completed {
@@ -336,8 +346,8 @@ impl Shop {
         Ok(outcome)
     }
 
-    /// The timeline tells a legal way from the status before to the one after, each move with its
-    /// event, and what changed nothing is marked so.
+    /// The timeline is a legal path from the status before to the status after, each move with its event; entries
+    /// that changed nothing are marked so.
     fn check_change(&self, before: &Payment) {
         let mut at = before.status;
         let mut expected = Vec::new();
@@ -358,6 +368,9 @@ impl Shop {
                     EventType::PaymentCompleted
                         | EventType::PaymentRefunded
                         | EventType::PaymentDisputed
+                        | EventType::PaymentRefundFailed
+                        | EventType::PaymentDisputeClosed
+                        | EventType::PaymentCaptureReversed
                         | EventType::PaymentAttemptFailed
                 )
             })
@@ -365,7 +378,7 @@ impl Shop {
         assert_eq!(moves, expected);
         let failed = self.last.events.iter();
         for failed in failed.filter(|told| told.kind == EventType::PaymentAttemptFailed) {
-            assert!(failed.decline.is_some());
+            assert!(matches!(failed.subject, Some(EventSubject::Decline(_))));
             assert_eq!(before.status, Status::Pending);
             assert!(matches!(failed.status, Status::Created | Status::Pending));
             assert_eq!(self.aggregate.payment.status, failed.status);
@@ -376,15 +389,13 @@ impl Shop {
         );
     }
 
-    /// No money without a person who knows of it.
+    /// All captured money is known to an operator.
     fn check_money(&self) {
         let listed: BTreeSet<_> = self.work.iter().map(|(_, attempt, _)| *attempt).collect();
         for attempt in &self.aggregate.attempts {
-            let facts = attempt.vendor.as_ref();
-            // Of what was given back nothing is left to look at.
-            let taken = facts
-                .is_some_and(|f| f.status == VendorStatus::Completed && f.received > f.returned);
-            let own = attempt.state == AttemptState::Captured;
+            // Money that was refunded, or is being refunded, needs no operator.
+            let taken = attempt.funds.total().for_completion() > Minor::ZERO;
+            let own = attempt.is_captured();
             let seen = self.status() == Status::Review || listed.contains(&attempt.id);
             assert!(
                 !taken || own || seen,
@@ -393,8 +404,8 @@ impl Shop {
         }
     }
 
-    /// A payment that was completed just now without an operator's word for it holds at least the
-    /// invoice's amount in its currency, or exactly what the decision's record names.
+    /// A payment that was completed without an operator vouching for it holds at least the invoice's amount in its
+    /// currency, or exactly the amount in the decision's record.
     fn check_backing(&self) {
         let payment = &self.aggregate.payment;
         if payment.vouched {
@@ -404,21 +415,14 @@ impl Shop {
             .aggregate
             .attempts
             .iter()
-            .find(|attempt| attempt.state == AttemptState::Captured)
+            .find(|attempt| attempt.is_captured())
             .expect("completed without a capture");
-        let facts = own
-            .vendor
-            .as_ref()
-            .expect("completed without a word of the provider");
-        let net = Minor(facts.received.0.saturating_sub(facts.returned.0));
+        let net = own.funds.position(Bucket::Own).for_completion();
+        let currency = own.received_currency();
         let due = payment.due.currency.code();
-        let paid = facts.currency == due && net >= payment.due.amount;
-        let accepted = payment.decision.as_ref().is_some_and(|decision| {
-            decision.state == DecisionState::Done
-                && (decision.received, &decision.currency) == (net, &facts.currency)
-                && net > Minor(0)
-        });
-        assert!(paid || accepted, "completed with {net} {}", facts.currency);
+        let paid = currency == due && net >= payment.due.amount;
+        let accepted = payment.short == Some((net, currency.to_owned()));
+        assert!(paid || accepted, "completed with {net} {currency}");
     }
 
     fn check_duty(&self) {
@@ -447,7 +451,7 @@ impl Shop {
                 };
                 let again = step.clone();
                 let answer = self.checked(step);
-                // An operator who said that the settlement is pending is overruled by the next word.
+                // The next report replaces an operator's pending settlement.
                 let decision = self.aggregate.payment.decision.as_deref();
                 let put_off = decision.is_some_and(|it| it.settlement == Some(Settlement::Pending));
                 let repeats = matches!(event, Event::Report(..)) && answer.is_ok() && !put_off;
@@ -461,9 +465,9 @@ impl Shop {
         self.check_duty();
     }
 
-    /// Everything that is due is done while the clock stands; the vendor always says the same.
-    fn settle_down(&mut self, answer: Option<VendorStatus>) {
-        /// Far more than any payment needs: a few next_actions an attempt.
+    /// Does everything that is due at the current time; the provider always answers the same.
+    fn settle_down(&mut self, answer: Option<ProviderStatus>) {
+        /// Far more than any payment needs: a few next actions per attempt.
         const BOUND: usize = 200;
         for _ in 0..BOUND {
             match self.next_action() {
@@ -474,10 +478,10 @@ impl Shop {
         panic!("the next actions never end: {:?}", self.next_action());
     }
 
-    /// Everything that will ever be due is done in its time; then nothing is.
+    /// Does everything that will ever be due, each at its time, until nothing is.
     fn live_on(&mut self) {
-        /// A day with pauses of at most ten minutes for each of a handful of attempts, then a month of
-        /// daily ones.
+        /// For each of a handful of attempts, a day with pauses of at most ten minutes, then a month of daily
+        /// queries.
         const BOUND: usize = 40_000;
         for _ in 0..BOUND {
             let Some(due) = self.aggregate.due_at() else {

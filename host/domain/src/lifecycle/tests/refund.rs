@@ -1,7 +1,8 @@
-//! Giving money back: how much, once, and until it is known what became of it.
+//! Refunds: how much, once, and until their outcome is known.
 
 use super::*;
-use crate::provider::{Dispute, DisputeState};
+use crate::attempt::{End, Stage};
+use crate::funds::Funds;
 
 const RESULT_OF_A_LOST_CALL: &str = "time-out";
 
@@ -17,18 +18,20 @@ fn operators(number: u8, attempt: u8, amount: Option<u64>) -> NewRefund {
     }
 }
 
-/// A report of attempt 1 that names a refund, as the vendor's list or notice does.
-fn listing(refund: VendorRefund) -> Report {
+/// A report about attempt 1 with a refund, as in the provider's list or notification.
+fn listing(refund: ProviderRefund) -> Report {
     let mut report = confirmed();
     report.particulars.refunds.push(refund);
     report
 }
 
-fn listed(vendor: u8, order: Option<u8>, amount: u64, state: RefundState) -> VendorRefund {
-    VendorRefund {
+fn listed(vendor: u8, order: Option<u8>, amount: u64, state: RefundState) -> ProviderRefund {
+    ProviderRefund {
         id: format!("re-{vendor}"),
         order: order.map(refund_id),
         amount: Minor(amount),
+        paid_out: None,
+        at: None,
         state,
     }
 }
@@ -41,8 +44,11 @@ fn with_sum(sum: u64) -> Report {
 }
 
 fn refunds_told(shop: &Shop) -> Vec<(RefundId, u64)> {
-    let told = shop.events.iter().filter_map(|told| told.refund);
-    told.map(|given| (given.refund, given.amount.0)).collect()
+    let told = shop.events.iter();
+    told.filter(|told| told.kind == EventType::PaymentRefunded)
+        .filter_map(refund_of)
+        .map(|refund| (refund.refund, refund.amount.0))
+        .collect()
 }
 
 #[test]
@@ -73,7 +79,7 @@ fn no_more_is_ordered_than_was_received_and_is_left() {
     assert_eq!(more, Err(Refusal::MoreThanLeft { left: DUE }));
     shop.refund(order(1, Some(4000))).unwrap();
     let left = Minor(DUE.0 - 4000);
-    // It counts before the vendor has answered.
+    // It counts before the provider has answered.
     assert_eq!(
         shop.refund(order(2, Some(left.0 + 1))),
         Err(Refusal::MoreThanLeft { left })
@@ -94,16 +100,16 @@ fn a_merchant_gives_back_of_completed_payments_alone_and_at_most_the_invoice() {
         Err(Refusal::WrongStatus(Status::Pending))
     );
     let mut over = confirmed();
-    over.status = VendorStatus::Overpaid;
+    over.status = ProviderStatus::Overpaid;
     over.received = Minor(DUE.0 + 500);
     shop.hear(1, over, Via::Query);
     assert_eq!(
         shop.refund(order(1, Some(DUE.0 + 1))),
         Err(Refusal::MoreThanLeft { left: DUE })
     );
-    // The excess is the operators', and what they give back of it is not the merchant's.
+    // Excess belongs to the operators; a refund of it is not reported to the merchant.
     let excess = NewRefund {
-        line: Some((WorkKind::Excess, Minor(500))),
+        bucket: Bucket::Excess,
         ..operators(2, 1, None)
     };
     shop.refund(excess).unwrap();
@@ -123,6 +129,7 @@ fn what_the_accounts_terms_forbid_is_refused() {
         parts,
         at_most,
         days,
+        whole_units: Vec::new(),
     };
     let mut shop = Shop::paid();
     let ask = |shop: &mut Shop, terms: Option<RefundTerms>, amount| {
@@ -132,6 +139,13 @@ fn what_the_accounts_terms_forbid_is_refused() {
         })
     };
     assert_eq!(ask(&mut shop, None, None), Err(Refusal::CannotRefund));
+    let units = RefundTerms {
+        whole_units: vec!["EUR".into()],
+        ..terms(true, None, None)
+    };
+    let refused = ask(&mut shop, Some(units), Some(1_050));
+    let currency = "EUR".to_owned();
+    assert_eq!(refused, Err(Refusal::WholeUnitsOnly { currency }));
     let whole = Some(terms(false, None, None));
     let refused = ask(&mut shop, whole.clone(), Some(100));
     assert_eq!(refused, Err(Refusal::WholeOnly { received: DUE }));
@@ -146,7 +160,7 @@ fn what_the_accounts_terms_forbid_is_refused() {
     });
     assert_eq!(second, Err(Refusal::TooManyRefunds));
     shop.call_refund(refund_id(1), RefundAnswer::Refused("no".into()));
-    // One that failed is none.
+    // A failed refund does not count.
     let again = NewRefund {
         terms: whole,
         ..order(2, None)
@@ -157,17 +171,6 @@ fn what_the_accounts_terms_forbid_is_refused() {
 #[test]
 fn disputes_lower_what_can_be_given_back_until_they_are_won() {
     let mut shop = Shop::paid();
-    let disputed = |state| {
-        let mut report = confirmed();
-        report.particulars.disputes.push(Dispute {
-            id: "d".into(),
-            amount: Minor(3000),
-            state,
-            reason: None,
-            respond_by: None,
-        });
-        report
-    };
     let left = |shop: &Shop| shop.attempt(1).left().0;
     for (state, expected) in [
         (DisputeState::Open, DUE.0 - 3000),
@@ -185,13 +188,13 @@ fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_vendor_has_none() {
     shop.refund(order(1, None)).unwrap();
     assert!(shop.refunded(1).is_to_send());
     shop.claim_refund(refund_id(1)).unwrap();
-    // The task that held it is lost with its answer.
+    // The task that claimed it is lost, with the result of its call.
     assert!(!shop.refunded(1).is_to_send());
     assert_eq!(shop.next_action(), None);
     shop.pass(LEASE);
     assert_eq!(shop.next_action(), Some(NextAction::Refund(refund_id(1))));
     shop.call_refund(refund_id(1), RefundAnswer::Absent);
-    // The request may still be under way.
+    // The request may still be in flight.
     assert!(!shop.refunded(1).is_to_send() && shop.next_action().is_none());
     shop.pass(MINUTE * 2);
     shop.call_refund(refund_id(1), RefundAnswer::Absent);
@@ -266,7 +269,7 @@ fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_looks_at_last(
     );
     assert_eq!(shop.refunded(1).state, RefundState::Pending);
     assert_eq!(shop.listed(1), [WorkKind::Refund]);
-    // What is not known is not free.
+    // The amount of a refund with an unknown outcome is not refundable.
     assert_eq!(shop.attempt(1).left(), Minor(0));
 }
 
@@ -304,7 +307,7 @@ fn a_failed_refund_frees_its_amount_and_a_person_looks() {
 fn a_refusal_has_the_vendor_asked_what_else_it_knows() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
-    // All of it was given back in the dashboard, and the notice was lost.
+    // All of it was refunded in the dashboard, and the notification was lost.
     shop.call_refund(refund_id(1), RefundAnswer::Refused("nothing left".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     let elsewhere = listing(listed(7, None, DUE.0, RefundState::Succeeded));
@@ -329,7 +332,7 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
         (shop.listed(1), shop.attempt(1).left()),
         (vec![WorkKind::Refund], DUE)
     );
-    // An older notice comes last.
+    // An older notification arrives last.
     shop.hear(
         1,
         listing(listed(1, Some(1), DUE.0, RefundState::Succeeded)),
@@ -343,7 +346,7 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
 
 #[test]
 fn a_notice_that_beats_the_answer_is_the_same_refund() {
-    // Whether it names our order or not.
+    // With or without the id of our order.
     for order_told in [Some(1), None] {
         let mut shop = Shop::paid();
         shop.refund(order(1, Some(1000))).unwrap();
@@ -354,9 +357,27 @@ fn a_notice_that_beats_the_answer_is_the_same_refund() {
         shop.hear(1, notice, Via::Callback);
         assert_eq!(shop.aggregate.refunds().len(), 1, "{order_told:?}");
         assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
-        assert_eq!(shop.attempt(1).returns.total(), Minor(1000));
+        assert_eq!(returned(&shop), Minor(1000));
         assert_eq!(refunds_told(&shop).len(), 1);
     }
+}
+
+#[test]
+fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered() {
+    let mut shop = Shop::paid();
+    shop.refund(order(1, Some(1000))).unwrap();
+    shop.claim_refund(refund_id(1)).unwrap();
+    let notice = listing(listed(1, None, 1000, RefundState::Succeeded));
+    shop.hear(1, notice, Via::Callback);
+    let [(reported, 1000)] = refunds_told(&shop)[..] else {
+        panic!("{:?}", refunds_told(&shop));
+    };
+    assert_ne!(reported, refund_id(1));
+    shop.refund_answered(refund_id(1), given(1, RefundState::Pending));
+    let (_, refund) = shop.aggregate.refund(reported).unwrap();
+    assert_eq!(refund, shop.refunded(1));
+    assert_eq!(refund.id, refund_id(1));
+    assert_eq!(shop.aggregate.refunds().len(), 1);
 }
 
 #[test]
@@ -379,18 +400,14 @@ fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
     ];
     for order_told in orders {
         let mut shop = Shop::paid();
-        // Before there was a refund of 200 at the vendor's.
+        // The provider already had a refund of 200.
         shop.hear(1, with_sum(200), Via::Callback);
         shop.refund(order(1, Some(1000))).unwrap();
         shop.claim_refund(refund_id(1)).unwrap();
         for which in order_told {
             told[which](&mut shop);
         }
-        assert_eq!(
-            shop.attempt(1).returns.total(),
-            Minor(1200),
-            "{order_told:?}"
-        );
+        assert_eq!(returned(&shop), Minor(1200), "{order_told:?}");
         let amounts: Vec<u64> = refunds_told(&shop)
             .into_iter()
             .map(|(_, amount)| amount)
@@ -405,12 +422,12 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     shop.claim_refund(refund_id(1)).unwrap();
-    // It was given back in the dashboard, and looks like ours.
+    // A refund in the dashboard looks like our order.
     shop.hear(1, with_sum(1000), Via::Callback);
     shop.refund_answered(refund_id(1), RefundAnswer::Refused("no".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.hear(1, with_sum(1000), Via::Query);
-    assert_eq!(shop.attempt(1).returns.total(), Minor(1000));
+    assert_eq!(returned(&shop), Minor(1000));
     assert_eq!(shop.attempt(1).left(), Minor(DUE.0 - 1000));
     let refunds = shop.aggregate.refunds();
     assert!(
@@ -443,32 +460,53 @@ fn an_answer_with_another_refunds_id_proves_nothing() {
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
     shop.call_refund(refund_id(2), given(1, RefundState::Succeeded));
     assert_eq!(shop.refunded(2).state, RefundState::Pending);
-    assert_eq!(shop.attempt(1).returns.total(), Minor(1000));
+    assert_eq!(returned(&shop), Minor(1000));
 }
 
 #[test]
 fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
     let mut shop = Shop::paid();
     shop.now = START.after(MINUTE);
-    // A second attempt of the same payment was captured too.
+    // A second attempt of the same payment was also captured.
     shop.aggregate.attempts.push(Attempt {
         id: id(2),
-        state: AttemptState::Declined,
+        stage: Stage::Ended {
+            how: End::Declined,
+            at: shop.now,
+            closing: false,
+        },
         vendor: None,
+        funds: Funds::default(),
         references: Vec::new(),
         ..shop.attempt(1).clone()
     });
     shop.hear(2, confirmed(), Via::Callback);
     assert_eq!(shop.listed(2), [WorkKind::Surplus]);
-    let line = Some((WorkKind::Surplus, DUE));
     let not_the_merchants = NewRefund {
         attempt: id(2),
         ..order(1, None)
     };
-    assert!(shop.refund(not_the_merchants).is_err());
+    for origin in [RefundOrigin::Merchant, RefundOrigin::Reseller] {
+        let order = NewRefund {
+            origin,
+            ..not_the_merchants.clone()
+        };
+        assert!(shop.refund(order).is_err(), "{origin:?}");
+    }
+    // When the payment's own money is refunded, only operators are led to the surplus.
+    let mut emptied = shop.aggregate.clone();
+    emptied.attempts[0].funds = Funds::default();
+    for (origin, attempt) in [
+        (RefundOrigin::Merchant, 1),
+        (RefundOrigin::Reseller, 1),
+        (RefundOrigin::Operator, 2),
+    ] {
+        let found = emptied.attempt_to_refund(origin).map(|found| found.id);
+        assert_eq!(found, Some(id(attempt)), "{origin:?}");
+    }
     for (number, amount, listed) in [(1, Some(1000), vec![WorkKind::Surplus]), (2, None, vec![])] {
         let order = NewRefund {
-            line,
+            bucket: Bucket::Surplus,
             ..operators(number, 2, amount)
         };
         shop.refund(order).unwrap();
@@ -476,8 +514,9 @@ fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
         assert_eq!(shop.listed(2), listed);
     }
     assert_eq!(shop.refunded(2).amount, Minor(DUE.0 - 1000));
-    assert_eq!(shop.told(EventType::PaymentRefunded), 2);
-    // It fails after all: the line is there again.
+    // Only operators receive reports about money that never was the order's.
+    assert_eq!(shop.told(EventType::PaymentRefunded), 0);
+    // It fails after all: its item is open again.
     let mut failed = listing(listed(2, Some(2), DUE.0 - 1000, RefundState::Failed));
     failed.reference = "ref".into();
     shop.hear(2, failed, Via::Callback);
@@ -494,9 +533,8 @@ fn operators_give_back_late_money_whatever_the_payments_state() {
         (shop.status(), shop.listed(1)),
         (Status::Review, vec![WorkKind::Late])
     );
-    let line = Some((WorkKind::Late, DUE));
     shop.refund(NewRefund {
-        line,
+        bucket: Bucket::Late,
         ..operators(1, 1, None)
     })
     .unwrap();
@@ -520,9 +558,11 @@ fn the_same_key_is_a_replay_only_with_the_same_data() {
         ..order(2, None)
     };
     assert_eq!(other.differs(known), Some("reason"));
-    assert_eq!(
-        operators(2, 1, None).differs(known),
-        Some("idempotency_key")
-    );
+    // Operators and resellers have their own keys.
+    let key = known.ordered.as_ref().unwrap().key.clone().unwrap();
+    assert!(known.is_ordered_by(RefundOrigin::Merchant, &key));
+    for origin in [RefundOrigin::Operator, RefundOrigin::Reseller] {
+        assert!(!known.is_ordered_by(origin, &key), "{origin:?}");
+    }
     shop.refund(order(3, Some(100))).unwrap_err();
 }

@@ -1,34 +1,36 @@
-//! Refunds against the books of a vendor that tells the truth late, twice, in any order or not at all, and
-//! that makes a refund whenever it is told to: only the host keeps it from making one twice.
+//! Refunds and disputes against a simulated provider. It reports correctly, but late, repeatedly, in any order or
+//! not at all, and makes a refund for every request: only the gateway prevents duplicates.
+
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// How a vendor tells of refunds.
+/// How the provider reports refunds.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
-    /// One by one.
+    /// Individually.
     items: bool,
-    /// With the orders that they answer.
+    /// With our refund ids.
     orders: bool,
-    /// In its sum; one that is under way counts or does not.
+    /// In its sum, with or without pending refunds.
     sum: bool,
     pending_in_sum: bool,
 }
 
-/// What becomes of a call about a refund.
+/// Fate of a call about a refund.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// It is answered now.
+    /// The result arrives now.
     Answered,
-    /// It is answered later, perhaps never.
+    /// The result arrives later, or never.
     Slow,
-    /// It never arrives.
+    /// The request never arrives.
     Lost,
-    /// It takes effect so many seconds later, and the answer is lost.
+    /// It takes effect this many seconds later, and the result is lost.
     Late(u64),
-    /// It is turned away.
+    /// The provider rejects the request.
     Unavailable,
 }
 
@@ -36,12 +38,14 @@ enum Fate {
 enum Happening {
     Order(u64, bool),
     Call(u8, Fate),
-    /// An answer that was slow arrives.
+    /// A delayed result arrives.
     Answer(u8),
     Dashboard(u64),
-    /// A refund ends at the vendor, or fails after it had succeeded.
+    /// A refund ends at the provider, or fails after it had succeeded.
     End(u8, bool),
-    /// The vendor writes a notice; it arrives once or several times.
+    /// A dispute is opened for the remaining amount, withdrawn at once or not, or the open one ends.
+    Dispute(bool),
+    /// The provider writes a notification, which arrives once or several times.
     Notice,
     Arrives(u8),
     Look,
@@ -62,6 +66,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => any::<u8>().prop_map(Happening::Answer),
         1 => (1..4_u64).prop_map(Happening::Dashboard),
         4 => (any::<u8>(), prop::bool::weighted(0.25)).prop_map(|(nth, fails)| Happening::End(nth, fails)),
+        2 => any::<bool>().prop_map(Happening::Dispute),
         4 => Just(Happening::Notice),
         4 => any::<u8>().prop_map(Happening::Arrives),
         2 => Just(Happening::Look),
@@ -80,10 +85,13 @@ struct Books {
     shop: Shop,
     ways: Ways,
     entries: Vec<Entry>,
+    disputes: Vec<Dispute>,
+    /// Ids of refunds that events have named.
+    reported: BTreeSet<RefundId>,
     notices: Vec<Report>,
-    /// Answers on their way, with the time until which their calls held the refund.
+    /// Results in flight, with the ends of their calls' claims.
     answers: Vec<(RefundId, Time, RefundAnswer)>,
-    /// Requests that are on their way, until when.
+    /// Requests in flight, with the times at which they take effect.
     on_their_way: Vec<(RefundId, u64, Time)>,
     dashboard: bool,
     orders: u8,
@@ -95,6 +103,8 @@ impl Books {
             shop: Shop::paid(),
             ways,
             entries: Vec::new(),
+            disputes: Vec::new(),
+            reported: BTreeSet::new(),
             notices: Vec::new(),
             answers: Vec::new(),
             on_their_way: Vec::new(),
@@ -109,14 +119,40 @@ impl Books {
     }
 
     fn left(&self) -> u64 {
-        DUE.0 - self.total(|entry| entry.state != RefundState::Failed)
+        DUE.0 - self.total(|entry| entry.state != RefundState::Failed) - self.withdrawn()
     }
 
-    /// Makes a refund, as often as it is told to, where there is money for it.
+    fn withdrawn(&self) -> u64 {
+        let withdrawn = self.disputes.iter().map(|dispute| dispute.withdrawn.0);
+        withdrawn.sum()
+    }
+
+    fn dispute(&mut self, at_once_or_won: bool) {
+        let left = self.left();
+        let open = |dispute: &&mut Dispute| dispute.state == DisputeState::Open;
+        if let Some(dispute) = self.disputes.iter_mut().find(open) {
+            let amount = match dispute.withdrawn {
+                Minor::ZERO => dispute.amount.min(Minor(left)),
+                withdrawn => withdrawn,
+            };
+            let won = at_once_or_won || amount == Minor::ZERO;
+            (dispute.state, dispute.withdrawn) = match won {
+                true => (DisputeState::Won, Minor::ZERO),
+                false => (DisputeState::Lost, amount),
+            };
+        } else if left > 0 {
+            let id = format!("d-{}", self.disputes.len());
+            let mut opened = dispute(&id, left, DisputeState::Open);
+            opened.withdrawn = Minor(if at_once_or_won { left } else { 0 });
+            self.disputes.push(opened);
+        }
+    }
+
+    /// Makes a refund for every request, if there is enough money.
     fn make(&mut self, order: Option<RefundId>, amount: u64) -> RefundAnswer {
         let enough = amount <= self.left();
         assert!(
-            enough || self.dashboard,
+            enough || self.dashboard || !self.disputes.is_empty(),
             "asked to give back more than was received"
         );
         if !enough {
@@ -140,10 +176,12 @@ impl Books {
     fn report(&self) -> Report {
         let mut report = confirmed();
         if self.ways.items {
-            let told = self.entries.iter().map(|entry| VendorRefund {
+            let told = self.entries.iter().map(|entry| ProviderRefund {
                 id: entry.id.clone(),
                 order: entry.order.filter(|_| self.ways.orders),
                 amount: Minor(entry.amount),
+                paid_out: None,
+                at: None,
                 state: entry.state,
             });
             report.particulars.refunds = told.collect();
@@ -153,8 +191,9 @@ impl Books {
                 entry.state == RefundState::Succeeded
                     || (self.ways.pending_in_sum && entry.state == RefundState::Pending)
             };
-            report.returned = Minor(self.total(counts));
+            report.returned = Minor(self.total(counts) + self.withdrawn());
         }
+        report.particulars.disputes.clone_from(&self.disputes);
         report
     }
 
@@ -255,6 +294,7 @@ impl Books {
                     };
                 }
             }
+            Happening::Dispute(way) => self.dispute(way),
             Happening::Notice => self.notices.push(self.report()),
             Happening::Arrives(nth) => {
                 if let Some(report) = picked(nth, &self.notices).cloned() {
@@ -268,6 +308,21 @@ impl Books {
             Happening::Clock(seconds) => self.pass_seconds(seconds),
         }
         self.check();
+        let told = self.shop.events.iter().filter_map(refund_of);
+        self.reported.extend(told.map(|given| given.refund));
+        let refunds = self.shop.aggregate.refunds();
+        let known: BTreeSet<_> = refunds
+            .iter()
+            .flat_map(|(_, refund)| refund.ids())
+            .collect();
+        assert!(self.reported.is_subset(&known), "a reported id is lost");
+        let times: Vec<_> = self
+            .shop
+            .movements
+            .iter()
+            .map(|each| each.booked_at)
+            .collect();
+        assert!(times.is_sorted(), "booked in the past");
     }
 
     fn pass_seconds(&mut self, seconds: u64) {
@@ -280,18 +335,21 @@ impl Books {
         }
     }
 
-    /// What holds at any time.
+    /// Invariants at any time.
     fn check(&self) {
         for id in self.orders() {
             let made = self.entries.iter().filter(|entry| entry.order == Some(id));
             assert!(made.count() <= 1, "given back twice for one refund");
-            let told = self.shop.events.iter().filter_map(|told| told.refund);
-            let told = told.filter(|given| given.refund == id);
+            let told = self.shop.events.iter();
+            let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
+            let told = told
+                .filter_map(refund_of)
+                .filter(|given| given.refund == id);
             assert!(told.count() <= 1, "told twice");
         }
     }
 
-    /// The vendor ends what is under way, and tells the truth from now on.
+    /// The provider ends pending refunds, and reports promptly from now on.
     fn settle(&mut self) {
         const BOUND: usize = 5_000;
         for _ in 0..BOUND {
@@ -319,31 +377,39 @@ impl Books {
         panic!("the refunds never end");
     }
 
-    /// What holds once everything has ended.
+    /// Invariants once everything has ended.
     fn judge(&self) {
         let attempt = self.shop.attempt(1);
+        for reported in self.shop.events.iter().filter_map(refund_of) {
+            let found = self.shop.aggregate.refund(reported.refund);
+            assert!(found.is_some(), "{reported:?} cannot be read any more");
+        }
         for id in self.orders() {
             let (_, refund) = self.shop.aggregate.refund(id).unwrap();
             let entry = self.entries.iter().find(|entry| entry.order == Some(id));
             let at_vendor = entry.map_or(RefundState::Failed, |entry| entry.state);
             let ordered = refund.ordered.as_ref().unwrap();
-            // The last turn may have passed without an answer: a person looks then.
+            // The last turn may have passed without an answer: then an operator must decide.
             let given_up = ordered.next_at.is_none() && refund.state == RefundState::Pending;
             if given_up {
                 assert!(self.shop.listed(1).contains(&WorkKind::Refund));
+                self.settled(id, at_vendor);
                 continue;
             }
-            // A vendor that never tells refunds one by one tells no failure after a success.
+            // A provider that never lists refunds individually does not report a failure after a success.
             let untold = !self.ways.items
                 && (refund.state, at_vendor) == (RefundState::Succeeded, RefundState::Failed);
             assert!(untold || refund.state == at_vendor, "{refund:?}");
-            let told = self.shop.events.iter().filter_map(|told| told.refund);
+            let told = self.shop.events.iter();
+            let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
+            let told = told.filter_map(refund_of);
             let told = told.filter(|given| given.refund == id).count();
             let known_else = !self.ways.orders;
             assert!(refund.state != RefundState::Succeeded || told == 1 || known_else);
         }
         let told = self.ways.items || self.ways.sum || !self.dashboard;
-        let succeeded = self.total(|entry| entry.state == RefundState::Succeeded);
+        let succeeded =
+            self.total(|entry| entry.state == RefundState::Succeeded) + self.withdrawn();
         let some_given_up = self
             .shop
             .aggregate
@@ -355,13 +421,28 @@ impl Books {
         }
         let came_back = |entry: &Entry| entry.state == RefundState::Failed;
         if !self.ways.items && self.entries.iter().any(came_back) {
-            // A sum does not tell which part of it came back: what was given back elsewhere may be taken
-            // for more, never for less.
-            assert!(attempt.returns.total() >= Minor(succeeded));
+            // A sum does not reveal which part came back: the amount of refunds made elsewhere can be wrong until
+            // an operator corrects it.
+            assert!(self.dashboard || returned(&self.shop) >= Minor(succeeded));
             return;
         }
-        assert_eq!(attempt.returns.total(), Minor(succeeded));
-        assert_eq!(attempt.left(), Minor(DUE.0 - succeeded));
+        assert_eq!(returned(&self.shop), Minor(succeeded));
+        let mut disputes = self.disputes.iter();
+        if disputes.all(|dispute| dispute.state != DisputeState::Open) {
+            assert_eq!(attempt.left(), Minor(DUE.0 - succeeded));
+        }
+    }
+
+    /// Ends a refund as an operator does after the provider's last report.
+    fn settled(&self, refund: RefundId, at_vendor: RefundState) {
+        let mut aggregate = self.shop.aggregate.clone();
+        let made = (at_vendor != RefundState::Succeeded).then_some(Minor::ZERO);
+        let step = Step::SettleRefund { refund, made };
+        let now = self.shop.now.after(DAY);
+        aggregate
+            .step(step, now, &QuerySchedule::default())
+            .unwrap();
+        assert!(!aggregate.refund(refund).unwrap().1.is_order_pending());
     }
 }
 
@@ -371,6 +452,7 @@ fn answer(entry: &Entry) -> RefundAnswer {
         state: entry.state,
         claim_url: None,
         detail: String::new(),
+        paid_out: None,
     })
 }
 

@@ -1,12 +1,12 @@
-//! What ends a review, and what an operator may do when.
+//! The end of reviews, and permitted acts of operators.
 
 use super::*;
 
 #[test]
 fn the_providers_own_review_ends_with_its_final_word() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Review);
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Review);
+    shop.callback(1, ProviderStatus::Processing);
     assert_eq!(
         (shop.status(), shop.next_action()),
         (Status::Review, None),
@@ -18,12 +18,12 @@ fn the_providers_own_review_ends_with_its_final_word() {
         (Status::Completed, Settlement::Confirmed)
     );
     for denied in [
-        VendorStatus::Declined,
-        VendorStatus::Failed,
-        VendorStatus::Expired,
+        ProviderStatus::Declined,
+        ProviderStatus::Failed,
+        ProviderStatus::Expired,
     ] {
         let mut shop = Shop::started();
-        shop.callback(1, VendorStatus::Review);
+        shop.callback(1, ProviderStatus::Review);
         shop.callback(1, denied);
         assert_eq!(
             (shop.status(), shop.settlement()),
@@ -36,11 +36,11 @@ fn the_providers_own_review_ends_with_its_final_word() {
 fn a_final_word_that_is_wrong_or_risky_still_needs_an_operator() {
     let mut shop = Shop::risky();
     shop.start(1);
-    shop.callback(1, VendorStatus::Review);
+    shop.callback(1, ProviderStatus::Review);
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Review);
+    shop.callback(1, ProviderStatus::Review);
     let wrong = Report {
         received: Minor(1),
         ..confirmed()
@@ -61,7 +61,7 @@ fn decisions_outside_review_are_refused() {
 #[test]
 fn cancel_closes_an_open_attempt_first() {
     let mut shop = Shop::started();
-    assert_eq!(shop.act(Act::Cancel), Err(Refusal::VendorFirst(id(1))));
+    assert_eq!(shop.act(Act::Cancel), Err(Refusal::ProviderFirst(id(1))));
     shop.close(1);
     shop.act(Act::Cancel).unwrap();
     assert_eq!(shop.status(), Status::Cancelled);

@@ -1,6 +1,7 @@
-//! created ↔ pending, one open attempt, unknown outcomes, attempts' limits, questions.
+//! Created ↔ pending, one open attempt, unknown outcomes, limits on attempts, questions.
 
 use super::*;
+use crate::decline::DeclineCode;
 use crate::provider::{Question, QuestionKind};
 
 fn next(shop: &Shop, number: u8) -> Option<Box<Choice>> {
@@ -21,10 +22,10 @@ fn unavailable(shop: &mut Shop, number: u8, then: Option<u8>) -> StepOutcome {
 fn a_start_that_answers_late_leaves_the_hold_of_the_task_that_repeats_it() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
-    let late = shop.attempt(1).busy_until;
+    let late = shop.attempt(1).claim.busy_until();
     shop.pass(LEASE * 2);
     shop.claim(1, ClaimPurpose::Start).unwrap();
-    let hold = shop.attempt(1).busy_until;
+    let hold = shop.attempt(1).claim.busy_until();
     assert_ne!(hold, late);
     let answered = |held| Step::Started {
         held,
@@ -33,9 +34,9 @@ fn a_start_that_answers_late_leaves_the_hold_of_the_task_that_repeats_it() {
         next: None,
     };
     shop.step(answered(late));
-    assert_eq!(shop.attempt(1).busy_until, hold);
+    assert_eq!(shop.attempt(1).claim.busy_until(), hold);
     shop.step(answered(hold));
-    assert_eq!(shop.attempt(1).busy_until, None);
+    assert_eq!(shop.attempt(1).claim.busy_until(), None);
 }
 
 #[test]
@@ -101,9 +102,9 @@ fn nothing_falls_back_from_an_unknown_outcome() {
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
     assert_eq!(shop.state(1), AttemptState::Unknown);
-    // The vendor is asked half a minute later, and the start is repeated before.
+    // The provider is queried half a minute later; the start is repeated before that.
     let half_a_minute = START.after(Duration::from_secs(30));
-    assert_eq!(shop.attempt(1).next_query, Some(half_a_minute));
+    assert_eq!(shop.attempt(1).queries.next(), Some(half_a_minute));
     assert_eq!(
         shop.aggregate.due_at(),
         Some(START.after(Duration::from_secs(5)))
@@ -157,12 +158,12 @@ fn five_declines_fail_the_payment() {
             shop.result(number, StartResult::Declined("no".into()));
         } else {
             shop.result(number, redirect());
-            shop.callback(number, VendorStatus::Declined);
+            shop.callback(number, ProviderStatus::Declined);
         }
         assert_eq!(shop.status(), Status::Created);
     }
     shop.start(5);
-    shop.callback(5, VendorStatus::Cancelled);
+    shop.callback(5, ProviderStatus::Declined);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Failed, Settlement::Failed)
@@ -190,10 +191,10 @@ fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
 fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     let mut shop = Shop::started();
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
-    shop.hear(1, report(VendorStatus::Pending), Via::Query);
+    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
     assert_eq!(shop.state(1), AttemptState::Open);
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
-    // The task that held it is done, so it can be tried again.
+    // The task that had claimed it is done, so closing can be tried again.
     assert!(shop.claim(1, ClaimPurpose::Cancel).is_ok());
 }
 
@@ -205,10 +206,10 @@ fn an_attempt_that_is_started_again_is_not_being_closed_any_more() {
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
     let closing = shop.asked(1);
     shop.silent(1, QueryPurpose::Cancel, false);
-    assert!(shop.attempt(1).closing);
+    assert!(shop.attempt(1).stage.is_closing());
     shop.claim(1, ClaimPurpose::Start).unwrap();
-    assert!(!shop.attempt(1).closing);
-    // An answer about the closing that comes late leaves the start in hand.
+    assert!(!shop.attempt(1).stage.is_closing());
+    // A late answer about the closing does not end the start's claim.
     shop.step(Step::QueryFailed {
         attempt: id(1),
         asked: closing,
@@ -217,14 +218,14 @@ fn an_attempt_that_is_started_again_is_not_being_closed_any_more() {
     });
     assert!(shop.attempt(1).is_busy(shop.now));
     shop.result(1, redirect());
-    assert_eq!(shop.attempt(1).busy_until, None);
-    // A closing that took the attempt from a start that was lost stays in hand when that start is heard of.
+    assert_eq!(shop.attempt(1).claim.busy_until(), None);
+    // A close that claimed the attempt after a lost start keeps its claim when that start's result arrives.
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.pass(LEASE);
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.result(1, redirect());
-    assert!(shop.attempt(1).closing && shop.attempt(1).is_busy(shop.now));
+    assert!(shop.attempt(1).stage.is_closing() && shop.attempt(1).is_busy(shop.now));
 }
 
 #[test]
@@ -244,15 +245,15 @@ fn answers_to_questions_end_a_closing_that_was_lost() {
         answers: Vec::new(),
         busy_until: shop.now.after(LEASE),
     });
-    assert!(!shop.attempt(1).closing);
+    assert!(!shop.attempt(1).stage.is_closing());
     shop.result(1, redirect());
-    assert_eq!(shop.attempt(1).busy_until, None);
+    assert_eq!(shop.attempt(1).claim.busy_until(), None);
 }
 
 #[test]
 fn what_the_payer_approved_is_not_closed_for_another_choice() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     assert_eq!(
         shop.claim(1, ClaimPurpose::Cancel),
         Err(Refusal::WrongState(AttemptState::Processing))
@@ -287,7 +288,7 @@ fn questions_are_answered_once_and_the_start_goes_on() {
     shop.step(answers("a@b.example"));
     assert_eq!(shop.try_step(answers("x")), Err(Refusal::Busy(busy_until)));
     assert_eq!(shop.attempt(1).answers.len(), 1);
-    // Nothing was created when it asked: an unavailable account hands over.
+    // Nothing was created when it asked: after an unavailable account the next one is used.
     assert_eq!(
         unavailable(&mut shop, 1, Some(2)),
         StepOutcome::Opened(id(2))
@@ -325,7 +326,7 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
     for number in 0..20 {
         let named = Report {
             reference: format!("ref-{number}"),
-            ..report(VendorStatus::Pending)
+            ..report(ProviderStatus::Pending)
         };
         shop.hear(1, named, Via::Callback);
     }
@@ -339,7 +340,7 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
 fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
-    shop.callback(1, VendorStatus::Declined);
+    shop.callback(1, ProviderStatus::Declined);
     shop.result(
         1,
         StartResult::Open {
@@ -350,9 +351,9 @@ fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
     );
     assert_eq!(shop.state(1), AttemptState::Declined);
     assert_eq!(shop.attempt(1).references[0], "late");
-    // It exists there after all, so the vendor is asked what it is, and closes it if need be.
+    // It exists there after all, so the provider is queried and the payment closed if necessary.
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, report(VendorStatus::Pending), Via::Query);
+    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
     shop.pass(MINUTE);
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
 }
@@ -361,7 +362,64 @@ fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
 fn a_provider_that_reported_the_payment_cannot_call_it_never_created() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
-    shop.callback(1, VendorStatus::Pending);
+    shop.callback(1, ProviderStatus::Pending);
     assert_eq!(unavailable(&mut shop, 1, Some(2)), StepOutcome::Done);
     assert_eq!(shop.state(1), AttemptState::Unknown);
+}
+
+#[test]
+fn attempts_that_the_payer_called_off_do_not_count_as_declines() {
+    let mut shop = Shop::new();
+    for number in 1..=7 {
+        shop.start(number);
+        shop.callback(number, ProviderStatus::Cancelled);
+        assert_eq!(
+            (shop.status(), shop.state(number)),
+            (Status::Created, AttemptState::Cancelled)
+        );
+        let told = shop.events.last().unwrap();
+        assert_eq!(told.kind, EventType::PaymentAttemptFailed);
+        let cancelled = EventSubject::Decline(DeclineCode::Cancelled);
+        assert_eq!(told.subject, Some(cancelled));
+    }
+    assert_eq!(shop.aggregate.payment.declines, 0);
+}
+
+#[test]
+fn an_answer_that_is_asked_for_again_leaves_the_others() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let ask = |name: &str| StartResult::Open {
+        reference: None,
+        action: PayerAction::Ask(vec![Question {
+            name: name.into(),
+            label: name.into(),
+            kind: QuestionKind::Text,
+            required: true,
+            choices: vec![],
+        }]),
+        until: None,
+    };
+    let answer = |name: &str, value: &str| Step::Answered {
+        attempt: id(1),
+        answers: vec![(name.into(), Secret::new(value))],
+        busy_until: START.after(LEASE),
+    };
+    shop.result(1, ask("city"));
+    shop.pass(LEASE);
+    shop.try_step(answer("city", "Utrecht")).unwrap();
+    for wrong in ["1", "2", "3", "4", "5", "6"] {
+        shop.result(1, ask("postal-code"));
+        shop.try_step(answer("postal-code", wrong)).unwrap();
+    }
+    assert_eq!(
+        (shop.status(), shop.state(1)),
+        (Status::Pending, AttemptState::Open)
+    );
+    let known = shop.attempt(1).answers.iter();
+    let known: Vec<_> = known
+        .map(|(name, value)| (name.as_str(), value.expose()))
+        .collect();
+    assert_eq!(known, [("city", "Utrecht"), ("postal-code", "6")]);
+    assert_eq!(shop.aggregate.payment.declines, 0);
 }

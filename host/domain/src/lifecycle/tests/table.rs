@@ -1,4 +1,4 @@
-//! The legal transitions, as the decisions list them and nothing else.
+//! Exactly the legal transitions that the decisions list.
 
 use super::super::moves::legal;
 use super::*;
@@ -54,39 +54,39 @@ fn exactly_the_listed_transitions_are_legal() {
 #[test]
 fn each_report_moves_a_pending_payment_where_the_law_says() {
     let rows = [
-        (VendorStatus::Pending, Status::Pending, AttemptState::Open),
+        (ProviderStatus::Pending, Status::Pending, AttemptState::Open),
         (
-            VendorStatus::Processing,
+            ProviderStatus::Processing,
             Status::Processing,
             AttemptState::Processing,
         ),
         (
-            VendorStatus::VerificationPending,
+            ProviderStatus::VerificationPending,
             Status::VerificationPending,
             AttemptState::VerificationPending,
         ),
-        (VendorStatus::Review, Status::Review, AttemptState::Review),
+        (ProviderStatus::Review, Status::Review, AttemptState::Review),
         (
-            VendorStatus::Completed,
+            ProviderStatus::Completed,
             Status::Completed,
             AttemptState::Captured,
         ),
         (
-            VendorStatus::Declined,
+            ProviderStatus::Declined,
             Status::Created,
             AttemptState::Declined,
         ),
         (
-            VendorStatus::Cancelled,
+            ProviderStatus::Cancelled,
             Status::Created,
-            AttemptState::Declined,
+            AttemptState::Cancelled,
         ),
         (
-            VendorStatus::Expired,
+            ProviderStatus::Expired,
             Status::Created,
             AttemptState::Expired,
         ),
-        (VendorStatus::Failed, Status::Failed, AttemptState::Failed),
+        (ProviderStatus::Failed, Status::Failed, AttemptState::Failed),
     ];
     for (said, status, state) in rows {
         let mut shop = Shop::started();
@@ -96,7 +96,9 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
         assert_eq!(
             shop.events.last().map(|told| told.kind),
             match status {
-                Status::Created if state == AttemptState::Declined => {
+                Status::Created
+                    if matches!(state, AttemptState::Declined | AttemptState::Cancelled) =>
+                {
                     Some(EventType::PaymentAttemptFailed)
                 }
                 Status::Pending | Status::Created | Status::Completed => {
@@ -126,12 +128,15 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
 
 #[test]
 fn a_payment_under_way_that_is_denied_has_failed() {
-    for under_way in [VendorStatus::Processing, VendorStatus::VerificationPending] {
+    for under_way in [
+        ProviderStatus::Processing,
+        ProviderStatus::VerificationPending,
+    ] {
         for denied in [
-            VendorStatus::Declined,
-            VendorStatus::Cancelled,
-            VendorStatus::Expired,
-            VendorStatus::Failed,
+            ProviderStatus::Declined,
+            ProviderStatus::Cancelled,
+            ProviderStatus::Expired,
+            ProviderStatus::Failed,
         ] {
             let mut shop = Shop::started();
             shop.callback(1, under_way);
@@ -146,25 +151,25 @@ fn a_payment_under_way_that_is_denied_has_failed() {
 #[test]
 fn processing_and_verification_pending_lead_to_one_another() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
-    shop.callback(1, VendorStatus::VerificationPending);
+    shop.callback(1, ProviderStatus::Processing);
+    shop.callback(1, ProviderStatus::VerificationPending);
     assert_eq!(shop.status(), Status::VerificationPending);
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     assert_eq!(shop.status(), Status::Processing);
 }
 
 #[test]
 fn an_older_status_that_arrives_late_changes_nothing_and_is_written_down_once() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
-    let outcome = shop.callback(1, VendorStatus::Pending);
+    shop.callback(1, ProviderStatus::Processing);
+    let outcome = shop.callback(1, ProviderStatus::Pending);
     assert_eq!(outcome, StepOutcome::Nothing);
     let line = &shop.last.transitions[0];
     assert_eq!(
         (line.from, line.to, line.applied),
         (Status::Processing, Status::Pending, false)
     );
-    shop.callback(1, VendorStatus::Pending);
+    shop.callback(1, ProviderStatus::Pending);
     assert!(shop.last.transitions.is_empty() && !shop.last.dirty);
     assert_eq!(shop.state(1), AttemptState::Processing);
 }
@@ -174,14 +179,14 @@ fn completed_is_final_whatever_is_said_or_done() {
     let mut shop = Shop::started();
     shop.hear(1, confirmed(), Via::Callback);
     for said in [
-        VendorStatus::Pending,
-        VendorStatus::Processing,
-        VendorStatus::VerificationPending,
-        VendorStatus::Review,
-        VendorStatus::Declined,
-        VendorStatus::Failed,
-        VendorStatus::Cancelled,
-        VendorStatus::Expired,
+        ProviderStatus::Pending,
+        ProviderStatus::Processing,
+        ProviderStatus::VerificationPending,
+        ProviderStatus::Review,
+        ProviderStatus::Declined,
+        ProviderStatus::Failed,
+        ProviderStatus::Cancelled,
+        ProviderStatus::Expired,
     ] {
         shop.callback(1, said);
         assert_eq!(shop.status(), Status::Completed, "{said:?}");
@@ -207,7 +212,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
             for (turn, way) in [first, second, third].into_iter().enumerate() {
                 shop.hear(1, confirmed(), ways[way]);
                 if turn == 0 {
-                    // The start is recorded after the news.
+                    // The result of the start is recorded after the report.
                     shop.result(1, redirect());
                 }
             }
@@ -220,7 +225,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
             );
             assert_eq!(shop.told(EventType::PaymentCompleted), 1);
             assert!(
-                shop.attempt(1).action.is_some(),
+                shop.attempt(1).action().is_some(),
                 "the start was not recorded"
             );
             assert!(shop.work.is_empty());
@@ -233,15 +238,15 @@ fn unusable_news_is_refused() {
     let mut shop = Shop::started();
     let nothing = Report {
         received: Minor(0),
-        ..report(VendorStatus::Completed)
+        ..report(ProviderStatus::Completed)
     };
     let nameless = Report {
         currency: String::new(),
-        ..report(VendorStatus::Completed)
+        ..report(ProviderStatus::Completed)
     };
     let lost = Report {
         reference: String::new(),
-        ..report(VendorStatus::Pending)
+        ..report(ProviderStatus::Pending)
     };
     for bad in [nothing, nameless, lost] {
         let step = Step::Report {

@@ -1,13 +1,11 @@
-//! What becomes of a payment, and by which events it is told: by their names, whatever the code calls
-//! them.
+//! Outcomes of payments and the events that report them, by their wire names.
 
 use super::*;
-use crate::decline::DeclineCode;
 
-/// What happens to a payment.
+/// A sequence of steps of a payment.
 type Course = fn(&mut Shop);
 
-/// An attempt begins, and the vendor says so much.
+/// Opens an attempt and applies these reports of the provider.
 fn says(shop: &mut Shop, said: impl IntoIterator<Item = Report>) {
     shop.open(1).unwrap();
     for report in said {
@@ -30,36 +28,36 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
     let rows: [(Course, &str, &[&str]); 14] = [
         (|shop| says(shop, []), "pending", &[PENDING]),
         (
-            |shop| says(shop, [report(VendorStatus::Declined)]),
+            |shop| says(shop, [report(ProviderStatus::Declined)]),
             "created",
             &[PENDING, FAILED],
         ),
         (
             |shop| {
-                says(shop, [report(VendorStatus::Expired)]);
+                says(shop, [report(ProviderStatus::Expired)]);
                 shop.open(2).unwrap();
             },
             "pending",
             &[PENDING, PENDING],
         ),
         (
-            |shop| says(shop, [report(VendorStatus::Processing)]),
+            |shop| says(shop, [report(ProviderStatus::Processing)]),
             "processing",
             &[PENDING, "payment.processing"],
         ),
         (
-            |shop| says(shop, [report(VendorStatus::VerificationPending)]),
+            |shop| says(shop, [report(ProviderStatus::VerificationPending)]),
             "verification_pending",
             &[PENDING, "payment.verification_pending"],
         ),
         (
-            |shop| says(shop, [report(VendorStatus::Review)]),
+            |shop| says(shop, [report(ProviderStatus::Review)]),
             "review",
             &[PENDING, "payment.review"],
         ),
-        // Paid, and not for certain.
+        // Paid, but not confirmed.
         (
-            |shop| says(shop, [report(VendorStatus::Completed)]),
+            |shop| says(shop, [report(ProviderStatus::Completed)]),
             "completed",
             &[PENDING],
         ),
@@ -70,14 +68,14 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
         ),
         (
             |shop| {
-                let paid = report(VendorStatus::Completed);
+                let paid = report(ProviderStatus::Completed);
                 says(shop, [paid, confirmed(), confirmed()]);
             },
             "completed",
             &[PENDING, "payment.completed"],
         ),
         (
-            |shop| says(shop, [report(VendorStatus::Failed)]),
+            |shop| says(shop, [report(ProviderStatus::Failed)]),
             "failed",
             &[PENDING, "payment.failed"],
         ),
@@ -102,7 +100,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
             &[PENDING, "payment.completed", "payment.refunded"],
         ),
         (
-            |shop| says(shop, [confirmed(), report(VendorStatus::Review)]),
+            |shop| says(shop, [confirmed(), disputed(DisputeState::Open)]),
             "completed",
             &[PENDING, "payment.completed", "payment.disputed"],
         ),
@@ -121,16 +119,19 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
 
 #[test]
 fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
-    let decline = |shop: &Shop| shop.events.last().unwrap().decline.map(DeclineCode::as_str);
+    let decline = |shop: &Shop| match &shop.events.last().unwrap().subject {
+        Some(EventSubject::Decline(code)) => Some(code.as_str()),
+        _ => None,
+    };
     let refused = |reason: &str| {
-        let mut refused = report(VendorStatus::Declined);
+        let mut refused = report(ProviderStatus::Declined);
         refused.particulars.reason = Some(reason.into());
         refused
     };
     let mut shop = Shop::new();
     for (number, (said, code)) in [
-        (report(VendorStatus::Declined), "declined"),
-        (report(VendorStatus::Cancelled), "cancelled"),
+        (report(ProviderStatus::Declined), "declined"),
+        (report(ProviderStatus::Cancelled), "cancelled"),
         (refused("insufficient_funds"), "insufficient_funds"),
         (refused("do_not_honor"), "declined"),
     ]
@@ -147,17 +148,19 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
         assert_eq!(decline(&shop), Some(code));
         assert_eq!(shop.events.last().unwrap().status, Status::Created);
     }
-    // The last of five fails the payment, which is told by that.
-    shop.open(5).unwrap();
-    shop.hear(5, report(VendorStatus::Declined), Via::Callback);
+    // The last of five declines fails the payment, and only that event is sent.
+    for number in [5, 6] {
+        shop.open(number).unwrap();
+        shop.hear(number, report(ProviderStatus::Declined), Via::Callback);
+    }
     assert_eq!(shop.status(), Status::Failed);
-    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 4);
+    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 5);
 }
 
 #[test]
 fn neither_an_attempt_that_was_closed_nor_one_that_expired_failed() {
     let mut shop = Shop::new();
-    says(&mut shop, [report(VendorStatus::Expired)]);
+    says(&mut shop, [report(ProviderStatus::Expired)]);
     shop.start(2);
     shop.close(2);
     assert_eq!(shop.state(2), AttemptState::Closed);

@@ -1,15 +1,15 @@
-//! Expiry, reconciliation, silence, and the next actions that follow from them.
+//! Expiry, reconciliation, unanswered queries, and the next actions that follow from them.
 
 use super::*;
 
-/// Answers the next next_action with the vendor's silence; when that was.
+/// Leaves the next action unanswered. Returns its time.
 fn live_in_silence_once(shop: &mut Shop) -> Time {
     let due = shop.aggregate.due_at().expect("nothing is due");
     live_in_silence_until(shop, due);
     shop.now
 }
 
-/// Answers every next_action that comes with the vendor's silence, for `days`.
+/// Leaves every next action unanswered, for `days`.
 fn live_in_silence(shop: &mut Shop, days: u32) {
     live_in_silence_until(shop, START.after(DAY * days));
 }
@@ -36,6 +36,12 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
             NextAction::Expire => {
                 shop.act(Act::Expire).unwrap();
             }
+            NextAction::CarryOut => {
+                shop.act(Act::CarryOut).unwrap();
+            }
+            NextAction::Authorization(attempt) => {
+                shop.act(Act::Authorization(attempt)).unwrap();
+            }
             NextAction::Refund(refund) => {
                 shop.call_refund(refund, RefundAnswer::Uncertain("silence".into()));
             }
@@ -43,7 +49,7 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
     }
 }
 
-/// Has the starts that are due fail; how long after the beginning each was.
+/// Makes the starts that are due fail. Returns their delays since `START`.
 fn live_in_silence_of_starts(shop: &mut Shop) -> Vec<Duration> {
     let mut repeats = Vec::new();
     while let Some(due) = shop.aggregate.due_at() {
@@ -60,7 +66,7 @@ fn live_in_silence_of_starts(shop: &mut Shop) -> Vec<Duration> {
     repeats
 }
 
-/// With attempt 1 started without an outcome.
+/// With attempt 1 started, outcome unknown.
 fn unknown() -> Shop {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
@@ -86,7 +92,7 @@ fn a_start_without_an_outcome_is_repeated_until_it_has_one() {
 #[test]
 fn a_start_that_the_vendor_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
     let mut shop = unknown();
-    shop.callback(1, VendorStatus::Pending);
+    shop.callback(1, ProviderStatus::Pending);
     assert_eq!(shop.state(1), AttemptState::Open);
     shop.pass(Duration::from_secs(5));
     assert_eq!(shop.next_action(), Some(NextAction::Start(id(1))));
@@ -149,7 +155,7 @@ fn what_the_payer_wants_to_leave_is_not_started_again() {
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.silent(1, QueryPurpose::Cancel, false);
     assert_eq!(live_in_silence_of_starts(&mut shop), []);
-    // But where the payer wants it after all.
+    // Unless the payer wants it after all.
     shop.claim(1, ClaimPurpose::Start).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
     assert_eq!(live_in_silence_of_starts(&mut shop).len(), 3);
@@ -205,7 +211,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
     shop.pass(DAY - MINUTE);
     shop.start(1);
     shop.pass(MINUTE);
-    assert_eq!(shop.act(Act::Expire), Err(Refusal::VendorFirst(id(1))));
+    assert_eq!(shop.act(Act::Expire), Err(Refusal::ProviderFirst(id(1))));
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
     shop.close(1);
     assert_eq!(
@@ -239,7 +245,7 @@ fn an_attempt_whose_time_has_passed_leads_back_while_the_payment_lives() {
     assert_eq!(shop.aggregate.payment.declines, 0);
 }
 
-/// The turn of a question of the default schedule, for an attempt that lives for an hour.
+/// The time of a query of the default schedule, for an attempt that expires after an hour.
 fn turn(number: u8) -> Time {
     let end = Some(START.after(HOUR));
     QuerySchedule::default()
@@ -249,14 +255,17 @@ fn turn(number: u8) -> Time {
 
 #[test]
 fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselves() {
-    for said in [VendorStatus::Processing, VendorStatus::VerificationPending] {
+    for said in [
+        ProviderStatus::Processing,
+        ProviderStatus::VerificationPending,
+    ] {
         let mut shop = Shop::started();
-        shop.callback(1, VendorStatus::VerificationPending);
+        shop.callback(1, ProviderStatus::VerificationPending);
         while shop.now < START.after(DAY * 30) {
             shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
             match shop.next_action() {
                 Some(NextAction::Query(_)) => {
-                    shop.hear(1, report(VendorStatus::VerificationPending), Via::Query)
+                    shop.hear(1, report(ProviderStatus::VerificationPending), Via::Query)
                 }
                 other => panic!("{other:?}"),
             };
@@ -273,17 +282,17 @@ fn an_approval_that_is_lost_on_every_way_is_found_within_minutes() {
     assert_eq!(shop.aggregate.due_at(), Some(turn(0)));
     assert!(turn(0) <= START.after(MINUTE + MINUTE / 10));
     shop.now = turn(0);
-    shop.hear(1, report(VendorStatus::Pending), Via::Query);
+    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
     shop.now = shop.aggregate.due_at().unwrap();
     assert_eq!(shop.now, turn(1));
-    shop.hear(1, report(VendorStatus::Processing), Via::Query);
+    shop.hear(1, report(ProviderStatus::Processing), Via::Query);
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
 }
 
 #[test]
 fn an_outage_of_half_an_hour_sends_nothing_to_review() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     shop.pass(HOUR);
     let up_again = shop.now.after(MINUTE * 30);
     while shop.now < up_again {
@@ -301,15 +310,15 @@ fn an_outage_of_half_an_hour_sends_nothing_to_review() {
         }
     }
     assert_eq!(shop.status(), Status::Processing);
-    assert!(shop.attempt(1).silences > QuerySchedule::SILENCES);
+    assert!(shop.attempt(1).queries.silences() > QuerySchedule::SILENCES);
 }
 
 #[test]
 fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on() {
     for said in [
         None,
-        Some(VendorStatus::Processing),
-        Some(VendorStatus::VerificationPending),
+        Some(ProviderStatus::Processing),
+        Some(ProviderStatus::VerificationPending),
     ] {
         let mut shop = Shop::started();
         if let Some(said) = said {
@@ -327,7 +336,7 @@ fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on
             shop.aggregate.due_at().is_some(),
             "the daily questions go on"
         );
-        // The vendor's final word ends it.
+        // The provider's final status ends it.
         shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }
@@ -336,31 +345,32 @@ fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on
 #[test]
 fn after_the_last_question_nothing_is_asked_any_more_but_at_a_persons_wish() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::VerificationPending);
+    shop.callback(1, ProviderStatus::VerificationPending);
     live_in_silence(&mut shop, 60);
     assert_eq!(shop.aggregate.due_at(), None);
-    assert!(shop.attempt(1).is_exhausted());
+    assert!(shop.attempt(1).queries.is_exhausted());
     assert!(shop.now <= START.after(DAY * 35 + DAY * 4));
     shop.decline().unwrap();
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Failed, AttemptState::Failed)
     );
+    assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
 }
 
 #[test]
 fn a_completed_payment_that_is_never_confirmed_ends_on_the_work_list() {
     let mut shop = Shop::started();
     shop.pass(MINUTE);
-    shop.callback(1, VendorStatus::Completed);
+    shop.callback(1, ProviderStatus::Completed);
     let first = QuerySchedule::default().turn(id(1).as_bytes(), shop.now, None, 0);
     assert_eq!(shop.aggregate.due_at(), first);
-    // Silence puts it there after a day, once, and the end of the schedule does not again.
+    // Unanswered queries add it after a day, once; the end of the schedule does not add it again.
     while shop.work.is_empty() {
         live_in_silence_once(&mut shop);
     }
     assert!(shop.now >= START.after(DAY));
-    shop.work.clear();
+    shop.items.clear();
     live_in_silence(&mut shop, 30);
     assert!(shop.work.is_empty());
     assert_eq!(
@@ -372,12 +382,12 @@ fn a_completed_payment_that_is_never_confirmed_ends_on_the_work_list() {
 #[test]
 fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Completed);
+    shop.callback(1, ProviderStatus::Completed);
     let mut questions = 0;
     while let Some(due) = shop.aggregate.due_at() {
         shop.now = due;
         assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-        shop.hear(1, report(VendorStatus::Completed), Via::Query);
+        shop.hear(1, report(ProviderStatus::Completed), Via::Query);
         questions += 1;
     }
     assert_eq!(questions, 5 + 35);
@@ -387,14 +397,14 @@ fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
 #[test]
 fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::VerificationPending);
+    shop.callback(1, ProviderStatus::VerificationPending);
     shop.pass(DAY * 10);
     let mut asked = Vec::new();
     while asked.len() < 5 {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
         assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
         asked.push(shop.now);
-        shop.hear(1, report(VendorStatus::VerificationPending), Via::Query);
+        shop.hear(1, report(ProviderStatus::VerificationPending), Via::Query);
     }
     assert!(asked[4].since(asked[0]) >= DAY * 3);
 }
@@ -402,7 +412,7 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
 #[test]
 fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     shop.claim(1, ClaimPurpose::Capture).unwrap();
     let question = shop.asked(1);
     shop.step(Step::AskAt {
@@ -410,15 +420,15 @@ fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
         at: shop.now,
     });
     assert_eq!(shop.next_action(), None, "the capture is under way");
-    // The answer is older than the notice.
+    // The answer is older than the notification.
     shop.step(Step::Report {
         attempt: id(1),
-        report: report(VendorStatus::Processing),
+        report: report(ProviderStatus::Processing),
         via: Via::Query,
         asked: Some(question),
     });
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, report(VendorStatus::Review), Via::Query);
+    shop.hear(1, report(ProviderStatus::Review), Via::Query);
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), None);
 }
@@ -471,7 +481,7 @@ fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way
 #[test]
 fn a_vendor_that_forgets_what_it_had_approved_is_not_believed() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Processing);
+    shop.callback(1, ProviderStatus::Processing);
     shop.pass(HOUR);
     shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(
@@ -490,9 +500,9 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.silent(1, QueryPurpose::Sync, false);
     assert_eq!(shop.next_action(), None);
-    assert_eq!(shop.attempt(1).queries, 0);
-    // Asked with growing pauses until the schedule's own turn.
-    while shop.attempt(1).queries == 0 {
+    assert_eq!(shop.attempt(1).queries.sent(), Some(0));
+    // Queried with growing pauses until the schedule's own turn.
+    while shop.attempt(1).queries.sent() == Some(0) {
         shop.now = shop.aggregate.due_at().unwrap();
         shop.silent(1, QueryPurpose::Sync, false);
     }
@@ -501,7 +511,7 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
         attempt: id(1),
         at: START.after(DAY),
     });
-    assert_eq!(shop.attempt(1).next_query, Some(turn(1)));
+    assert_eq!(shop.attempt(1).queries.next(), Some(turn(1)));
 }
 
 #[test]
@@ -513,7 +523,7 @@ fn a_late_notice_for_a_closed_attempt_is_looked_at() {
         at: shop.now,
     });
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, report(VendorStatus::Declined), Via::Query);
+    shop.hear(1, report(ProviderStatus::Declined), Via::Query);
     assert_eq!(
         shop.aggregate.due_at(),
         Some(START.after(DAY)),
@@ -542,7 +552,7 @@ fn nothing_is_due_while_a_worker_holds_the_payment() {
 #[test]
 fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
     let mut shop = Shop::started();
-    shop.callback(1, VendorStatus::Pending);
+    shop.callback(1, ProviderStatus::Pending);
     shop.pass(MINUTE * 5);
     shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(shop.status(), Status::Pending, "it proves nothing");

@@ -1,4 +1,4 @@
-//! What a command finds around it: nothing.
+//! The environment of a command, which is empty.
 
 use wasmtime::bail;
 use wasmtime::component::{LinkerInstance, Resource, ResourceType};
@@ -8,9 +8,9 @@ use crate::guest::method::MethodState;
 
 type To<'a, 'b> = &'a mut LinkerInstance<'b, MethodState>;
 
-/// There is none.
+/// Never created, because no terminal exists.
 struct TerminalInput;
-/// There is none.
+/// Never created, because no terminal exists.
 struct TerminalOutput;
 
 pub(super) fn environment(to: To<'_, '_>) -> wasmtime::Result<()> {
@@ -21,7 +21,7 @@ pub(super) fn environment(to: To<'_, '_>) -> wasmtime::Result<()> {
     to.func_wrap("initial-cwd", |_, ()| Ok((None::<String>,)))
 }
 
-/// The call ends without an answer, whatever the status.
+/// Ends the call without an answer, for any status.
 pub(super) fn exit(to: To<'_, '_>) -> wasmtime::Result<()> {
     to.func_wrap(
         "exit",

@@ -1,5 +1,5 @@
-//! Clocks that stand. A module that waits for a later time is told at once that it has come: to wait
-//! in earnest would hold a thread up, and the clock would not have moved.
+//! Clocks that do not advance. Waits end at once: a real wait would block a thread, and the clock would not
+//! advance in it.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, LinkerInstance, Lower};
@@ -9,7 +9,7 @@ use crate::guest::method::MethodState;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Since 1970-01-01T00:00:00Z.
+/// Time since 1970-01-01T00:00:00Z.
 #[derive(ComponentType, Lower)]
 #[component(record)]
 struct Datetime {

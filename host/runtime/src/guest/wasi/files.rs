@@ -1,4 +1,4 @@
-//! No files: nothing is open, and nothing can be opened.
+//! A file system without files: no descriptor exists or can be opened.
 
 use wasmtime::component::types::{ComponentInstance, ComponentItem};
 use wasmtime::component::{LinkerInstance, Resource, ResourceType};
@@ -6,9 +6,9 @@ use wasmtime::{Engine, bail};
 
 use crate::guest::method::MethodState;
 
-/// A file or a folder; there never is one.
+/// A file or folder. Never created.
 struct Descriptor;
-/// Likewise.
+/// Never created.
 struct DirectoryEntries;
 
 pub(super) fn preopens(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Result<()> {
@@ -17,7 +17,7 @@ pub(super) fn preopens(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Re
     })
 }
 
-/// Every function takes a descriptor, or an error of one: it can be linked, but not be called.
+/// Links every function. All of them take a descriptor or its error, so none can be called.
 pub(super) fn types(
     to: &mut LinkerInstance<'_, MethodState>,
     engine: &Engine,

@@ -1,7 +1,7 @@
-//! Streams and waiting, as far as there is anything to read, write or wait for.
+//! Streams and polling, reduced to the few states that exist.
 //!
-//! No resource holds anything: input has ended, output is one of two, and what can be waited for is
-//! there already. So a handle is a number, and nothing is left behind by a module that drops none.
+//! Resources have no state: input is at its end, output is one of two streams, and every pollable is ready. So a
+//! handle is a number, and a module that never drops its handles leaks nothing.
 
 use tracing::Level;
 use wasmtime::component::{ComponentType, LinkerInstance, Lower, Resource, ResourceType};
@@ -11,16 +11,16 @@ use crate::guest::method::MethodState;
 
 pub(super) const STDOUT: u32 = 1;
 pub(super) const STDERR: u32 = 2;
-/// Bytes that one write takes, and the most that a line of the log keeps.
+/// Number of bytes that `check-write` permits. As many are kept of a line before the log cuts it.
 const AT_ONCE: u64 = 4096;
 
-/// `wasi:io/error.error`; nothing fails, so there never is one.
+/// `wasi:io/error.error`. Never created, because no operation fails.
 pub(super) struct IoError;
-/// `wasi:io/poll.pollable`; always ready.
+/// `wasi:io/poll.pollable`. Always ready.
 pub(super) struct Pollable;
-/// `wasi:io/streams.input-stream`; at its end.
+/// `wasi:io/streams.input-stream`. Always at its end.
 pub(super) struct InputStream;
-/// `wasi:io/streams.output-stream`; [`STDOUT`] or [`STDERR`].
+/// `wasi:io/streams.output-stream`: [`STDOUT`] or [`STDERR`].
 pub(super) struct OutputStream;
 
 type To<'a, 'b> = &'a mut LinkerInstance<'b, MethodState>;
@@ -39,7 +39,7 @@ enum StreamError {
     Closed,
 }
 
-/// Something that is there already.
+/// A pollable that is ready.
 pub(super) fn pollable() -> Resource<Pollable> {
     Resource::new_own(0)
 }
@@ -54,7 +54,7 @@ impl MethodState {
         buffer.write(bytes, |line| log.write(identity, level, line));
     }
 
-    /// Writes down what was printed without a line's end, when the call is over.
+    /// Logs the remaining output without a line end, after the call.
     pub(crate) fn flush_output(&mut self) {
         let (log, identity) = (&mut self.log, &self.identity);
         let wasi = &mut self.wasi;
@@ -141,7 +141,7 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         "[method]output-stream.subscribe",
         |_, (_stream,): (Output,)| Ok((pollable(),)),
     )?;
-    // Zeroes are of no use in a log.
+    // Zero bytes are useless in a log.
     for name in ["write-zeroes", "blocking-write-zeroes-and-flush"] {
         to.func_wrap(
             &format!("[method]output-stream.{name}"),

@@ -1,22 +1,20 @@
-//! WASI for method modules: what many toolchains cannot do without, and nothing that could make two
-//! answers to one question differ.
+//! WASI for method modules: the parts that many toolchains require, without anything that could make two answers
+//! to the same question differ.
 //!
-//! | Interfaces of WASI 0.2 | What a module finds |
+//! | Interfaces of WASI 0.2 | Behavior |
 //! |---|---|
-//! | `clocks` | the clock stands at the context's time; a wait is over at once |
-//! | `random` | bytes that follow from the context ([`SeededRandom`](super::seeded_random::SeededRandom)) |
-//! | `cli` | no arguments, no environment, no terminal; output becomes lines of the log |
+//! | `clocks` | the clock stays at the time of the context; a wait ends at once |
+//! | `random` | bytes that depend only on the context ([`SeededRandom`](super::seeded_random::SeededRandom)) |
+//! | `cli` | no arguments, no environment, no terminal; output is logged by line |
 //! | `filesystem` | no files |
-//! | `io` | what the others need |
+//! | `io` | as the others require it |
 //!
-//! `sockets`, `http` and whatever else there may be are refused by name when a module is loaded.
-//! While `describe` runs there is no context: the clock stands at 1970, and the random
-//! bytes are always the same.
+//! `sockets`, `http` and all other interfaces are refused by name when a module is loaded. `describe` has no
+//! context: the clock stays at 1970, and the random bytes are always the same.
 //!
-//! Decided 2026-11-21: written out, not taken from `wasmtime-wasi`. The synchronous half of that crate waits for
-//! real time on a Tokio runtime, and `rank` runs on a thread that must not wait. The crate would also bring files
-//! and sockets into a process that is to have neither for modules, and features of `rustix` with which wasmtime is
-//! compiled anew.
+//! Decided 2026-11-21: implemented here instead of using `wasmtime-wasi`. The synchronous part of that crate waits
+//! for real time on a Tokio runtime, but `rank` runs on a thread that must not wait. The crate would also link
+//! files and sockets, which modules must not have, and features of `rustix` that make wasmtime compile again.
 
 mod cli;
 mod clocks;
@@ -30,7 +28,7 @@ use wasmtime::component::{Component, Linker, LinkerInstance};
 
 use crate::guest::method::MethodState;
 
-/// What is linked; the version is the module's own, any of 0.2.
+/// The linked interfaces. A module may import any version 0.2.x.
 const OFFERED: [&str; 20] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -59,14 +57,14 @@ pub(crate) fn is_wasi(import: &str) -> bool {
     import.starts_with("wasi:")
 }
 
-/// Whether an import wants to reach others.
+/// Whether an import gives access to the network.
 pub(crate) fn is_network(import: &str) -> bool {
     ["wasi:sockets/", "wasi:http/"]
         .iter()
         .any(|package| import.starts_with(package))
 }
 
-/// The name without its version, where a method may import it.
+/// Returns the name without its version if a method may import it.
 pub(crate) fn offered(import: &str) -> Option<&'static str> {
     let (name, version) = import.split_once('@')?;
     let patch = version.strip_prefix("0.2.")?;
@@ -76,8 +74,7 @@ pub(crate) fn offered(import: &str) -> Option<&'static str> {
         .find(|offered| released && *offered == name)
 }
 
-/// Defines what a component imports of WASI; tells whether that is anything. Its imports have been
-/// found to be [`offered`].
+/// Defines the WASI imports of a component. Returns whether it has any. All must be [`offered`].
 pub(crate) fn link(
     linker: &mut Linker<MethodState>,
     component: &Component,

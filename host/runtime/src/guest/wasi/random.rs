@@ -1,11 +1,11 @@
-//! The three interfaces of `wasi:random`, all from one generator.
+//! The three interfaces of `wasi:random`, which share one generator.
 
 use wasmtime::component::LinkerInstance;
 use wasmtime::{StoreContextMut, bail};
 
 use crate::guest::method::MethodState;
 
-/// Most bytes at once: the host's time for them counts as the module's only once it is back.
+/// Maximum number of bytes per host call. The time limit of the module is checked only after a host call returns.
 const AT_ONCE: u64 = 64 << 10;
 
 type State<'a> = StoreContextMut<'a, MethodState>;

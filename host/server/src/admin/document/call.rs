@@ -1,4 +1,4 @@
-//! One call as the document tells of it. What all calls have in common follows from what a few lines say.
+//! Description of a call. A builder adds the parts that all calls have in common.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use utoipa::{PartialSchema, ToSchema};
 use super::formats::{self, AuditText};
 use crate::web::document::{refusals, refused};
 
-/// The name under which the document has the operators' token.
+/// Name of the operators' token in the document.
 pub(super) const TOKEN: &str = "operator_token";
 
-/// Refusals that every call has.
+/// Errors of every call.
 const EVERYWHERE: [(&str, &str); 6] = [
     (
         "400",
@@ -52,7 +52,7 @@ pub(super) struct Call {
     method: HttpMethod,
     path: &'static str,
     operation: OperationBuilder,
-    /// What it does, as far as the summary leaves that open.
+    /// Details that the summary does not contain.
     about: String,
     role: Role,
     attribution: Attribution,
@@ -61,35 +61,35 @@ pub(super) struct Call {
     schemas: Vec<(String, RefOr<Schema>)>,
 }
 
-/// What is sent.
+/// The request's body.
 enum Body {
-    /// The schema's name, its fields, and what they refer to.
+    /// The schema's name, its fields, and the schemas that it refers to.
     Json(String, Box<Object>, Vec<(String, RefOr<Schema>)>),
-    /// What the file is.
+    /// Description of the file.
     File(String),
-    /// Either of them.
+    /// A file or JSON.
     FileOrJson(String, Box<Body>),
 }
 
-/// What the audit log is told.
+/// Attribution in the audit log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attribution {
-    /// Nothing: the call changes nothing that is audited.
+    /// None: the call changes nothing that is audited.
     None,
-    /// Who acts and why, where that is said.
+    /// Actor and reason are recorded if given.
     Recorded,
-    /// The same, and both have to be said.
+    /// Actor and reason are required.
     Required,
 }
 
-/// A body that says nothing but who acts and why.
+/// A body that contains only actor and reason.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct Attributed {
-    /// The person behind the operator's token; the operator's name where it is absent.
+    /// The person behind the operator's token; the operator's name if absent.
     actor: Option<AuditText>,
-    /// Why.
+    /// The reason.
     reason: Option<AuditText>,
 }
 
@@ -99,22 +99,22 @@ impl Call {
         Self::new(HttpMethod::Get, path, id, summary)
     }
 
-    /// A call that does something: by an operator, audited, with a body that may say why.
+    /// A call with an effect: requires the role operator, is audited, and has a body for actor and reason.
     pub(super) fn post(path: &'static str, id: &str, summary: &str) -> Self {
         Self::new(HttpMethod::Post, path, id, summary).changing()
     }
 
-    /// A call that sets something.
+    /// A call that sets a value.
     pub(super) fn put(path: &'static str, id: &str, summary: &str) -> Self {
         Self::new(HttpMethod::Put, path, id, summary).changing()
     }
 
-    /// A call that changes something by a merge patch.
+    /// A call that applies a merge patch.
     pub(super) fn patch(path: &'static str, id: &str, summary: &str) -> Self {
         Self::new(HttpMethod::Patch, path, id, summary).changing()
     }
 
-    /// A call that removes something.
+    /// A call that removes an object.
     pub(super) fn delete(path: &'static str, id: &str, summary: &str) -> Self {
         let call = Self::new(HttpMethod::Delete, path, id, summary).changing();
         let gone = ResponseBuilder::new().description("It is gone.").build();
@@ -162,36 +162,36 @@ impl Call {
         self.body::<Attributed>()
     }
 
-    /// Says more than the summary.
+    /// Adds details to the summary.
     pub(super) fn about(mut self, about: &str) -> Self {
         self.about = about.to_owned();
         self
     }
 
-    /// An operator with less than this role is refused.
+    /// Sets the least role for the call.
     pub(super) const fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// Who acts and why must be said.
+    /// Requires actor and reason.
     pub(super) const fn attributed(mut self) -> Self {
         self.attribution = Attribution::Required;
         self
     }
 
-    /// The audit log is told nothing, and the body has no fields for it.
+    /// The call is not audited, and its body has no attribution.
     pub(super) fn unaudited<T: ToSchema>(mut self) -> Self {
         self.attribution = Attribution::None;
         self.body::<T>()
     }
 
-    /// A parameter of the query.
+    /// Adds a query parameter.
     pub(super) fn query<T: PartialSchema>(self, name: &str, description: &str) -> Self {
         self.parameter::<T>(name, Required::False, description)
     }
 
-    /// A parameter of the query that a call must have.
+    /// Adds a required query parameter.
     pub(super) fn required_query<T: PartialSchema>(self, name: &str, description: &str) -> Self {
         self.parameter::<T>(name, Required::True, description)
     }
@@ -213,7 +213,7 @@ impl Call {
         self
     }
 
-    /// A JSON body with these fields, beside who acts and why.
+    /// Adds a JSON body with these fields, in addition to actor and reason.
     pub(super) fn body<T: ToSchema>(mut self) -> Self {
         let mut schemas = Vec::new();
         T::schemas(&mut schemas);
@@ -225,13 +225,13 @@ impl Call {
         self
     }
 
-    /// A body that is a file.
+    /// Adds a body that is a file.
     pub(super) fn file_body(mut self, description: &str) -> Self {
         self.body = Some(Body::File(description.to_owned()));
         self
     }
 
-    /// A body that is a file, or JSON with the fields of the body that was said before.
+    /// Adds a body that is a file or the JSON body that was specified before.
     pub(super) fn or_file_body(mut self, description: &str) -> Self {
         let json = self.body.take().map(Box::new);
         self.body = json.map(|json| Body::FileOrJson(description.to_owned(), json));
@@ -253,12 +253,12 @@ impl Call {
         self.object::<T>("202", description)
     }
 
-    /// 200 with a page of a list, and the parameters that turn the pages.
+    /// 200 with a page of a list, and paging parameters.
     pub(super) fn list<T: ToSchema>(self, plural: &str) -> Self {
         self.page::<T>(plural, Object::new())
     }
 
-    /// The same, with the fields of another type beside the list.
+    /// The same, with the fields of another type next to the list.
     pub(super) fn list_beside<T: ToSchema, B: ToSchema>(mut self, plural: &str) -> Self {
         B::schemas(&mut self.schemas);
         self.page::<T>(plural, fields::<B>())
@@ -290,7 +290,7 @@ impl Call {
         self.answer("200", file.build())
     }
 
-    /// 200 with all that there is, as CSV or as JSON lines.
+    /// 200 with all items as CSV or JSON lines.
     pub(super) fn export(self) -> Self {
         let file = ResponseBuilder::new()
             .description("The lines. A body that breaks off is not whole.")
@@ -303,7 +303,7 @@ impl Call {
             .answer("200", file.build())
     }
 
-    /// 404 where the path itself does not say that there may be none.
+    /// 404 that the path itself does not imply.
     pub(super) fn missing(mut self, description: &str) -> Self {
         self.responses.insert("404".into(), refused(description));
         self
@@ -315,7 +315,7 @@ impl Call {
         self
     }
 
-    /// 200 with an object or, where lines are asked for by `Accept`, with lines of which it is the last.
+    /// 200 with an object or, if `Accept` requests lines, with lines that end with it.
     pub(super) fn ok_or_lines<T: ToSchema>(mut self, description: &str, lines: &str) -> Self {
         self = self.ok::<T>(description);
         if let Some(RefOr::T(answer)) = self.responses.get_mut("200") {
@@ -345,7 +345,7 @@ impl Call {
         self
     }
 
-    /// Puts the call into a document.
+    /// Adds the call to a document.
     pub(super) fn add_to(mut self, api: &mut OpenApi, tag: &str) {
         let role = match self.role {
             Role::Viewer => "viewer",
@@ -430,7 +430,7 @@ impl Call {
     }
 }
 
-/// A body of JSON; it may be left out where no field is required.
+/// A JSON body; optional if no field is required.
 fn json_body(method: &HttpMethod, name: &str, object: &Object) -> RequestBody {
     let content = || {
         ContentBuilder::new()
@@ -459,14 +459,14 @@ fn fields<T: PartialSchema>() -> Object {
     }
 }
 
-/// The fields of a type, and over them those of another one.
+/// The fields of two types; those of the second take precedence.
 pub(super) fn joined<A: PartialSchema, B: PartialSchema>() -> RefOr<Schema> {
     let (mut object, more) = (fields::<A>(), fields::<B>());
     object.properties.extend(more.properties);
     object.required.extend(more.required);
     object.required.sort();
     object.required.dedup();
-    // The first type's has not all fields.
+    // The first type's example lacks fields.
     object.example = None;
     object.examples.clear();
     RefOr::T(Schema::Object(object))

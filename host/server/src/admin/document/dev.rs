@@ -1,4 +1,4 @@
-//! What only `dev` has.
+//! Calls that exist only under `dev`.
 #![expect(dead_code, reason = "only the schemas are used")]
 
 use utoipa::ToSchema;
@@ -17,6 +17,14 @@ pub(super) fn calls() -> Vec<Call> {
         .unaudited::<ClockMove>()
         .ok::<Clock>("What time it is now.")
         .missing("The gateway was not started by `dev`."),
+        Call::get(
+            "/dev/clock",
+            "readClock",
+            "Shows how far the clock was moved.",
+        )
+        .about("A receiver that compares the times of events with its own clock adds the offset.")
+        .ok::<ClockOffset>("The offset and the time.")
+        .missing("The gateway was not started by `dev`."),
         Call::post(
             "/dev/faults",
             "orderFault",
@@ -32,6 +40,15 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .unaudited::<CallbackTarget>()
         .ok::<CallbackTarget>("Where to, from now on.")
+        .missing("There is no such simulated account."),
+        Call::post(
+            "/dev/release",
+            "releaseHeldPayments",
+            "Lets every payment go that a simulated account holds for review.",
+        )
+        .about("The simulator finds nothing wrong with them and reports each as the provider does.")
+        .unaudited::<HeldPayments>()
+        .ok::<ReleasedPayments>("How many it held.")
         .missing("There is no such simulated account."),
         Call::get(
             "/dev/books",
@@ -52,31 +69,39 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// How far the clock is moved.
+/// Offset of the clock since the start.
+#[derive(ToSchema)]
+struct ClockOffset {
+    /// Number of seconds by which the gateway's clock is ahead of the machine's.
+    offset_seconds: u64,
+    now: Instant,
+}
+
+/// An advance of the clock.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ClockMove {
     advance_seconds: Advance,
 }
 
-/// What time it is.
+/// The current time.
 #[derive(ToSchema)]
 struct Clock {
     now: Instant,
 }
 
-/// A fault to be.
+/// A fault to be injected.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewFault {
     provider_id: ProviderId,
     fault: Fault,
-    /// How many calls; 1 where it is absent.
+    /// Number of calls; 1 if absent.
     #[schema(minimum = 1, maximum = 4_294_967_295_u64)]
     times: Option<u64>,
 }
 
-/// A fault that was ordered.
+/// An ordered fault.
 #[derive(ToSchema)]
 struct OrderedFault {
     provider_id: ProviderId,
@@ -84,7 +109,7 @@ struct OrderedFault {
     times: u64,
 }
 
-/// Where an account's callbacks go.
+/// Target of an account's callbacks.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct CallbackTarget {
@@ -92,15 +117,29 @@ struct CallbackTarget {
     url: String,
 }
 
-/// What simulators believe.
+/// Account whose held payments are released.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct HeldPayments {
+    provider_id: ProviderId,
+}
+
+/// Number of held payments that an account has released.
+#[derive(ToSchema)]
+struct ReleasedPayments {
+    provider_id: ProviderId,
+    released: u64,
+}
+
+/// The simulators' records.
 #[derive(ToSchema)]
 struct Books {
     entries: Vec<BookEntry>,
-    /// Only where there is a `limit`; null at the last page.
+    /// Only present with a `limit`; null on the last page.
     next_cursor: Option<String>,
 }
 
-/// What a simulator believes of one attempt.
+/// A simulator's record of an attempt.
 #[derive(ToSchema)]
 struct BookEntry {
     provider_id: ProviderId,
@@ -111,20 +150,35 @@ struct BookEntry {
     amount: Amount,
     currency: AnyCurrency,
     captured_times: u64,
-    /// Given back so far.
+    /// Amount refunded so far.
     refunded: Amount,
     refunds: Vec<BookRefund>,
+    /// Oldest first.
+    movements: Vec<BookMovement>,
 }
 
-/// What a simulator believes of one refund.
+/// A simulator's record of a refund.
 #[derive(ToSchema)]
 struct BookRefund {
     /// The simulated provider's id.
-    reference: String,
-    /// The gateway's id; null for one that was made in the provider's dashboard.
+    id: String,
+    /// The gateway's id; null for a refund made in the provider's dashboard.
     #[schema(required)]
     refund_id: Option<String>,
     amount: Amount,
-    /// `pending`, `succeeded`, `failed` or `cancelled`.
+    /// `pending`, `succeeded` or `failed`.
     state: String,
+}
+
+/// One movement of money in a simulator's books.
+#[derive(ToSchema)]
+struct BookMovement {
+    /// `captured`, `capture_reversed`, `refunded`, `refund_reversed`, `funds_withdrawn`, `funds_reinstated` or
+    /// `provider_fee`.
+    kind: String,
+    /// The simulated provider's id of the payment, refund or dispute.
+    id: String,
+    amount: Amount,
+    currency: AnyCurrency,
+    at: Instant,
 }

@@ -1,29 +1,32 @@
-//! The texts and numbers that only operators see, each made from what reads or writes it.
+//! Formats of texts and numbers that only operators see, derived from the code that reads or writes them.
 
 use std::borrow::Cow;
 
 use kassette_domain::money;
 use kassette_domain::rates::RateSource as Sources;
 use kassette_domain::work::WorkKind as Works;
-use kassette_domain::{connect, key, operator, routing};
-use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, Type};
+use kassette_domain::{connect, key, operator};
+use serde_json::json;
+use utoipa::openapi::schema::{
+    AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, SchemaType, Type,
+};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::super::payment_view::OWN_RATES;
 pub(super) use crate::api::formats::{
-    AttemptId, AttemptState, ClientRef, Currency, Cursor, DelegationStatus, DeliveryStatus,
-    DisputeState, EndpointId, Environment, EventId, EventType, Instant, InvitationId,
-    InvoiceAmount, Limit, MerchantId, MerchantScope, Overlap, PaymentId, PaymentMethod,
-    PaymentStatus, ProviderId, ResellerId, SettlementStatus, Sha256, SiteUrl,
+    AttemptId, AttemptState, Bucket, ClientRef, Currency, Cursor, DelegationStatus, EndpointId,
+    Environment, EventId, EventType, Instant, InvitationId, InvoiceAmount, Limit, MerchantId,
+    MerchantScope, MovementKind, Overlap, PaymentId, PaymentMethod, PaymentStatus, ProviderId,
+    ResellerId, SettlementStatus, Sha256, SiteUrl,
 };
-use crate::api::formats::{formats, handle, one_of, string, whole};
+use crate::api::formats::{NAME, formats, handle, one_of, string, whole};
 
 fn text(description: &str, example: &str, most: usize) -> Object {
     string(description, example)
         .min_length(Some(1))
         .max_length(Some(most))
-        .pattern(Some(SHOWS))
+        .pattern(Some(NAME))
         .build()
 }
 
@@ -52,7 +55,7 @@ pub(super) fn or_null(schema: impl Into<RefOr<Schema>>) -> RefOr<Schema> {
     ))
 }
 
-/// What stands in a path: by its own name, or by what stands before it.
+/// The format of a path parameter, by its name or by the preceding segment.
 pub(super) fn of_path(before: &str, name: &str) -> RefOr<Schema> {
     match (before, name) {
         (_, "merchant_id") | ("merchants", _) => MerchantId::schema(),
@@ -69,13 +72,13 @@ formats! {
     Handle = handle("An id, made by the service.");
 
     /// [`super::super::body::audit_text`]
-    AuditText = text("At least one character that shows, no control characters.", "Ann, ticket 4711", 500);
+    AuditText = text("No control or text-direction characters; the first and the last character show.", "Ann, ticket 4711", 500);
 
     /// A merchant's or a reseller's name.
-    Name = text("Shown to payers. At least one character that shows, no control characters.", "Shop Seven", 100);
+    Name = text("Shown to payers. No control or text-direction characters; the first and the last character show.", "Shop Seven", 100);
 
     /// [`operator::Operator::read_name`]
-    OperatorName = string("Stands in the audit log; no other operator has it. No control, text-direction or invisible characters.", "ann")
+    OperatorName = string("Stands in the audit log; no other operator has it. No control, text-direction or invisible characters, no blanks around it.", "ann")
         .min_length(Some(1))
         .max_length(Some(operator::Operator::MAX_NAME))
         .build();
@@ -97,7 +100,7 @@ formats! {
     OperatorId = handle("An operator's handle. Not the token.");
 
     /// [`key::Scope`]
-    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`; `account:manage` either.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain(key::Scope::RESELLER).map(key::Scope::as_str));
+    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`; `account:manage` either.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain([key::Scope::ResellerRefund]).chain(key::Scope::RESELLER).map(key::Scope::as_str));
 
     /// [`connect::CodeState`]
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));
@@ -131,10 +134,10 @@ formats! {
         .pattern(Some("^(0|[1-9][0-9]{0,9})\\.[0-9]{2}$"))
         .build();
 
-    /// What a provider names: an invoice has none but those of [`Currency`].
+    /// A currency code of a provider. Amounts due have only those of [`Currency`].
     AnyCurrency = string("A currency's code, as the provider names it.", "EUR").build();
 
-    /// [`kassette_domain::policy::RateLimit::per_second`] and its neighbour.
+    /// [`kassette_domain::policy::RateLimit::per_second`] and its `burst`.
     Requests = whole("Requests.", 1, super::super::policy::MAX_RATE);
 
     /// [`super::super::dev::MOST_ENTRIES`]
@@ -158,19 +161,25 @@ formats! {
     /// [`Sources`]
     RateSource = one_of("Whose rate: the merchant's own, the operator's file or the European Central Bank's.", "ecb", std::iter::once(OWN_RATES).chain(Sources::ALL.map(Sources::as_str)));
 
+    /// [`Sources`]
+    SourceName = one_of("The operator's file or the European Central Bank.", "file", Sources::ALL.map(Sources::as_str));
+
+    /// [`super::super::rates`]
+    RateState = one_of("Whether the rate is used. `refused`: there is none but one that jumps.", "used", ["used", "old", "refused"]);
+
     /// How long ago.
     Age = whole("Seconds.", 0, u64::MAX >> 11);
 
-    /// [`kassette_domain::delegation::DelegationStatus`], as far as operators decide it.
+    /// [`kassette_domain::delegation::DelegationStatus`], the values that operators can set.
     Decided = one_of("Whether the reseller may act for the merchant.", "authorized", ["authorized", "revoked"]);
 
     /// [`kassette_domain::payment::ReviewCause`]
-    ReviewCause = one_of("Why a payment is in review. The provider's final word ends `vendor` and `silence`, an operator the others.", "risk", ["vendor", "silence", "risk", "mismatch", "late_money", "refund", "operator", "refused"]);
+    ReviewCause = one_of("Why a payment is in review. The provider's final word ends `vendor` and `silence`, an operator the others.", "risk", ["vendor", "silence", "risk", "mismatch", "late_money", "refund", "dispute", "operator", "refused"]);
 
     /// [`kassette_domain::payment::Resolution`]
     Resolution = one_of("Which way.", "approve", ["approve", "decline"]);
 
-    /// [`kassette_domain::payment::Settlement`], as far as operators say it.
+    /// [`kassette_domain::payment::Settlement`], the values that operators can set.
     SaidSettlement = one_of("What the payment's settlement is after an approval.", "confirmed", ["confirmed", "pending"]);
 
     /// [`kassette_domain::payment::DecisionState`]
@@ -183,7 +192,45 @@ formats! {
     Purpose = one_of("What was decided: a direct payment's creation, or a start.", "start", ["create", "start"]);
 
     /// [`Works`]
-    WorkKind = one_of("Why a person has to look.", "surplus", Works::ALL.map(Works::as_str));
+    WorkKind = one_of("Why a person has to look. `review`: a payment in review, whose `id` is the payment's.", "surplus", Works::ALL.map(Works::as_str).into_iter().chain(["review"]));
+
+    /// [`super::super::work`]
+    WorkAction = one_of("What can be done about it.", "refund", ["approve", "decline", "refund", "settle", "query", "done"]);
+
+    /// [`kassette_domain::movement::Source`]
+    MovementSource = one_of("How the gateway learned of it.", "query", ["notification", "query", "answer", "operator"]);
+
+    /// [`kassette_domain::movement::Effect`], the values that operators can set.
+    CorrectionEffect = one_of("Whether money came in or went out.", "in", ["in", "out"]);
+
+    /// [`kassette_domain::order::Email`]
+    Address = string("An e-mail address.", "payer@post.example").max_length(Some(254)).build();
+
+    /// [`super::super::find`]
+    FoundText = string("Some text.", "order-1").min_length(Some(1)).max_length(Some(512)).build();
+
+    /// [`super::super::find`]
+    FoundKind = one_of("What was found.", "payment", ["payment", "attempt", "refund", "dispute", "event", "delivery"]);
+
+    /// [`super::super::find`]
+    FoundBy = one_of("By what it was found.", "order_id", ["id", "id_prefix", "order_id", "client_ref", "amount", "email", "last_four", "reference"]);
+
+    /// Outcome of a refund according to an operator.
+    SettledOutcome = one_of("Whether the refund was made.", "made", ["made", "not_made"]);
+
+    /// A date.
+    Day = string("A day of the calendar.", "2030-01-31").pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")).build();
+
+    /// A time zone.
+    Zone = string("IANA name of a time zone.", "Europe/Helsinki").build();
+
+    /// [`kassette_gateway::ledger::signed`]
+    SignedAmount = string("A decimal with exactly two decimal places, perhaps negative.", "-5.00")
+        .pattern(Some("^-?(0|[1-9][0-9]*)\\.[0-9]{2}$"))
+        .build();
+
+    /// [`super::super::finance`]
+    ProviderReference = string("An id that the provider's statements print.", "tr_7UhSN1zuXS").min_length(Some(1)).max_length(Some(200)).build();
 
     /// [`kassette_domain::id::Slot`]
     Slot = string("A place for a module: `method.` and a method's id, or `provider.` and a module's name.", "method.ideal")
@@ -201,16 +248,21 @@ formats! {
         .pattern(Some("^[0-9a-f]{64}$"))
         .build();
 
+    /// [`crate::web::text::digest_begin`]
+    KeptDigest = string("SHA-256 of a version that is kept, or the beginning of it that no other version of the slot has.", "0f4e2d1c3b5a")
+        .pattern(Some("^[0-9a-f]{8,64}$"))
+        .build();
+
     /// [`kassette_runtime::ModuleClass`]
     Class = one_of("How the module runs.", "native", [kassette_runtime::ModuleClass::Native, kassette_runtime::ModuleClass::Interpreted].map(kassette_runtime::ModuleClass::as_str));
 
     /// [`kassette_runtime::Cause`]
-    VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "promote", "pin", "rollback", "kept", "bundled"]);
+    VersionCause = one_of("Why the version became active; `ended`: its trial ended, and it did not.", "upload", ["folder", "upload", "promote", "pin", "rollback", "kept", "bundled", "ended"]);
 
-    /// How an uploaded module begins.
+    /// How an uploaded module is activated.
     UploadMode = one_of("`activate`: it serves at once; `shadow`: it is put on trial. Absent: as the setting `plugins.uploads` says.", "activate", ["activate", "shadow"]);
 
-    /// How a candidate is tried.
+    /// The kind of a candidate's trial.
     TrialMode = one_of("`shadow`: it is asked what live decisions asked and decides none; `canary`: it decides a share of the payments.", "canary", ["shadow", "canary"]);
 
     /// [`kassette_domain::candidate::Canary`]
@@ -232,7 +284,7 @@ formats! {
     ReplayLast = whole("Decisions.", 1, kassette_gateway::replay::MOST);
     ReplayExamples = whole("Payments that are named.", 0, kassette_gateway::replay::MOST_EXAMPLES as u64);
 
-    /// Settings by their names.
+    /// Settings by name.
     MethodSettings = ObjectBuilder::new()
         .description(Some("Settings by name: a text, a whole number, true or false."))
         .additional_properties(Some(RefOr::T(Schema::OneOf(OneOfBuilder::new()
@@ -245,8 +297,18 @@ formats! {
     /// A time with a decimal.
     Microseconds = string("Microseconds with a decimal place.", "4.2").build();
 
-    /// [`routing::Availability`]
-    HealthState = one_of("How an account fares. `stale`: it was not asked for some time.", "operational", routing::Availability::ALL.map(routing::Availability::as_str));
+    /// [`kassette_domain::routing::Availability`]
+    HealthState = one_of("How an account fares. `down`: new attempts fail there, or nothing recent is known of it.", "operational", ["operational", "degraded", "down"]);
+
+    /// What enables or disables an account.
+    EnabledBy = one_of("What decides whether an account gets new attempts.", "file", ["file", "switch"]);
+
+    /// A position of the switch, or the account's file.
+    EnabledPatch = ObjectBuilder::new()
+        .schema_type(SchemaType::Array(vec![Type::Boolean, Type::String]))
+        .description(Some("`true` and `file` remove the switch."))
+        .enum_values(Some([json!(true), json!(false), json!("file")]))
+        .build();
 
     /// [`kassette_gateway::health::UnhealthyReason`]
     HealthReason = one_of("Why an account is not well.", "vendor", kassette_gateway::health::UnhealthyReason::ALL.map(kassette_gateway::health::UnhealthyReason::as_str));
@@ -254,13 +316,22 @@ formats! {
     /// [`crate::admin::download::Format`]
     ExportFormat = one_of("What a line is.", "csv", ["csv", "jsonl"]);
 
-    /// Text to look for in the audit log.
+    /// A state in a query.
+    AnyDeliveryStatus = one_of("A state of deliveries.", "failed", ["pending", "delivered", "exhausted", "cancelled", "failed"]);
+
+    /// [`crate::status::State`]
+    StatusState = one_of("How well it is. `attention`: a person has to look at it; `failing`: payments fail, or soon will.", "ok", crate::status::State::ALL.map(crate::status::State::as_str));
+
+    /// Id of an audit entry.
+    AuditId = whole("Entries are counted from 1.", 1, u64::MAX);
+
+    /// A search text for the audit log.
     AuditPart = ObjectBuilder::new().schema_type(Type::String).build();
 
-    /// A yes or no in a query.
+    /// A boolean in a query.
     Switch = ObjectBuilder::new().schema_type(Type::Boolean).build();
 
-    /// A merchant in a query; one that there is not has nothing.
+    /// A merchant in a query; an unknown one matches nothing.
     AnyMerchant = ObjectBuilder::new()
         .schema_type(Type::Integer)
         .description(Some("A merchant's number."))
@@ -273,18 +344,9 @@ formats! {
     /// A provider's reference in a query.
     Reference = string("Compared as it is.", "tr_7UhSN1zuXS").min_length(Some(1)).build();
 
-    /// What a fault is called; the answer to another name lists them.
+    /// Name of a fault; the error for an unknown name lists all.
     Fault = string("The fault's name, `none` ends the one before.", "status-500").build();
 
     /// [`crate::simulators::MAX_ADVANCE`]
     Advance = whole("Seconds.", 0, crate::simulators::MAX_ADVANCE.as_secs());
 }
-
-/// At least one character that is no control and, as far as a plain class can tell, shows; no control
-/// characters (`kassette_domain::text` knows all).
-const SHOWS: &str = concat!(
-    r"^[^\u0000-\u001F\u007F-\u009F]*",
-    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F",
-    r"\u200B-\u200F\u202A-\u202E\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB]",
-    r"[^\u0000-\u001F\u007F-\u009F]*$",
-);

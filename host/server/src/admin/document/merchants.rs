@@ -1,4 +1,4 @@
-//! Merchants, their policy, and what they are given: keys, domains, codes.
+//! Merchants, their policies, keys, domains and codes.
 #![expect(dead_code, reason = "only the schemas are used")]
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use super::formats::*;
 pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::post("/merchants", "createMerchant", "Makes a merchant.")
+            .about("Actor and reason are needed for one that is approved for live.")
             .role(Role::Admin)
             .body::<NewMerchant>()
             .created::<Merchant>("The merchant."),
@@ -28,7 +29,7 @@ pub(super) fn calls() -> Vec<Call> {
             .ok::<Merchant>("The merchant."),
         Call::patch("/merchants/{id}", "changeMerchant", "Changes a merchant.")
             .about(
-                "A JSON merge patch: what is absent stays. `live_approved` needs the role `admin`.",
+                "A JSON merge patch: what is absent stays. `live_approved` needs the role `admin`; it and `policy` need actor and reason.",
             )
             .body::<MerchantPatch>()
             .ok::<Merchant>("The merchant as it is now.")
@@ -81,7 +82,7 @@ pub(super) fn calls() -> Vec<Call> {
         .body::<Rotation>()
         .created::<IssuedKey>("The new key, shown this once.")
         .conflict("The key is revoked or expired."),
-        Call::delete("/keys/{id}", "revokeKey", "Revokes a key at once."),
+        Call::delete("/keys/{id}", "revokeKey", "Revokes a key at once.").attributed(),
         Call::post(
             "/merchants/{id}/domains",
             "addDomain",
@@ -123,21 +124,21 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// A merchant to be.
+/// A new merchant.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewMerchant {
     name: Name,
-    /// False where it is absent: no live payment, key or code.
+    /// False if absent: no live payment, key or code.
     live_approved: Option<bool>,
     fx_rates: Option<RatesPatch>,
-    /// What is absent of it has its default.
+    /// Absent fields have their defaults.
     policy: Option<PolicyPatch>,
-    /// Likewise.
+    /// Absent fields have their defaults.
     brand: Option<BrandPatch>,
 }
 
-/// What is to change of a merchant.
+/// Changes of a merchant.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MerchantPatch {
@@ -146,11 +147,14 @@ struct MerchantPatch {
     /// Needs the role `admin`.
     #[schema(nullable = false)]
     live_approved: Option<bool>,
-    /// `null` removes all of them.
+    /// `null` removes all of them. A rate that is more than 20 % off the one before, or off the European
+    /// Central Bank's if there was none, is refused without `force`.
     fx_rates: Option<RatesPatch>,
-    /// `null` resets it whole.
+    /// Accepts rates that jump. Needs actor and reason.
+    force: Option<bool>,
+    /// `null` resets the whole policy.
     policy: Option<PolicyPatch>,
-    /// `null` resets it whole.
+    /// `null` resets the whole brand.
     brand: Option<BrandPatch>,
 }
 
@@ -164,33 +168,33 @@ struct Merchant {
     fx_rates: Rates,
     policy: Policy,
     brand: Brand,
-    /// Where payers may be sent back to.
+    /// Domains to which payers may be sent back.
     domains: Vec<VerifiedDomain>,
     created_at: Instant,
 }
 
-/// What a merchant's payments would be converted with now.
+/// Current conversion rates of a merchant's payments.
 #[derive(ToSchema)]
 struct MerchantRates {
     rates: Vec<MerchantRate>,
 }
 
-/// Why methods are offered, or are not.
+/// Why methods are available or not.
 #[derive(ToSchema)]
 struct Explanation {
-    /// Those that the interface names, and those that there are modules for.
+    /// The methods of the interface, and those with modules.
     methods: Vec<ExplainedMethod>,
 }
 
-/// Whether a method is offered, and why.
+/// Whether a method is available, and why.
 #[derive(ToSchema)]
 struct ExplainedMethod {
     method_id: PaymentMethod,
-    /// Whether a listing shows it.
+    /// Whether a listing shows the method.
     offered: bool,
     /// A sentence for operators.
     reason: String,
-    /// The accounts of the environment; none where the payment is refused whatever its method.
+    /// The accounts of the environment; empty if the payment is refused regardless of its method.
     accounts: Vec<ExplainedAccount>,
 }
 
@@ -199,124 +203,133 @@ struct ExplainedMethod {
 struct ExplainedAccount {
     provider_id: ProviderId,
     eligible: bool,
-    /// The words of the method's module where it was asked about the account.
+    /// The text of the method's module if it was asked about the account.
     reason: String,
 }
 
-/// What payments in one currency would be converted with.
+/// Conversion rate of payments in one currency.
 #[derive(ToSchema)]
 struct MerchantRate {
     currency: Currency,
-    /// Null where none is known: a payment in the currency is refused.
+    /// Null if no rate is known: a payment in the currency is refused.
     #[schema(required)]
     rate: Option<Rate>,
-    /// Whose it is; null for US dollars, and where none is known.
+    /// Source of the rate; null for US dollars, and if no rate is known.
     #[schema(required)]
     source: Option<RateSource>,
-    /// When it was set, or of when its source says it is.
+    /// Time at which it was set, or the date that its source states.
     #[schema(required)]
     set_at: Option<Instant>,
-    /// How long ago that was.
+    /// Age of the rate.
     #[schema(required)]
     age_seconds: Option<Age>,
-    /// False where there is none, or it is older than the policy's `fx_max_age_seconds`: a payment in the
+    /// False if there is no rate, or if it is older than the policy's `fx_max_age_seconds`: a payment in the
     /// currency is refused.
     usable: bool,
 }
 
-/// Which methods a merchant offers, through which accounts, and up to which amounts.
+/// The methods that a merchant offers, their accounts, and limits of amounts.
 #[derive(ToSchema)]
 struct Policy {
-    /// By method. One that is absent is enabled in test and disabled in live.
+    /// Policies by method. An absent method is enabled in test and disabled in live.
     methods: BTreeMap<String, MethodPolicy>,
     /// Whether a start may name its `provider_id`.
     provider_choice: bool,
-    /// Most that a payment may come to, US dollars; null is no limit.
+    /// Maximum amount of a payment in US dollars; null is no limit.
     #[schema(required)]
     max_usd: Option<LimitAmount>,
-    /// Above it a person looks before the money is taken; null is never.
+    /// Amount in US dollars above which a person reviews the payment before the money is captured; null is
+    /// never.
     #[schema(required)]
     review_over_usd: Option<LimitAmount>,
-    /// Older exchange rates are not used; null is no limit of the merchant's own.
+    /// Maximum age of exchange rates; null is no limit of the merchant's own.
     #[schema(required)]
     fx_max_age_seconds: Option<RateAge>,
-    /// Kept back of a source's rates; null is nothing.
+    /// Margin deducted from a source's rates; null is none.
     #[schema(required)]
     fx_margin: Option<Margin>,
+    /// Whether the platform's fee is credited in proportion to refunds.
+    platform_fee_refundable: bool,
     rate_limit: RateLimit,
 }
 
-/// What a merchant's policy says of a method.
+/// A merchant's policy for a method.
 #[derive(ToSchema)]
 struct MethodPolicy {
     enabled: bool,
-    /// The accounts that may be used; null is all of them.
+    /// The accounts that may be used; null is all accounts.
     #[schema(required)]
     providers: Option<Vec<ProviderId>>,
-    /// Least US dollars.
+    /// Minimum in US dollars.
     #[schema(required)]
     min: Option<LimitAmount>,
-    /// Most US dollars.
+    /// Maximum in US dollars.
     #[schema(required)]
     max: Option<LimitAmount>,
 }
 
-/// How many requests each key of a merchant may send. Shown as it holds, the gateway's own where the
-/// merchant has none.
+/// Rate limit of each key of a merchant. The value in effect is shown: the gateway's if the merchant has none.
 #[derive(ToSchema)]
 struct RateLimit {
-    /// In the long run.
+    /// Sustained rate.
     per_second: Requests,
-    /// At once.
+    /// Maximum burst.
     burst: Requests,
 }
 
-/// How a merchant's pages look.
+/// Appearance of a merchant's pages.
 #[derive(ToSchema)]
 struct Brand {
-    /// Behind name and amount; null is the gateway's own.
+    /// Background of name and amount; null is the gateway's own.
     #[schema(required)]
     colour: Option<Colour>,
-    /// The SHA-256 of the logo's file as payers get it; null where there is none.
+    /// SHA-256 of the logo's file as payers get it; null if there is no logo.
     #[schema(required)]
     logo: Option<Digest>,
-    /// Whether the pages name the provider.
+    /// Whether each method's row names its provider. The other pages always name it.
     show_provider: bool,
+    /// An e-mail address or https URL at which payers can ask about their order; null if there is none.
+    #[schema(required)]
+    support: Option<String>,
 }
 
-/// A brand as a merge patch: what is absent stays, `null` resets.
+/// A brand as a merge patch: absent fields are unchanged, `null` resets.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct BrandPatch {
-    /// Behind name and amount. Text on it is black or white, whichever is read better.
+    /// Background of name and amount. Text on it is black or white, whichever is more readable.
     colour: Option<Colour>,
-    /// A PNG file in base64 of at most 320 pixels a side. The gateway writes the file anew from its pixels,
-    /// in at most 8,192 bytes. It stands on white.
+    /// A PNG file in base64 with at most 320 pixels per side. The gateway encodes its pixels again, in at most
+    /// 8,192 bytes. The background is white.
     logo: Option<String>,
-    /// Whether the pages name the provider; true where nothing was said.
+    /// Whether each method's row names its provider; `null` is false.
     show_provider: Option<bool>,
+    /// An e-mail address, or an https URL of a named host.
+    support: Option<String>,
 }
 
-/// A policy as a merge patch: what is absent stays, `null` resets.
+/// A policy as a merge patch: absent fields are unchanged, `null` resets.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PolicyPatch {
     methods: Option<MethodsPatch>,
-    /// Whether a start may name its `provider_id`; false where nothing was said.
+    /// Whether a start may name its `provider_id`; false if never set.
     provider_choice: Option<bool>,
-    /// Most that a payment may come to, US dollars, more than zero.
+    /// Maximum amount of a payment in US dollars, more than zero.
     max_usd: Option<InvoiceAmount>,
-    /// Above it, US dollars, a person looks before the money is taken.
+    /// Amount in US dollars above which a person reviews the payment before the money is captured.
     review_over_usd: Option<LimitAmount>,
-    /// Older exchange rates are not used.
+    /// Maximum age of exchange rates.
     fx_max_age_seconds: Option<RateAge>,
-    /// Kept back of the rates that come from a source, never of the merchant's own.
+    /// Margin deducted from the rates of a source, never from the merchant's own.
     fx_margin: Option<Margin>,
+    /// Whether the platform's fee is credited in proportion to refunds; false if never set.
+    platform_fee_refundable: Option<bool>,
     /// `null`: the gateway's own.
     rate_limit: Option<RateLimitPatch>,
 }
 
-/// What is to change of methods' policies.
+/// Changes of methods' policies.
 pub(super) struct MethodsPatch;
 
 impl PartialSchema for MethodsPatch {
@@ -343,53 +356,53 @@ impl ToSchema for MethodsPatch {
     }
 }
 
-/// What is to change of a method's policy.
+/// Changes of a method's policy.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MethodPolicyPatch {
-    /// True where nothing was said.
+    /// True if never set.
     #[schema(nullable = false)]
     enabled: Option<bool>,
-    /// Configured accounts, each once; `null` is all of them.
+    /// Configured accounts, without duplicates; `null` is all accounts.
     providers: Option<Vec<ProviderId>>,
-    /// Least US dollars, not above `max`.
+    /// Minimum in US dollars, not above `max`.
     min: Option<LimitAmount>,
-    /// Most US dollars.
+    /// Maximum in US dollars.
     max: Option<LimitAmount>,
 }
 
-/// What is to change of a rate limit.
+/// Changes of a rate limit.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RateLimitPatch {
-    /// Requests in the long run.
+    /// Sustained rate.
     per_second: Option<Requests>,
-    /// Requests at once.
+    /// Maximum burst.
     burst: Option<Requests>,
 }
 
-/// A key of a merchant to be.
+/// A new key of a merchant.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewMerchantKey {
     environment: Environment,
-    /// Payments' creation and reading where it is absent; each once.
+    /// Without duplicates; creating and reading payments if absent.
     #[schema(min_items = 1)]
     scopes: Option<Vec<MerchantScope>>,
-    /// In the future; never where it is absent.
+    /// A time in the future; if absent, the key does not expire.
     expires_at: Option<Instant>,
 }
 
-/// A key that was just made.
+/// A new key with its secret.
 #[derive(ToSchema)]
 pub(super) struct IssuedKey {
     key_id: KeyId,
-    /// The secret: shown this once, and kept as a hash alone.
+    /// The secret: shown only this time, and stored as a hash.
     #[schema(example = "kp_test_…")]
     key: String,
 }
 
-/// What stays of a key that is replaced.
+/// Options for the replaced key.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Rotation {
@@ -402,7 +415,7 @@ pub(super) struct Key {
     key_id: KeyId,
     environment: Environment,
     scopes: Vec<Scope>,
-    /// Its last characters.
+    /// The key's last characters.
     #[schema(example = "…x7Q2")]
     hint: String,
     created_at: Instant,
@@ -414,12 +427,12 @@ pub(super) struct Key {
     last_used_at: Option<Instant>,
 }
 
-/// A domain to be verified.
+/// A new verified domain.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewDomain {
     domain: Domain,
-    /// Whether names below it count too; false where it is absent.
+    /// Whether subdomains are included; false if absent.
     include_subdomains: Option<bool>,
 }
 
@@ -430,22 +443,22 @@ struct VerifiedDomain {
     include_subdomains: bool,
 }
 
-/// A connect code to be.
+/// A new connect code.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewConnectCode {
     environment: Environment,
     site_url: SiteUrl,
-    /// Of the key that the shop gets; payments' creation and reading where it is absent, each once.
+    /// Scopes of the key that the shop gets, without duplicates; creating and reading payments if absent.
     #[schema(min_items = 1)]
     scopes: Option<Vec<MerchantScope>>,
 }
 
-/// A connect code that was just made.
+/// A new connect code with its secret.
 #[derive(ToSchema)]
 struct IssuedConnectCode {
     connect_code_id: ConnectCodeId,
-    /// The secret: shown this once, good for one exchange.
+    /// The secret: shown only this time, valid for one exchange.
     #[schema(example = "kc_…")]
     code: String,
     /// The only site that may redeem it.
@@ -468,10 +481,10 @@ struct ConnectCode {
     redeemed_at: Option<Instant>,
 }
 
-/// A consent code that was just made.
+/// A new consent code with its secret.
 #[derive(ToSchema)]
 struct ConsentCode {
-    /// The secret: shown this once, good for one invitation.
+    /// The secret: shown only this time, valid for one invitation.
     #[schema(example = "km_…")]
     code: String,
     expires_at: Instant,

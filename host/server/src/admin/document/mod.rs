@@ -1,5 +1,5 @@
-//! The document of the operators' API. A call is a few lines in the list of its group; the handlers are
-//! strict and the answers plain JSON, so the tests hold both against what stands here.
+//! The document of the operators' API. A call is a few lines in its group's list. Handlers parse strictly and
+//! respond with plain JSON, so the tests compare both with this document.
 
 mod call;
 mod dev;
@@ -33,7 +33,8 @@ Every response has `X-Request-Id`: the caller's own where it is 1-128 visible AS
 random one. Bodies are JSON with each name once; fields and query parameters that are not named here are \
 refused with 422. `null` on an optional field of a POST or PUT is its absence. A PATCH is a JSON merge \
 patch (RFC 7396): what is absent stays, `null` resets. Lists are in pages, the newest first unless their \
-call says otherwise; a `cursor` comes from `next_cursor` of the page before. Times are RFC 3339 with `Z`. \
+call says otherwise; a `cursor` comes from `next_cursor` of the page before. Times are RFC 3339: answers \
+use `Z`, queries may use any offset. \
 Error texts are for people and may change.
 
 Every change is written to the audit log with the operator whose token was sent, and with who that says \
@@ -45,7 +46,7 @@ An operator's token, `ko_…`. A role includes those before it: `viewer` reads a
 a payment is paid, `operator` changes, `admin` does everything. Each operation names the role that it \
 needs. A removed operator is refused at once.";
 
-/// What the groups of calls are about.
+/// Descriptions of the groups of calls.
 const TAGS: [(&str, &str); 7] = [
     (
         "Merchants",
@@ -59,7 +60,7 @@ const TAGS: [(&str, &str); 7] = [
     ("Development", "What `kassette dev` has beside."),
 ];
 
-/// The document; `dev` says whether the calls of `dev` are there.
+/// The document; `dev` is whether it contains the calls of `dev`.
 pub(super) fn openapi(dev: bool) -> OpenApi {
     let info = InfoBuilder::new()
         .title("Kassette admin API")
@@ -68,7 +69,7 @@ pub(super) fn openapi(dev: bool) -> OpenApi {
         .license(Some(licence()))
         .build();
     let mut api = OpenApiBuilder::new().info(info).build();
-    // Wherever the listener is reached, the API stands below its root.
+    // The API is always below the listener's root.
     api.servers = Some(vec![ServerBuilder::new().url("/admin/v1").build()]);
     let mut groups: Vec<(&str, Vec<Call>)> = vec![
         ("Merchants", merchants::calls()),
@@ -101,8 +102,8 @@ pub(super) fn openapi(dev: bool) -> OpenApi {
     api
 }
 
-/// `GET /openapi.json`: needs no token, because it tells of this version of the software and of nothing
-/// that an installation holds.
+/// `GET /openapi.json`: needs no token, because it describes this version of the software and nothing of the
+/// installation.
 pub(super) fn route(dev: bool) -> MethodRouter<AdminState> {
     // Strings, numbers and maps with string keys always serialize.
     let text = Bytes::from(openapi(dev).to_json().unwrap_or_default());

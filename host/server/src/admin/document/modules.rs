@@ -1,4 +1,4 @@
-//! Modules and the accounts that they speak to.
+//! Modules, and accounts of providers.
 #![expect(dead_code, reason = "only the schemas are used")]
 
 use kassette_runtime::MAX_MODULE_BYTES;
@@ -13,7 +13,7 @@ pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::get("/plugins", "listPlugins", "Lists the slots that were ever offered a module, by name.")
             .list::<Plugin>("plugins"),
-        Call::get("/plugins/{slot}/history", "readPluginHistory", "Lists the versions that became active, the newest first.")
+        Call::get("/plugins/{slot}/history", "readPluginHistory", "Lists the versions that became active and the trials that ended, the newest first.")
             .list::<Version>("history"),
         Call::post("/plugins/{slot}", "uploadPlugin", "Checks a module and lets it serve, or puts it on trial.")
             .about("Uploads take turns. A version on trial takes the place of the one that is. The version that is active already changes nothing, and a module that fails its checks, at any of the nodes, is refused with 422.")
@@ -70,23 +70,26 @@ pub(super) fn calls() -> Vec<Call> {
             .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, or a payment is under way by it."),
         Call::get("/providers", "listProviders", "Lists the configured accounts, by id.")
             .list::<Provider>("providers"),
-        Call::patch("/providers/{id}", "changeProvider", "Switches an account off or on.")
-            .about("One that is off gets no new attempts.")
+        Call::patch("/providers/{id}", "changeProvider", "Switches an account off, or removes the switch.")
+            .about(
+                "An account is off if either its file or the switch says so, and then gets no new attempts. `false` switches it off; \
+                 `true` and `\"file\"` remove the switch. Actor and reason are needed for an account of the live environment.",
+            )
             .body::<ProviderPatch>()
             .ok::<Provider>("The account as it is now."),
     ]
 }
 
-/// A slot and what serves in it.
+/// A slot with its modules.
 #[derive(ToSchema)]
 struct Plugin {
     slot: Slot,
     kind: SlotKind,
     state: SlotState,
-    /// The version that is meant to serve.
+    /// The active version.
     #[schema(required)]
     active: Option<ActiveVersion>,
-    /// What serves: another version than the active one while that is benched.
+    /// The serving version: not the active one while that is benched.
     #[schema(required)]
     serving: Option<Digest>,
     /// When the active version serves again.
@@ -95,9 +98,9 @@ struct Plugin {
     /// The version on trial.
     #[schema(required)]
     candidate: Option<Trial>,
-    /// Whether files of the plugin folder leave the active version in its place.
+    /// Whether the active version stays active regardless of files in the plugin folder.
     pinned: bool,
-    /// What a rollback goes back to.
+    /// The version to which a rollback returns.
     #[schema(required)]
     previous: Option<PreviousVersion>,
     /// Why the last file or upload was refused; null once one was accepted.
@@ -105,11 +108,11 @@ struct Plugin {
     last_error: Option<String>,
 }
 
-/// The version that is meant to serve.
+/// The active version.
 #[derive(ToSchema)]
 struct ActiveVersion {
     digest: Digest,
-    /// What the module calls itself.
+    /// The name that the module states.
     name: String,
     version: String,
     /// The version of the interface that it was built for.
@@ -119,7 +122,7 @@ struct ActiveVersion {
     since: Instant,
 }
 
-/// A version beside the active one.
+/// A version that was active before.
 #[derive(ToSchema)]
 struct PreviousVersion {
     digest: Digest,
@@ -131,49 +134,50 @@ struct PreviousVersion {
 struct Trial {
     digest: Digest,
     mode: TrialMode,
-    /// Of a hundred payments that are made now so many are its; null in the shadow.
+    /// Percentage of new payments that it decides; null for a shadow.
     #[schema(required)]
     share: Option<Percent>,
     since: Instant,
-    /// Shares that follow.
+    /// The next shares.
     steps: Vec<Percent>,
-    /// Between two of them.
+    /// Seconds between two shares.
     #[schema(required)]
     every_seconds: Option<StepSeconds>,
 }
 
-/// How a candidate is to decide: a share, or the steps of a ramp.
+/// How a candidate decides: a share, or the steps of a ramp.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct CanaryOrder {
-    /// Of the version on trial.
+    /// Digest of the version on trial.
     digest: Digest,
     share: Option<Percent>,
-    /// Rising; at most ten.
+    /// Ascending; at most ten.
     steps: Option<Vec<Percent>>,
-    /// Required where there is more than one step.
+    /// Required with more than one step.
     every_seconds: Option<StepSeconds>,
 }
 
-/// Which version is to serve.
+/// The version to be pinned.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PinOrder {
-    digest: Digest,
+    digest: KeptDigest,
 }
 
-/// How a canary's payments fare beside the others, each counted once, with its first attempt in the slot.
+/// Success of a canary's payments compared with the others. Each payment counts once, with its first attempt in
+/// the slot.
 #[derive(ToSchema)]
 struct TrialEvidence {
-    /// Whose payments judge it: live ones, where any was counted.
+    /// Environment of the payments that judge it: live if any live payment was counted.
     environment: Environment,
-    /// Starts: failed where no attempt was opened at a provider.
+    /// Starts: failed if no attempt was opened at a provider.
     starts: TrialRate,
-    /// Payments whose first attempt came to its end, or was not started: failed where it was not paid.
+    /// Payments whose first attempt has ended or was not started: failed if the payment was not paid.
     completions: TrialRate,
 }
 
-/// Both sides of a rate.
+/// A rate of candidate and control group.
 #[derive(ToSchema)]
 struct TrialRate {
     candidate: TrialTally,
@@ -181,14 +185,14 @@ struct TrialRate {
     evidence: Evidence,
 }
 
-/// Payments.
+/// Numbers of payments.
 #[derive(ToSchema)]
 struct TrialTally {
     payments: u64,
     failed: u64,
 }
 
-/// A version that became active.
+/// An event: a version became active, or its trial ended.
 #[derive(ToSchema)]
 struct Version {
     digest: Digest,
@@ -196,67 +200,92 @@ struct Version {
     version: String,
     cause: VersionCause,
     at: Instant,
+    /// The trial that ended with this event.
+    trial: Option<TrialResult>,
 }
 
-/// What is tried with the active version: settings or a policy, either of them.
+/// A trial that has ended. The figures are absent if nothing was counted since the gateway started.
+#[derive(ToSchema)]
+struct TrialResult {
+    since: Instant,
+    /// Last share of payments; null for a shadow.
+    #[schema(required)]
+    share: Option<Percent>,
+    environment: Option<Environment>,
+    starts: Option<TrialCounts>,
+    completions: Option<TrialCounts>,
+    /// Decisions that both versions made.
+    compared: Option<u64>,
+    /// Compared decisions that differ.
+    differing: Option<u64>,
+}
+
+/// Payments of candidate and control group.
+#[derive(ToSchema)]
+struct TrialCounts {
+    candidate: TrialTally,
+    control: TrialTally,
+}
+
+/// A candidate for the active version: either settings or a policy.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReplayOrder {
-    /// All settings of the method, as its file would have them.
+    /// All settings of the method, as in its file.
     settings: Option<MethodSettings>,
-    /// In the place of every merchant's policy; with `merchant_id` a patch of that merchant's.
+    /// Replaces every merchant's policy; with `merchant_id`, a patch of that merchant's.
     policy: Option<PolicyPatch>,
-    /// Only this merchant's decisions are looked at.
+    /// Restricts the replay to this merchant's decisions.
     merchant_id: Option<MerchantId>,
 }
 
-/// What a candidate would have decided otherwise. A payment counts once, with the latest of its decisions; of a
+/// Differences in a candidate's decisions. A payment counts once, with the latest of its decisions; for a
 /// provider's slot each recorded call counts.
 #[derive(ToSchema)]
 struct Diff {
     slot: Slot,
     kind: ReplayKind,
     active: Digest,
-    /// The active version itself where settings or a policy were tried.
+    /// The active version itself if settings or a policy were tried.
     candidate: Digest,
-    /// Decisions that were compared: of creations, starts, fallbacks, and listings where they are recorded. Of a
-    /// provider's slot calls: starts, callbacks and queries.
+    /// Number of compared decisions: creations, starts, fallbacks, and listings if they are recorded. For a
+    /// provider's slot, number of calls: starts, callbacks and queries.
     decisions: u64,
-    /// Those whose accounts, their order, or the reason for none differ; calls whose outcome differs, or what the
-    /// provider is asked.
+    /// Decisions with other accounts, another order, or another reason for having none; calls with another
+    /// outcome or another request to the provider.
     differing: u64,
-    /// Payments that go to another account.
+    /// Payments that would use another account.
     moved: Vec<Moved>,
-    /// Payments, and creations that were refused, that would have had an account.
+    /// Payments, and refused creations, that would have had an account.
     newly_possible: u64,
-    /// Payments that would have had none.
+    /// Payments that would have had no account.
     newly_impossible: u64,
-    /// Decisions over which the candidate failed.
+    /// Decisions in which the candidate failed.
     faults: u64,
-    /// Payments that stay where they are, with another order behind that.
+    /// Payments with the same account, but another order of the accounts after it.
     reordered: u64,
-    /// Decisions over which the active version failed.
+    /// Decisions in which the active version failed.
     active_faults: u64,
     /// Why payments become possible or impossible, and how the candidate failed.
     reasons: Vec<ReplayReason>,
-    /// The latest payments that change, as many as `examples` says.
+    /// The latest payments with a change, at most `examples`.
     examples: Vec<ReplayExample>,
     cost: ReplayCost,
-    /// What cannot be known from the log.
+    /// Questions that the log cannot answer.
     #[schema(required)]
     unknown: Option<String>,
-    /// Of a version on trial, as the fields that follow.
+    /// For a version on trial, like the fields that follow.
     mode: Option<TrialMode>,
     since: Option<Instant>,
     /// Decisions that wait to be compared.
     queued: Option<u64>,
-    /// Decisions for which there was no room.
+    /// Decisions discarded because the queue was full.
     dropped: Option<u64>,
-    /// How a canary's payments fare; null in the shadow.
+    /// Success of a canary's payments; null for a shadow.
     evidence: Option<TrialEvidence>,
 }
 
-/// Payments that go from one account to another.
+/// Payments that would use another account.
 #[derive(ToSchema)]
 struct Moved {
     currency: Currency,
@@ -266,28 +295,29 @@ struct Moved {
     amount: Amount,
 }
 
-/// Payments that become possible or impossible, or over which the candidate failed, and a provider's calls that differ.
+/// Payments that become possible or impossible, or in which the candidate failed, and a provider's calls that
+/// differ.
 #[derive(ToSchema)]
 struct ReplayReason {
     change: ReplayChange,
-    /// What the module's answer is grounded on, how it failed, or what of a call differs.
+    /// The reason in the module's answer, the kind of failure, or the part of a call that differs.
     reason: String,
-    /// Null for callbacks, whose payments are not on record with them.
+    /// Null for callbacks, which are recorded without their payments.
     #[schema(required)]
     currency: Option<Currency>,
     payments: u64,
     amount: Amount,
 }
 
-/// A payment that changes.
+/// A payment with a change.
 #[derive(ToSchema)]
 struct ReplayExample {
-    /// Null for a creation that was refused.
+    /// Null for a refused creation.
     #[schema(required)]
     payment_id: Option<PaymentId>,
     at: Instant,
     change: ReplayChange,
-    /// Null for one that moves.
+    /// Null for a payment that would use another account.
     #[schema(required)]
     reason: Option<String>,
     /// Null for a callback.
@@ -300,7 +330,7 @@ struct ReplayExample {
     to: Option<ProviderId>,
 }
 
-/// Microseconds of a call, beside whatever else the machine did; null where there was none.
+/// Microseconds per call, including other load of the machine; null if there was no call.
 #[derive(ToSchema)]
 struct ReplayCost {
     #[schema(required)]
@@ -313,44 +343,65 @@ struct ReplayCost {
 #[derive(ToSchema)]
 struct Provider {
     id: ProviderId,
-    /// The module that speaks to it.
+    /// The module of the account.
     module: String,
     /// Shown to payers.
     name: String,
     environment: Environment,
-    /// Whether no money moves there.
+    /// Whether the account is simulated, so that no money moves.
     simulated: bool,
-    /// Whether it gets new attempts.
+    /// Whether the account gets new attempts.
     enabled: bool,
+    /// What decides that: the switch if it is off, otherwise the file.
+    enabled_by: EnabledBy,
+    /// The setting in the account's file.
+    file_enabled: bool,
+    /// The switch, if an operator disabled the account.
+    #[schema(required)]
+    switch: Option<AccountSwitch>,
     methods: Vec<PaymentMethod>,
     health: Health,
 }
 
-/// How an account fares.
+/// Who disabled an account; fields are null if the newest 10,000 entries of the audit log do not contain it.
+#[derive(ToSchema)]
+struct AccountSwitch {
+    #[schema(required)]
+    at: Option<Instant>,
+    #[schema(required)]
+    operator: Option<String>,
+    #[schema(required)]
+    reason: Option<String>,
+}
+
+/// Health of an account.
 #[derive(ToSchema)]
 struct Health {
     state: HealthState,
-    /// When it was last heard of.
+    /// Time at which this state started.
+    #[schema(required)]
+    since: Option<Instant>,
+    /// Time of the last data about the account.
     #[schema(required)]
     checked_at: Option<Instant>,
-    /// Share of the calls that had an answer.
+    /// Fraction of the calls that were answered.
     #[schema(required, minimum = 0, maximum = 1)]
     success_rate: Option<f64>,
     #[schema(required)]
     median_ms: Option<u64>,
-    /// Calls that the figures are of.
+    /// Number of calls behind the figures.
     samples: u64,
-    /// Why it is not well, in a word.
+    /// Why the account is not healthy, as a code.
     #[schema(required)]
-    reason: Option<HealthReason>,
-    /// Why it gets no attempts or few, in sentences.
+    cause: Option<HealthReason>,
+    /// Why the account gets no attempts or few, in sentences.
     #[schema(required)]
-    detail: Option<String>,
+    reason: Option<String>,
 }
 
-/// What is to change of an account.
+/// Changes of an account.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ProviderPatch {
-    enabled: Option<bool>,
+    enabled: Option<EnabledPatch>,
 }

@@ -1,7 +1,8 @@
-//! Payments, and the list of what a person has to look at.
+//! Payments, and the work list.
 #![expect(dead_code, reason = "only the schemas are used")]
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -9,7 +10,8 @@ use utoipa::{PartialSchema, ToSchema};
 use super::call::{Call, joined};
 use super::formats::*;
 use crate::api::formats::{CheckoutMode, CheckoutUrl, ClaimUrl, IdempotencyKey, RefundId};
-use crate::api::{PaymentBody, RefundBody};
+use crate::api::webhooks::schemas::Delivery;
+use crate::api::{DisputeBody, MovementBody, PaymentBody, RefundBody};
 
 pub(super) fn calls() -> Vec<Call> {
     vec![
@@ -21,20 +23,21 @@ pub(super) fn calls() -> Vec<Call> {
             .query::<ProviderId>("provider_id", "With an attempt at this account alone.")
             .query::<AttemptId>("attempt_id", "The one with this attempt.")
             .query::<Reference>("reference", "With this reference of a provider's alone.")
-            .query::<Instant>("since", "Created at this time or later; with `Z`.")
-            .query::<Instant>("until", "Created before this time; with `Z`.")
+            .query::<Instant>("since", "Created at this time or later.")
+            .query::<Instant>("until", "Created before this time.")
             .list::<Payment>("payments"),
         Call::get("/payments/export", "exportPayments", "Tells what moved.")
             .about("Of the payments that were created in a period, a line for each capture, refund and dispute, as they stand now.")
             .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
             .query::<Environment>("environment", "Of test or live alone.")
-            .query::<Instant>("since", "Created at this time or later; with `Z`.")
-            .query::<Instant>("until", "Created before this time; with `Z`.")
+            .query::<Instant>("since", "Created at this time or later.")
+            .query::<Instant>("until", "Created before this time.")
+            .query::<Switch>("all", "`true`: a line for payments without any too.")
             .export(),
         Call::get("/payments/{id}", "readPayment", "Shows a payment with everything that happened to it.")
             .ok::<History>("The payment."),
         Call::post("/payments/{id}/review", "reviewPayment", "Decides a payment that is in review.")
-            .about("`vouch` needs the role `admin`.")
+            .about("`vouch` needs the role `admin`. An approval is a conflict while a refund of the money is pending or a dispute about it is open, unless `despite` lists the ids of all of them; the error has them in `despite_needed`. To complete with another amount or currency than the invoice's, `accept` names exactly what is there.")
             .attributed()
             .body::<NewReview>()
             .ok::<History>("It is decided and carried out.")
@@ -57,8 +60,12 @@ pub(super) fn calls() -> Vec<Call> {
             .attributed()
             .ok::<History>("They are erased.")
             .conflict("It is not over yet."),
+        Call::post("/payments/redact", "redactAddress", "Erases the personal data of all payments with an e-mail address.")
+            .about("Without regard to case. Payments with the same address and something behind `+` are named and left. One call erases at most 1,000 payments and says whether there are more.")
+            .body::<NewErasure>()
+            .ok::<Erased>("What was erased, or with `preview` what would be."),
         Call::post("/payments/{id}/refunds", "refundPayment", "Gives money of a payment back.")
-            .about("Whatever the payment's state, of what was received and not given back or disputed. The provider is asked within the request; a refund stays `pending` until it has confirmed it. The same `idempotency_key` with the same data answers the same refund with 200.")
+            .about("Of the payment's own money, in `completed` and `review`, as far as it was not returned, is not being refunded and is not at risk of a dispute that a refund would not end. The provider is asked within the request; a refund stays `pending` until it has confirmed it. The same `idempotency_key` with the same data answers the same refund with 200.")
             .attributed()
             .body::<NewRefund>()
             .ok::<OperatorsRefund>("The same was asked for before: the refund as it stands now.")
@@ -66,8 +73,66 @@ pub(super) fn calls() -> Vec<Call> {
             .conflict("There is no money, the provider does not give it back, or the key was used with other data."),
         Call::get("/payments/{id}/refunds", "listPaymentRefunds", "Lists what was given back of a payment, the newest first.")
             .list::<OperatorsRefund>("refunds"),
+        Call::get("/find", "find", "Finds anything by what is known of it.")
+            .about("An order, an e-mail address without regard to case and to what stands behind `+`, an amount such as `80.00 EUR`, the last four digits of what paid, a reseller's `client_ref`, a provider's reference or dispute, an id, or its first characters, at least 6. The text stands in no log.")
+            .required_query::<FoundText>("q", "The text.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<Instant>("since", "Of payments created at this time or later.")
+            .query::<Instant>("until", "Of payments created before this time.")
+            .ok::<AllFound>("The newest of each kind."),
+        Call::post("/refunds/{id}/settle", "settleRefund", "Settles a refund whose outcome stayed unknown.")
+            .about("From 24 hours after its order on. The provider is queried once more first, and its report takes precedence, then and later. For `not_made` the payer's claim is closed there first.")
+            .role(kassette_domain::operator::Role::Admin)
+            .attributed()
+            .body::<NewSettlement>()
+            .ok::<OperatorsRefund>("The refund as it stands now.")
+            .conflict("It ended the other way, 24 hours have not passed, or the payer can still claim it."),
+        Call::get("/movements", "listMovements", "Lists movements of money, the oldest first by booking time.")
+            .about("Movements are recorded once and never change. Those that are booked at `complete_until` or later may get neighbors.")
+            .query::<PaymentId>("payment_id", "Of this payment alone.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<ProviderId>("provider_id", "At this account alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<MovementKind>("kind", "Of this kind alone.")
+            .query::<Instant>("since", "Booked at this time or later.")
+            .query::<Instant>("until", "Booked before this time.")
+            .list_beside::<Movement, BesideMovements>("movements"),
+        Call::get("/finance/days", "listDays", "Sums movements by day, account, merchant and currency, the oldest day first.")
+            .about("By booking day. A day that is closed never changes, in any zone. A row's `closing` is `opening` plus what came in less what went out.")
+            .required_query::<Day>("from", "The first day.")
+            .required_query::<Day>("to", "The last day, itself included.")
+            .query::<Zone>("zone", "The zone in which days begin; UTC if it is absent.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<ProviderId>("provider_id", "At this account alone.")
+            .list_beside::<DaySums, BesideDays>("days"),
+        Call::get("/finance/export", "exportMovements", "Writes the movements that were booked on some days, the oldest first.")
+            .required_query::<Day>("from", "The first day.")
+            .required_query::<Day>("to", "The last day, itself included.")
+            .query::<Zone>("zone", "The zone in which days begin; UTC if it is absent.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<ProviderId>("provider_id", "At this account alone.")
+            .export(),
+        Call::post("/finance/confirm-clock", "confirmClock", "Confirms that the clock is right after it jumped forward.")
+            .role(kassette_domain::operator::Role::Admin)
+            .attributed()
+            .ok::<BesideDays>("How far the ledger is closed.")
+            .conflict("No jump waits."),
+        Call::post("/corrections", "correctLedger", "Books what no provider reports.")
+            .about("The same `idempotency_key` with the same data answers the same movement with 200.")
+            .role(kassette_domain::operator::Role::Admin)
+            .attributed()
+            .body::<NewCorrection>()
+            .ok::<Movement>("The same was booked before.")
+            .created::<Movement>("The movement.")
+            .conflict("The key was used with other data."),
         Call::get("/work", "listWork", "Lists money that a person has to look at, the newest first.")
-            .query::<Switch>("done", "`true`: lines that are done too.")
+            .about("An item closes itself when what it is about is settled. A page may end before it is full, with a cursor.")
+            .query::<Switch>("done", "`true`: items that are done too.")
+            .query::<Switch>("reviews", "`true`: payments in review are items of the first page too.")
+            .query::<WorkKind>("kind", "Of this kind alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
             .list_beside::<WorkItem, BesideWork>("work"),
         Call::post("/work/{id}/done", "finishWork", "Takes a line off the work list.")
             .attributed()
@@ -82,44 +147,213 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// What stands beside the first page of the work list.
+/// Additional data of the work list's first page.
 #[derive(ToSchema)]
 struct BesideWork {
-    /// Null while payments of before the start are looked for; absent where a cursor was sent.
+    /// Null while payments from before the start are being searched; absent if a cursor was sent.
     in_review: Option<InReview>,
 }
 
 /// Payments in review.
 #[derive(ToSchema)]
 struct InReview {
-    /// The newest of them, as many as the page may have.
+    /// The newest payments in review, at most the page's limit.
     payments: Vec<Payment>,
-    /// How many there are.
+    /// Number of payments in review.
     count: u64,
 }
 
-/// What is decided about a payment in review.
+/// A decision about a payment in review.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewReview {
     decision: Resolution,
-    /// With `approve` alone.
+    /// Only with `approve`.
     settlement: Option<SaidSettlement>,
-    /// With `approve` alone: the operator vouches for money that the provider does not confirm.
+    /// Only with `approve`: the operator vouches for money that the provider does not confirm.
     vouch: Option<bool>,
+    /// Only with `approve`: the amount that completes the payment instead of the invoice's. Must equal the
+    /// amount that is there.
+    accept: Option<NamedAmount>,
+    /// Only with `approve`: ids of pending refunds and of open disputes and inquiries about the money.
+    despite: Option<Vec<String>>,
 }
 
-/// How much an operator gives back.
+/// Request to erase personal data. `actor` and `reason` are required without `preview`.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewErasure {
+    email: Address,
+    /// If true, nothing is changed.
+    preview: Option<bool>,
+    actor: Option<AuditText>,
+    reason: Option<AuditText>,
+}
+
+/// Payments with an address.
+#[derive(ToSchema)]
+struct Erased {
+    payments: Vec<PaymentId>,
+    /// Payments with variants of the address, which are not changed.
+    variants: Vec<Variant>,
+    /// Whether the call has to be repeated for the rest.
+    more: bool,
+}
+
+/// Payments with an address that differs only in its `+…` part.
+#[derive(ToSchema)]
+struct Variant {
+    email: Address,
+    payments: Vec<PaymentId>,
+}
+
+/// A search result. An order, an address, an amount, four digits or a reseller's reference finds payments. Status,
+/// amount and currency are the object's, or the payment's if the object has none.
+#[derive(ToSchema)]
+struct Found {
+    kind: FoundKind,
+    id: FoundText,
+    /// Null for a delivery of `webhook.test`, like all fields about a payment.
+    #[schema(required)]
+    payment_id: Option<PaymentId>,
+    /// The order. For an attempt or a dispute, the account; for an event or a delivery, the event's type.
+    label: FoundText,
+    found_by: FoundBy,
+    #[schema(required)]
+    environment: Option<Environment>,
+    #[schema(required)]
+    merchant_id: Option<MerchantId>,
+    status: FoundText,
+    #[schema(required)]
+    amount: Option<Amount>,
+    #[schema(required)]
+    currency: Option<AnyCurrency>,
+}
+
+/// Search results, newest first: at most 50 of each kind.
+#[derive(ToSchema)]
+struct AllFound {
+    found: Vec<Found>,
+}
+
+/// An amount with its currency.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NamedAmount {
+    amount: InvoiceAmount,
+    currency: AnyCurrency,
+}
+
+/// Outcome of a refund, determined by an operator.
+#[derive(ToSchema)]
+#[schema(as = NewSettlement)]
+#[serde(deny_unknown_fields)]
+struct NewSettlement {
+    outcome: SettledOutcome,
+    /// Only with `made`: the refunded amount, if only a part was refunded.
+    amount: Option<InvoiceAmount>,
+}
+
+/// A movement that no provider reports.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewCorrection {
+    provider_id: ProviderId,
+    /// The payment to which the money belongs, if any.
+    payment_id: Option<PaymentId>,
+    effect: CorrectionEffect,
+    /// If absent, the payment's own money, or none without a payment.
+    bucket: Option<Bucket>,
+    amount: InvoiceAmount,
+    currency: AnyCurrency,
+    /// If absent, now.
+    occurred_at: Option<Instant>,
+    provider_references: Option<Vec<ProviderReference>>,
+    /// Makes retries safe.
+    idempotency_key: IdempotencyKey,
+}
+
+/// A movement for operators: the merchants' fields and more.
+struct Movement;
+
+impl PartialSchema for Movement {
+    fn schema() -> RefOr<Schema> {
+        joined::<MovementBody<'static>, MovementsOperatorsFields>()
+    }
+}
+
+impl ToSchema for Movement {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Movement")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        MovementBody::schemas(schemas);
+        MovementsOperatorsFields::schemas(schemas);
+    }
+}
+
+/// The operators' additional fields of a movement.
+#[derive(ToSchema)]
+struct MovementsOperatorsFields {
+    environment: Environment,
+    /// Null for money of a payment that the store does not know.
+    #[schema(required)]
+    merchant_id: Option<MerchantId>,
+    source: MovementSource,
+}
+
+/// Additional data of lists of movements.
+#[derive(ToSchema)]
+struct BesideMovements {
+    /// Nothing will be booked before this time.
+    complete_until: Instant,
+    /// Time since which the ledger is continuous; null if the store was never restored.
+    #[schema(required)]
+    continuous_since: Option<Instant>,
+}
+
+/// How far the ledger is closed.
+#[derive(ToSchema)]
+#[schema(as = Ledger)]
+struct BesideDays {
+    /// Nothing will be booked before this time.
+    closed_until: Instant,
+    /// Time since which the ledger is continuous; null if the store was never restored.
+    #[schema(required)]
+    continuous_since: Option<Instant>,
+}
+
+/// Sums of a day.
+#[derive(ToSchema)]
+struct DaySums {
+    day: Day,
+    /// Whether the sums are final.
+    closed: bool,
+    environment: Environment,
+    provider_id: ProviderId,
+    /// Null for money of a payment that the store does not know.
+    #[schema(required)]
+    merchant_id: Option<MerchantId>,
+    currency: AnyCurrency,
+    opening: SignedAmount,
+    closing: SignedAmount,
+    /// Sums by kind of movement; positive, except for corrections (in minus out). Kinds without a movement on
+    /// that day are absent.
+    sums: BTreeMap<String, SignedAmount>,
+}
+
+/// A refund ordered by an operator.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewRefund {
-    /// All that is left, or that the line is about, where it is absent.
+    /// If absent, all of the remaining money, or of the item's money.
     amount: Option<InvoiceAmount>,
     /// Makes retries safe.
     idempotency_key: Option<IdempotencyKey>,
 }
 
-/// A refund as operators see it: what merchants see, and more.
+/// A refund for operators: the merchants' fields and more.
 struct OperatorsRefund;
 
 impl PartialSchema for OperatorsRefund {
@@ -139,22 +373,23 @@ impl ToSchema for OperatorsRefund {
     }
 }
 
-/// What merchants do not see of a refund.
+/// The operators' additional fields of a refund.
 #[derive(ToSchema)]
 struct RefundsOperatorsFields {
-    /// Null for viewers: it lets its holder take the money.
+    /// Null for viewers: it lets its holder collect the money.
     #[schema(required)]
     claim_url: Option<ClaimUrl>,
-    /// The provider's id; null before it has told one, and for what it tells as part of a sum alone.
+    /// The provider's id; null before the provider has sent one, and for a refund that it reports only as part
+    /// of a sum.
     #[schema(required)]
     reference: Option<String>,
-    /// The provider's last words about it.
+    /// The provider's last text about it.
     detail: String,
-    /// Since when it is in its state.
+    /// Time at which its state started.
     at: Instant,
 }
 
-/// A payment as operators see it: what merchants see, and more.
+/// A payment for operators: the merchants' fields and more.
 struct Payment;
 
 impl PartialSchema for Payment {
@@ -174,33 +409,36 @@ impl ToSchema for Payment {
     }
 }
 
-/// What merchants do not see.
+/// The operators' additional fields of a payment.
 #[derive(ToSchema)]
 struct OperatorsFields {
     /// Null for viewers: it lets its holder pay.
     #[schema(required)]
     checkout_url: Option<CheckoutUrl>,
     merchant_id: MerchantId,
-    /// The reseller that made it, where one did.
+    /// The reseller that created it, if any.
     #[schema(required)]
     reseller_id: Option<ResellerId>,
     environment: Environment,
     checkout_mode: CheckoutMode,
-    /// Null but in review.
+    /// Null except in review.
     #[schema(required)]
     review_cause: Option<ReviewCause>,
-    /// Null while it is not known.
+    /// Null while unknown.
     #[schema(required)]
     platform_fee_usd: Option<Amount>,
     fx_rate: Rate,
-    /// Whose rate it is; null where the payment is in US dollars.
+    /// Source of the rate; null if the payment is in US dollars.
     #[schema(required)]
     fx_source: Option<RateSource>,
-    /// Of when the source's table is; null where the rate is the merchant's own.
+    /// Date of the source's table; null for the merchant's own rate.
     #[schema(required)]
     fx_source_date: Option<Instant>,
     /// Whether an operator vouched for the money.
     vouched: bool,
+    /// The amount that an operator accepted instead of the invoice's.
+    #[schema(required)]
+    short: Option<NamedAmount>,
     /// The last decision about a review.
     #[schema(required)]
     decision: Option<ReviewDecision>,
@@ -217,8 +455,11 @@ struct ReviewDecision {
     #[schema(required)]
     settlement: Option<SettlementStatus>,
     vouch: bool,
+    #[schema(required)]
+    accept: Option<NamedAmount>,
+    despite: Vec<String>,
     state: DecisionState,
-    /// What the operator saw: captured money that was not given back, else what was authorised.
+    /// The amount that the operator saw: captured money that was not refunded, otherwise the authorized amount.
     received: Amount,
     currency: AnyCurrency,
     operator: String,
@@ -227,19 +468,118 @@ struct ReviewDecision {
     at: Instant,
 }
 
-/// A payment with everything that happened to it.
+/// A payment with its complete history.
 #[derive(ToSchema)]
 struct History {
     payment: Payment,
     attempts: Vec<Attempt>,
-    /// The newest first.
+    /// Newest first.
     refunds: Vec<OperatorsRefund>,
+    disputes: Vec<PaymentDispute>,
+    /// The newest 100, newest first.
+    movements: Vec<Movement>,
+    balance: Vec<Balance>,
+    possible: Possible,
+    /// Null except in review.
+    #[schema(required)]
+    review_reason: Option<ReviewReason>,
+    /// When the provider is queried next.
+    #[schema(required)]
+    next_query_at: Option<Instant>,
     decisions: Vec<RoutingDecision>,
     transitions: Vec<Transition>,
     events: Vec<EventOf>,
+    /// The newest 100, newest first.
+    deliveries: Vec<Delivery>,
 }
 
-/// One try to be paid, at one account.
+/// Balance of a bucket in one currency.
+#[derive(ToSchema)]
+struct Balance {
+    bucket: Bucket,
+    currency: AnyCurrency,
+    received: Amount,
+    /// Refunds, reversed captures and withdrawn funds, minus what came back.
+    returned: Amount,
+    /// The part of open disputes that is not withdrawn.
+    at_risk: Amount,
+    /// Pending refunds.
+    committed: Amount,
+    /// Received minus returned.
+    net: SignedAmount,
+}
+
+/// Actions that are currently possible.
+#[derive(ToSchema)]
+struct Possible {
+    /// Null if it cannot be approved.
+    #[schema(required)]
+    approve: Option<PossibleApproval>,
+    #[schema(required)]
+    decline: Option<PossibleDecline>,
+    /// Refundable part of the payment's own money.
+    #[schema(required)]
+    refund: Option<NamedAmount>,
+    cancel: bool,
+    query: bool,
+}
+
+/// The amount with which an approval would complete the payment.
+#[derive(ToSchema)]
+struct PossibleApproval {
+    amount: Amount,
+    currency: AnyCurrency,
+    /// Whether `accept` has to name that amount.
+    needs_accept: bool,
+    /// Ids that `despite` has to list.
+    despite: Vec<String>,
+    /// Null for a test payment, and without a usable exchange rate.
+    #[schema(required)]
+    platform_fee_usd: Option<Amount>,
+}
+
+/// Consequences of a decline.
+#[derive(ToSchema)]
+struct PossibleDecline {
+    /// Amount that becomes surplus.
+    surplus: Amount,
+}
+
+/// Why a payment is in review.
+#[derive(ToSchema)]
+struct ReviewReason {
+    code: ReviewCause,
+    message: String,
+}
+
+/// A dispute for operators: the merchants' fields and more.
+struct PaymentDispute;
+
+impl PartialSchema for PaymentDispute {
+    fn schema() -> RefOr<Schema> {
+        joined::<DisputeBody<'static>, DisputesOperatorsFields>()
+    }
+}
+
+impl ToSchema for PaymentDispute {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("PaymentDispute")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        DisputeBody::schemas(schemas);
+        DisputesOperatorsFields::schemas(schemas);
+    }
+}
+
+/// The operators' additional fields of a dispute.
+#[derive(ToSchema)]
+struct DisputesOperatorsFields {
+    /// Whether it ended because everything was refunded.
+    ended_by_refund: bool,
+}
+
+/// An attempt to pay with one account.
 #[derive(ToSchema)]
 struct Attempt {
     attempt_id: AttemptId,
@@ -248,50 +588,53 @@ struct Attempt {
     digest: Digest,
     payment_method: PaymentMethod,
     state: AttemptState,
-    /// Where the payer was sent. Null for viewers, and where the payer is not sent by an address.
+    /// URL to which the payer was sent. Null for viewers, and if the payer is not sent by URL.
     #[schema(required)]
     redirect_url: Option<String>,
-    /// The provider's newest id for it.
+    /// The provider's newest id of the attempt.
     #[schema(required)]
     reference: Option<String>,
     /// All ids under which the provider's statements may show it.
     references: Vec<String>,
-    /// What was received, or what is due where nothing was.
+    /// The amount received, or the amount due if nothing was received.
     amount: Amount,
-    /// What was taken.
+    /// Captured amount.
     received: Amount,
-    /// What went back of that.
+    /// Amount returned.
     returned: Amount,
     currency: AnyCurrency,
-    /// The provider's own word.
+    /// The provider's own status.
     #[schema(required)]
     provider_status: Option<String>,
     /// The provider's own code for a refusal or a review.
     #[schema(required)]
     provider_reason: Option<String>,
-    /// What the provider keeps.
+    /// The provider's fee.
     #[schema(required)]
     provider_fee: Option<ProviderFee>,
-    /// With what the payer paid.
+    /// The payer's means of payment.
     #[schema(required, example = "visa 4242")]
     instrument: Option<String>,
+    /// Page of the attempt in the provider's dashboard.
+    #[schema(required)]
+    provider_url: Option<String>,
     #[schema(required)]
     authorised_at: Option<Instant>,
     #[schema(required)]
     captured_at: Option<Instant>,
-    /// Until when an approval can be captured.
+    /// Time until which an authorization can be captured.
     #[schema(required)]
     capture_before: Option<Instant>,
     refunds: Vec<AttemptRefund>,
-    disputes: Vec<Dispute>,
+    disputes: Vec<DisputeBody<'static>>,
     opened_at: Instant,
     #[schema(required)]
     ended_at: Option<Instant>,
-    /// Why it ended, or what is odd about it.
+    /// Why the attempt ended, or what is inconsistent about it.
     detail: String,
 }
 
-/// What a provider keeps of a payment.
+/// A provider's fee for a payment.
 #[derive(ToSchema)]
 struct ProviderFee {
     amount: Amount,
@@ -302,7 +645,7 @@ struct ProviderFee {
 #[derive(ToSchema)]
 struct AttemptRefund {
     refund_id: RefundId,
-    /// The provider's id; null for what it tells as part of a sum alone.
+    /// The provider's id; null for a refund that it reports only as part of a sum.
     #[schema(required)]
     id: Option<String>,
     amount: Amount,
@@ -310,38 +653,22 @@ struct AttemptRefund {
     at: Instant,
 }
 
-/// A dispute, inquiry or chargeback.
-#[derive(ToSchema)]
-struct Dispute {
-    /// The provider's id.
-    id: String,
-    amount: Amount,
-    state: DisputeState,
-    /// The provider's own code.
-    #[schema(required)]
-    reason: Option<String>,
-    /// Until when it can be answered.
-    #[schema(required)]
-    respond_by: Option<Instant>,
-    at: Instant,
-}
-
-/// Why a payment went to an account.
+/// Why a payment was routed to an account.
 #[derive(ToSchema)]
 struct RoutingDecision {
     at: Instant,
     slot: Slot,
     digest: Digest,
     purpose: Purpose,
-    /// The account; null where none was eligible.
+    /// The account; null if none was eligible.
     #[schema(required)]
     chosen: Option<ProviderId>,
-    /// A sentence that names the chosen account's id.
+    /// A sentence that contains the chosen account's id.
     explanation: String,
     verdicts: Vec<Verdict>,
 }
 
-/// What the module said of one account.
+/// A module's verdict about an account.
 #[derive(ToSchema)]
 struct Verdict {
     provider_id: ProviderId,
@@ -349,17 +676,17 @@ struct Verdict {
     reason: String,
 }
 
-/// A line of a payment's timeline.
+/// A row of a payment's timeline.
 #[derive(ToSchema)]
 struct Transition {
     at: Instant,
     from: PaymentStatus,
-    /// The same as `from` for a report that changed no status.
+    /// Equal to `from` for a report that changed no status.
     to: PaymentStatus,
     settlement: SettlementStatus,
     #[schema(example = "callback: captured at sandbox-test")]
     cause: String,
-    /// False for what was not allowed, and so changed nothing.
+    /// False for a step that was not allowed, and so changed nothing.
     applied: bool,
 }
 
@@ -372,21 +699,44 @@ struct EventOf {
     created_at: Instant,
 }
 
-/// Money that a person has to look at.
+/// An item that requires a decision.
 #[derive(ToSchema)]
 struct WorkItem {
+    /// For a review, the payment's id.
     id: WorkId,
     kind: WorkKind,
-    /// Null where the store does not know the attempt.
+    /// The refund or dispute that it is about; null if it is about an attempt's money as a whole.
+    #[schema(required)]
+    subject_id: Option<String>,
+    /// Null if the store does not know the attempt.
     #[schema(required)]
     payment_id: Option<PaymentId>,
-    attempt_id: AttemptId,
-    provider_id: ProviderId,
-    amount: Amount,
-    currency: AnyCurrency,
+    #[schema(required)]
+    attempt_id: Option<AttemptId>,
+    #[schema(required)]
+    merchant_id: Option<MerchantId>,
+    #[schema(required)]
+    order_id: Option<String>,
+    environment: Environment,
+    #[schema(required)]
+    provider_id: Option<ProviderId>,
+    /// Amount owed or disputed.
+    #[schema(required)]
+    amount: Option<Amount>,
+    #[schema(required)]
+    currency: Option<AnyCurrency>,
+    /// Amount that the attempt received.
+    #[schema(required)]
+    received: Option<Amount>,
     /// What happened.
     detail: String,
+    /// Deadline for an action.
+    #[schema(required)]
+    deadline: Option<Instant>,
+    actions: Vec<WorkAction>,
     opened_at: Instant,
     #[schema(required)]
     done_at: Option<Instant>,
+    #[schema(required)]
+    outcome: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Resellers and what merchants grant them.
+//! Resellers and their delegations.
 #![expect(dead_code, reason = "only the schemas are used")]
 
 use kassette_domain::operator::Role;
@@ -60,7 +60,7 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// A reseller to be.
+/// A new reseller.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewReseller {
@@ -72,39 +72,43 @@ struct NewReseller {
 struct Reseller {
     reseller_id: ResellerId,
     name: Name,
-    /// Whether it may make live payments.
+    /// Whether it may create live payments.
     live_rollout: bool,
     created_at: Instant,
 }
 
-/// A key of a reseller to be.
+/// A new key of a reseller.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewResellerKey {
     environment: Environment,
-    /// Those that begin with `reseller:`, and `account:manage`; the former where it is absent, each once.
+    /// Those that begin with `reseller:`, and `account:manage`, without duplicates. If absent, all of them except
+    /// `reseller:refund` and `account:manage`.
     #[schema(min_items = 1)]
     scopes: Option<Vec<Scope>>,
-    /// In the future; never where it is absent.
+    /// A time in the future; if absent, the key does not expire.
     expires_at: Option<Instant>,
 }
 
-/// Whether live payments are to be made.
+/// Whether live payments are allowed.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Rollout {
     enabled: bool,
 }
 
-/// What an operator says of a delegation.
+/// An operator's decision about a delegation.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DelegationDecision)]
 struct Decision {
     status: Decided,
+    /// Whether the reseller may refund the payments that it created. If absent, `authorized` leaves this unchanged,
+    /// and it is false at first; `revoked` always sets it to false.
+    refunds: Option<bool>,
 }
 
-/// What holds between a reseller and a merchant.
+/// The delegation of a merchant to a reseller.
 #[derive(ToSchema)]
 struct Delegation {
     reseller_id: ResellerId,
@@ -113,15 +117,17 @@ struct Delegation {
     authorized_at: Instant,
     #[schema(required)]
     revoked_at: Option<Instant>,
+    /// Whether the reseller may refund the payments that it created.
+    refunds: bool,
 }
 
-/// A merchant of a reseller, or an invitation of it.
+/// A merchant of a reseller, or one of its invitations.
 #[derive(ToSchema)]
 struct ListedDelegation {
-    /// Null while no merchant has taken the invitation.
+    /// Null while no merchant has accepted the invitation.
     #[schema(required)]
     merchant_id: Option<MerchantId>,
-    /// What the reseller calls it, or its own name.
+    /// The name that the reseller uses, or the merchant's own.
     business_name: String,
     status: DelegationStatus,
     #[schema(required)]
@@ -130,5 +136,7 @@ struct ListedDelegation {
     client_ref: Option<ClientRef>,
     #[schema(required)]
     invitation_id: Option<InvitationId>,
+    /// Whether the reseller may refund the payments that it created.
+    refunds: bool,
     created_at: Instant,
 }

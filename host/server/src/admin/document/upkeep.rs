@@ -33,6 +33,17 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .about("The store in a data directory has one. What differs is told beside the node that answers.")
         .list::<Node>("nodes"),
+        Call::get("/rates", "listRates", "Lists the exchange rates of all sources.")
+            .ok::<SourceRates>("By source and currency."),
+        Call::post("/rates/accept", "acceptRate", "Has a source's refused rate used.")
+            .about("A new rate that is more than 20 % off the one before is refused. The node that answers accepts it.")
+            .attributed()
+            .body::<AcceptedRate>()
+            .ok::<SourceRate>("The rate as it is used now.")
+            .conflict("None is refused, or another than the named one."),
+        Call::get("/status", "readStatus", "Says whether everything is well.")
+            .about("The whole is as its worst part. The server writes the same into `status.json` in its data directory.")
+            .ok::<StatusReport>("The parts, each with its state."),
         Call::get(
             "/audit",
             "listAudit",
@@ -42,8 +53,8 @@ pub(super) fn calls() -> Vec<Call> {
         .query::<AuditPart>("action", "The whole action, or its noun.")
         .query::<AuditPart>("object", "The whole object, or its kind.")
         .query::<AuditPart>("operator", "An operator's name or id.")
-        .query::<Instant>("since", "At this time or later; with `Z`.")
-        .query::<Instant>("until", "Before this time; with `Z`.")
+        .query::<Instant>("since", "At this time or later.")
+        .query::<Instant>("until", "Before this time.")
         .list::<AuditEntry>("entries"),
         Call::get(
             "/audit/export",
@@ -53,15 +64,17 @@ pub(super) fn calls() -> Vec<Call> {
         .query::<AuditPart>("action", "The whole action, or its noun.")
         .query::<AuditPart>("object", "The whole object, or its kind.")
         .query::<AuditPart>("operator", "An operator's name or id.")
-        .query::<Instant>("since", "At this time or later; with `Z`.")
-        .query::<Instant>("until", "Before this time; with `Z`.")
+        .query::<Instant>("since", "At this time or later.")
+        .query::<Instant>("until", "Before this time.")
         .export(),
         Call::get(
             "/audit/verify",
             "verifyAudit",
             "Says whether the audit log is whole.",
         )
-        .about("Each line holds the hash of the one before.")
+        .about("Each line holds the hash of the one before. With `entry` and `hash`, which were written down earlier, it is verified only if that entry has that hash still.")
+        .query::<AuditId>("entry", "An entry's id. Needs `hash`.")
+        .query::<Sha256>("hash", "The hash that the entry had.")
         .ok::<Verdict>("What was found."),
         Call::post(
             "/backup",
@@ -77,21 +90,21 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// An operator to be.
+/// A new operator.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewOperator {
     name: OperatorName,
     role: Role,
-    /// In the future; never where it is absent.
+    /// A time in the future; if absent, the operator does not expire.
     expires_at: Option<Instant>,
 }
 
-/// An operator that was just made.
+/// A new operator with its token.
 #[derive(ToSchema)]
 struct IssuedOperator {
     operator_id: OperatorId,
-    /// The secret: shown this once, and kept as a hash alone.
+    /// The secret: shown only this time, and stored as a hash.
     #[schema(example = "ko_…")]
     token: String,
 }
@@ -107,7 +120,27 @@ struct Operator {
     expires_at: Option<Instant>,
 }
 
-/// A node, as the store knows it.
+/// Status of the gateway.
+#[derive(ToSchema)]
+struct StatusReport {
+    state: StatusState,
+    parts: Vec<StatusPart>,
+}
+
+/// One part of the gateway.
+#[derive(ToSchema)]
+struct StatusPart {
+    #[schema(example = "certificates")]
+    name: String,
+    state: StatusState,
+    /// Time at which this state started, if the part is not well and the time is known.
+    #[schema(required)]
+    since: Option<Instant>,
+    /// Explanation in sentences.
+    detail: String,
+}
+
+/// A node in the store's list.
 #[derive(ToSchema)]
 struct Node {
     name: String,
@@ -115,42 +148,42 @@ struct Node {
     #[serde(rename = "self")]
     is_self: bool,
     state: NodeState,
-    /// Of its program; null where it has not told yet, as below.
+    /// Version of its program; null if it has not reported yet, like the fields below.
     #[schema(required)]
     version: Option<String>,
     #[schema(required)]
     started_at: Option<Instant>,
-    /// How long ago it was last heard of.
+    /// Age of its last heartbeat.
     beat_age_seconds: f64,
-    /// Changes of keys, approvals and the like that it has not taken in yet.
+    /// Number of changes of keys, approvals and the like that it has not adopted yet.
     lag: u64,
-    /// Where it listens.
+    /// Address of its public listener.
     #[schema(required)]
     public_address: Option<String>,
     #[schema(required)]
     admin_address: Option<String>,
-    /// Of its configuration, without what each node has for itself.
+    /// Digest of its configuration, without the settings that differ by node.
     #[schema(required)]
     configuration: Option<Sha256>,
-    /// Of its active modules.
+    /// Digest of its active modules.
     #[schema(required)]
     modules: Option<Sha256>,
-    /// What it has otherwise than the node that answers.
+    /// Differences to the node that answers.
     drift: Vec<Drift>,
 }
 
-/// How a node fares.
+/// State of a node.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 enum NodeState {
     Live,
-    /// It is about to end.
+    /// It is shutting down.
     Draining,
-    /// It was not heard of for a while.
+    /// Its heartbeats have stopped.
     Lapsed,
 }
 
-/// What nodes should have alike.
+/// Properties in which nodes should not differ.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 enum Drift {
@@ -159,17 +192,17 @@ enum Drift {
     Modules,
 }
 
-/// A line of the audit log.
+/// An entry of the audit log.
 #[derive(ToSchema)]
 struct AuditEntry {
-    /// Its number.
+    /// The entry's number.
     id: u64,
     at: Instant,
-    /// Who was authenticated: an operator's name, or the server itself.
+    /// The authenticated caller: an operator's name, or the server itself.
     operator: String,
     #[schema(required)]
     operator_id: Option<OperatorId>,
-    /// For whom the operator said to act.
+    /// The person for whom the operator acted.
     actor: String,
     #[schema(required)]
     reason: Option<String>,
@@ -180,31 +213,74 @@ struct AuditEntry {
     /// The object before the change.
     #[schema(required)]
     before: Option<serde_json::Value>,
-    /// The object after it.
+    /// The object after the change.
     #[schema(required)]
     after: Option<serde_json::Value>,
-    /// Of the line before.
+    /// Hash of the previous entry.
     prev_hash: Sha256,
     hash: Sha256,
 }
 
-/// What was found along the audit log.
+/// Result of verifying the audit log.
 #[derive(ToSchema)]
 #[schema(as = AuditVerdict)]
 struct Verdict {
-    whole: bool,
-    /// The last line; null of an empty log.
+    /// Whether the chain is intact, and the named entry has the named hash.
+    verified: bool,
+    /// Number of entries.
+    entries: u64,
+    /// The newest entry; null for an empty log.
     #[schema(required)]
-    last: Option<LastEntry>,
-    /// Where it is broken, in words.
+    head: Option<LastEntry>,
+    /// Descriptions of the breaks.
     breaks: Vec<String>,
-    /// Breaks beyond those.
+    /// Number of further breaks.
     more_breaks: u64,
 }
 
-/// The audit log's last line.
+/// The newest entry of the audit log.
 #[derive(ToSchema)]
 struct LastEntry {
     id: u64,
     hash: Sha256,
+}
+
+/// Exchange rates of all sources.
+#[derive(ToSchema)]
+struct SourceRates {
+    rates: Vec<SourceRate>,
+}
+
+/// A source's exchange rate for a currency.
+#[derive(ToSchema)]
+struct SourceRate {
+    source: SourceName,
+    currency: Currency,
+    /// US dollars per unit; null if the only rate is refused.
+    #[schema(required)]
+    rate: Option<Rate>,
+    #[schema(required)]
+    date: Option<Instant>,
+    state: RateState,
+    /// Whether it is the first rate and was not compared.
+    unchecked: bool,
+    #[schema(required)]
+    refused: Option<RefusedRate>,
+}
+
+/// A rate that is not used, because it differs too much from the one before.
+#[derive(ToSchema)]
+struct RefusedRate {
+    rate: Rate,
+    date: Instant,
+}
+
+/// Request to use a refused rate.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AcceptedRate {
+    source: SourceName,
+    currency: Currency,
+    /// The refused rate that the caller saw. If it has changed, the call is a conflict.
+    rate: Option<Rate>,
 }

@@ -4,6 +4,7 @@ use utoipa::ToSchema;
 
 use super::call::Call;
 use super::formats::*;
+use crate::api::formats::{Circuit, Destination, EndpointCreator};
 use crate::api::webhooks::schemas::*;
 
 pub(super) fn calls() -> Vec<Call> {
@@ -41,6 +42,15 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .list::<Endpoint>("webhook_endpoints"),
         Call::get(
+            "/webhook-endpoints",
+            "listAllEndpoints",
+            "Lists the webhook endpoints of all merchants, or of one.",
+        )
+        .about("A page may be short, or even empty, and have a `next_cursor` all the same. Failing ones are as the node that answers has seen them, those of resellers included.")
+        .query::<AnyMerchant>("merchant_id", "Of this merchant.")
+        .query::<Switch>("failing", "Only those that keep failing.")
+        .list::<EndpointTroubles>("webhook_endpoints"),
+        Call::get(
             "/webhook-endpoints/{id}",
             "readEndpoint",
             "Shows a webhook endpoint.",
@@ -74,6 +84,7 @@ pub(super) fn calls() -> Vec<Call> {
             "Gives a webhook endpoint a new secret.",
         )
         .about("With an overlap the old one signs until then.")
+        .attributed()
         .body::<EndpointRotation>()
         .ok::<RotatedEndpoint>("The new secret, shown this once.")
         .conflict("The endpoint was changed meanwhile."),
@@ -113,7 +124,13 @@ pub(super) fn calls() -> Vec<Call> {
             "Lists deliveries, the newest first.",
         )
         .query::<EndpointId>("endpoint_id", "Of one endpoint alone.")
-        .query::<DeliveryStatus>("status", "In one state alone.")
+        .about("With a status a page may be short, or even empty, and have a `next_cursor` all the same.")
+        .query::<AnyDeliveryStatus>("status", "In one state alone; `failed`: given up, or waiting after an attempt that failed.")
+        .query::<PaymentId>("payment_id", "Of this payment.")
+        .query::<EventId>("event_id", "Of this event.")
+        .query::<AnyMerchant>("merchant_id", "To endpoints of this merchant.")
+        .query::<Instant>("since", "Queued at this time or later.")
+        .query::<Instant>("until", "Queued before this time.")
         .list::<Delivery>("deliveries"),
         Call::get(
             "/deliveries/{id}",
@@ -131,7 +148,7 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// Whose deliveries are made due: `merchant_id`, `reseller_id`, or `all` as true.
+/// Selects endpoints whose deliveries are made due: `merchant_id`, `reseller_id`, or `all` as true.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 #[serde(deny_unknown_fields)]
@@ -139,21 +156,56 @@ struct WhoseWaiting {
     merchant_id: Option<MerchantId>,
     reseller_id: Option<ResellerId>,
     all: Option<bool>,
-    /// `next_cursor` of the call before.
+    /// `next_cursor` of the previous call.
     cursor: Option<EndpointId>,
 }
 
-/// What one call made due.
+/// Result of one call.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct MadeDue {
-    /// Deliveries that are due now and were not.
+    /// Deliveries that were made due.
     deliveries: u64,
-    /// Endpoints that nothing waits for any more but what is due.
+    /// Endpoints that have no further deliveries that wait for a later time.
     endpoints: u64,
-    /// Endpoints for which something waits and stays, because they are disabled.
+    /// Endpoints whose deliveries remain waiting because they are disabled.
     disabled: u64,
     /// Null at the end.
     #[schema(required)]
     next_cursor: Option<EndpointId>,
+}
+
+/// An endpoint with its backlog.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct EndpointTroubles {
+    id: EndpointId,
+    /// Null for a reseller's endpoint.
+    #[schema(required)]
+    merchant_id: Option<MerchantId>,
+    /// Null for a merchant's endpoint.
+    #[schema(required)]
+    reseller_id: Option<ResellerId>,
+    url: Destination,
+    environment: Environment,
+    event_types: Vec<EventType>,
+    enabled: bool,
+    created_at: Instant,
+    created_by: EndpointCreator,
+    circuit: Circuit,
+    #[schema(required)]
+    secret_changes_at: Option<Instant>,
+    /// When its circuit first opened since the last success; null while it is closed.
+    #[schema(required)]
+    failing_since: Option<Instant>,
+    /// Why the newest failed attempt failed.
+    #[schema(required)]
+    last_error: Option<String>,
+    /// Number of waiting deliveries, at most 100.
+    waiting: u64,
+    /// Number of exhausted deliveries, at most 100.
+    given_up: u64,
+    /// Time of the next attempt.
+    #[schema(required)]
+    next_attempt_at: Option<Instant>,
 }

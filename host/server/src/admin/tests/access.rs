@@ -1,10 +1,10 @@
-//! Who gets in, under which name, and what every answer looks like.
+//! Authentication, roles, host names, and the common form of responses.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Every path with a call that changes something, and the least role that may.
+/// Every path with a call that changes something, and the least role for it.
 const CHANGES: &[(&str, &str, Role)] = &[
     ("POST", "/merchants", Role::Admin),
     ("PATCH", "/merchants/1", Role::Operator),
@@ -101,6 +101,7 @@ const CHANGES: &[(&str, &str, Role)] = &[
     ("POST", "/merchants/1/consent-codes", Role::Operator),
     ("POST", "/dev/clock", Role::Operator),
     ("POST", "/dev/callbacks", Role::Operator),
+    ("POST", "/dev/release", Role::Operator),
 ];
 
 /// Every list and object.
@@ -115,6 +116,9 @@ const READS: &[&str] = &[
     "/plugins",
     "/plugins/method.ideal/history",
     "/providers",
+    "/status",
+    "/webhook-endpoints",
+    "/webhook-endpoints?failing=true",
     "/operators",
     "/resellers",
     "/resellers/1",
@@ -299,4 +303,79 @@ async fn bodies_are_strict() {
     world.get("/merchants?limit=0").await.refused(422);
     world.get("/merchants?wallet=1").await.refused(422);
     world.get("/merchants?cursor=nonsense").await.refused(422);
+}
+
+#[tokio::test]
+async fn what_has_to_be_explained_is_refused_without_actor_and_reason() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let key = json!({ "environment": "test" });
+    let key = world
+        .post(&format!("/merchants/{merchant}/keys"), key)
+        .await;
+    let key = key.is(201)["key_id"].as_str().unwrap().to_owned();
+    let hook = json!({ "url": "https://shop.example/hooks", "environment": "test" });
+    let hook = world
+        .post(&format!("/merchants/{merchant}/webhook-endpoints"), hook)
+        .await;
+    let hook = hook.is(201)["id"].as_str().unwrap().to_owned();
+    let of_merchant = format!("/merchants/{merchant}");
+    let calls = [
+        (
+            Method::POST,
+            "/merchants".to_owned(),
+            json!({ "name": "Other", "live_approved": true }),
+        ),
+        (
+            Method::PATCH,
+            of_merchant.clone(),
+            json!({ "live_approved": true }),
+        ),
+        (
+            Method::PATCH,
+            of_merchant.clone(),
+            json!({ "policy": { "max_usd": "5.00" } }),
+        ),
+        (
+            Method::PATCH,
+            of_merchant.clone(),
+            json!({ "policy": null }),
+        ),
+        (Method::DELETE, format!("/keys/{key}"), json!({})),
+        (
+            Method::POST,
+            format!("/webhook-endpoints/{hook}/rotate"),
+            json!({}),
+        ),
+    ];
+    for (method, path, body) in calls {
+        for (missing, said) in [("actor", "reason"), ("reason", "actor")] {
+            let mut body = body.clone();
+            body[said] = json!("because");
+            let mut asked = request(Some(&world.admin), method.clone(), &path, Some(body));
+            for name in ["x-audit-actor", "x-audit-reason"] {
+                asked.headers_mut().remove(name);
+            }
+            let answer = world.send(asked).await;
+            let status = answer.status();
+            let text = axum::body::to_bytes(answer.into_body(), 1 << 16)
+                .await
+                .unwrap();
+            let error: Value = serde_json::from_slice(&text).unwrap();
+            let expected = format!("{missing}: is required");
+            assert_eq!(
+                (status.as_u16(), &error["error"]),
+                (422, &json!(expected)),
+                "{method} {path}"
+            );
+        }
+    }
+    let name = json!({ "name": "Renamed" });
+    let mut renamed = request(Some(&world.admin), Method::PATCH, &of_merchant, Some(name));
+    renamed.headers_mut().remove("x-audit-reason");
+    assert_eq!(
+        world.send(renamed).await.status(),
+        StatusCode::OK,
+        "a name needs no reason"
+    );
 }

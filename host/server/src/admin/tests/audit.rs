@@ -1,4 +1,4 @@
-//! Which lines of the audit log are listed and exported.
+//! Filters of the audit log's list and export.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use axum::body::to_bytes;
 
 use super::*;
 
-/// The actions of the lines that a query finds, newest first.
+/// Actions of the entries that match a query, newest first.
 async fn actions(world: &World, query: &str) -> Vec<String> {
     let listed = world.get(&format!("/audit?{query}")).await;
     let entries = listed.is(200)["entries"].as_array().unwrap().clone();
@@ -111,7 +111,7 @@ async fn an_export_holds_all_lines_as_csv_or_an_object_each() {
         lines.next().unwrap(),
         "id,at,operator,operator_id,actor,reason,action,object,before,after,prev_hash,hash"
     );
-    // Each line ends with a line end.
+    // Each line ends with a line break.
     assert_eq!(lines.clone().count(), 121 + 1);
     assert!(lines.next().unwrap().contains(r#"Shop, \""#), "{csv}");
     let (media_type, text) = export(&world, "action=merchant&format=jsonl").await;
@@ -126,4 +126,36 @@ async fn an_export_holds_all_lines_as_csv_or_an_object_each() {
         let path = format!("/audit/export?{wrong}");
         world.get(&path).await.refused(422);
     }
+}
+
+#[tokio::test]
+async fn an_entry_that_was_written_down_is_verified_against_its_hash() {
+    let world = World::new().await;
+    world.merchant(false).await;
+    let line = world.last_line().await;
+    let (id, hash) = (line["id"].as_u64().unwrap(), line["hash"].as_str().unwrap());
+    world.merchant(false).await;
+    let verify = async |query: String| world.get(&format!("/audit/verify{query}")).await;
+    let whole = verify(String::new()).await;
+    let head = world.last_line().await;
+    let expected = json!({ "id": head["id"], "hash": head["hash"] });
+    assert_eq!(
+        (&whole.is(200)["verified"], &whole.body["head"]),
+        (&json!(true), &expected)
+    );
+    assert_eq!(whole.body["entries"], head["id"]);
+    let same = verify(format!("?entry={id}&hash={hash}")).await;
+    assert_eq!(same.is(200)["verified"], true);
+    let other = verify(format!("?entry={id}&hash={}", "0".repeat(64))).await;
+    assert_eq!(other.is(200)["verified"], false);
+    assert!(
+        other.body["breaks"][0]
+            .as_str()
+            .unwrap()
+            .contains("was rewritten")
+    );
+    let missing = verify(format!("?entry={}&hash={hash}", id + 100)).await;
+    assert_eq!(missing.is(200)["verified"], false);
+    verify(format!("?entry={id}")).await.refused(422);
+    verify(format!("?hash={hash}")).await.refused(422);
 }

@@ -1,5 +1,5 @@
-//! The document has every call of the router, and says what each needs. What calls send and answer is
-//! held against it wherever a test makes one.
+//! The document describes every call of the router and its requirements. All tests compare requests and
+//! responses with it.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn operations(document: &Value) -> Vec<(String, String)> {
     operations.collect()
 }
 
-/// A path with something in the place of its variables.
+/// A path with values for its variables.
 fn filled(path: &str) -> String {
     let segments = path
         .split('/')
@@ -39,7 +39,7 @@ fn filled(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// The paths of a router below `/admin/v1`, as its own description lists them.
+/// Paths of a router under `/admin/v1`, from its debug output.
 fn paths(router: &Router) -> BTreeSet<String> {
     let listed = format!("{router:?}");
     let paths = listed.split('"').filter_map(|text| {
@@ -59,7 +59,7 @@ async fn every_route_has_an_operation_and_every_operation_a_route() {
     paths.extend(operations.iter().map(|(_, path)| path.clone()));
     for path in paths {
         for method in METHODS {
-            // Without a token every route of the API is 401.
+            // Without a token, every route of the API returns 401.
             let answer = world.send(request(None, method.clone(), &filled(&path), None));
             let is_route = match answer.await.status() {
                 StatusCode::UNAUTHORIZED => true,
@@ -134,8 +134,8 @@ fn bodies_are_closed() {
     }
 }
 
-/// What the policy's reader knows is what the document names: a field more would be refused, and one
-/// less would be missing from the answers that all tests hold against it.
+/// The policy parser and the document have the same fields: an additional field would be refused, and a missing
+/// one would be absent in responses, which all tests compare with the document.
 #[tokio::test]
 async fn every_field_of_a_policy_that_the_document_names_is_taken() {
     let world = World::new().await;
@@ -145,7 +145,8 @@ async fn every_field_of_a_policy_that_the_document_names_is_taken() {
             "enabled": false, "providers": ["first-test"], "min": "1.00", "max": "2.00",
         } },
         "provider_choice": true, "max_usd": "100.00", "review_over_usd": "50.00",
-        "fx_max_age_seconds": 60, "fx_margin": "0.015", "rate_limit": { "per_second": 7, "burst": 9 },
+        "fx_max_age_seconds": 60, "fx_margin": "0.015", "platform_fee_refundable": true,
+        "rate_limit": { "per_second": 7, "burst": 9 },
     });
     let path = format!("/merchants/{merchant}");
     let changed = world.patch(&path, json!({ "policy": whole })).await;
@@ -197,5 +198,5 @@ fn what_dev_alone_has_is_told_by_dev_alone() {
             .filter(|path| path.starts_with("/dev/"))
             .count()
     };
-    assert_eq!((paths(false), paths(true)), (0, 4));
+    assert_eq!((paths(false), paths(true)), (0, 5));
 }

@@ -1,4 +1,4 @@
-//! What moved, as CSV.
+//! Export of captures, refunds and disputes as CSV.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use kassette_domain::lifecycle::{StartResult, Step, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Dispute, DisputeState, Particulars, PayerAction, RefundState, Report, VendorRefund,
-    VendorSettlement, VendorStatus,
+    Dispute, DisputeKind, DisputeState, Particulars, PayerAction, ProviderRefund,
+    ProviderSettlement, ProviderStatus, RefundState, Report,
 };
 use kassette_domain::time::Time;
 use kassette_store::{About, Stepped};
@@ -25,7 +25,7 @@ async fn step(world: &World, payment: &str, step: Step) {
     assert!(matches!(stepped, Ok(Stepped::Done { .. })), "{stepped:?}");
 }
 
-/// An attempt that received the payment's ten dollars; its id.
+/// Adds an attempt that received the payment's ten dollars; returns its id.
 async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars) -> String {
     let (now, attempt) = (world.clock.now(), AttemptId::from_bytes([number; 16]));
     let choice = Choice {
@@ -33,7 +33,7 @@ async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars)
         return_token: Secret::new(format!("return-{number}")),
         account: AccountId::parse("first-test").unwrap(),
         slot: Slot::parse("provider.sandbox").unwrap(),
-        digest: Digest::of(b"module"),
+        digest: Digest::hash(b"module"),
         method: MethodId::Ideal,
         expires_at: now.after(Duration::from_secs(600)),
         busy_until: now.after(Duration::from_secs(30)),
@@ -55,8 +55,8 @@ async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars)
     step(world, payment, open).await;
     let mut report = Report {
         reference,
-        status: VendorStatus::Completed,
-        settlement: VendorSettlement::Confirmed,
+        status: ProviderStatus::Completed,
+        settlement: ProviderSettlement::Confirmed,
         received: Minor(1000),
         currency: "USD".into(),
         returned: Minor(0),
@@ -76,7 +76,7 @@ async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars)
     attempt.to_string()
 }
 
-/// The body of an export, in lines.
+/// The lines of an export.
 async fn export(world: &World, query: &str) -> Vec<String> {
     let path = format!("/payments/export?{query}");
     let asked = request(Some(world.viewer()), Method::GET, &path, None);
@@ -94,11 +94,13 @@ async fn export(world: &World, query: &str) -> Vec<String> {
 async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
     let world = World::new().await;
     let merchant = world.merchant(false).await;
-    let refund = |id: &str, amount, state| VendorRefund {
+    let refund = |id: &str, amount, state| ProviderRefund {
         id: id.into(),
         order: None,
         amount: Minor(amount),
         state,
+        paid_out: None,
+        at: None,
     };
     let dispute = |id: &str, amount, state| Dispute {
         id: id.into(),
@@ -106,6 +108,14 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
         state,
         reason: None,
         respond_by: None,
+        kind: DisputeKind::Dispute,
+        withdrawn: match state {
+            DisputeState::Lost => Minor(amount),
+            DisputeState::Open | DisputeState::Won => Minor(0),
+        },
+        ends_by_refund: false,
+        listed_as_refund: false,
+        at: None,
     };
     let told = Particulars {
         fee: Some((Minor(35), "EUR".into())),
@@ -126,14 +136,15 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
     assert_eq!(
         lines[0],
         "type,state,at,amount,full_amount,currency,fee,fee_currency,payment_id,merchant_id,\
-         order_id,environment,attempt_id,provider_id,payment_method,reference,id,refund_id"
+         order_id,environment,attempt_id,provider_id,payment_method,reference,id,refund_id,short_amount,\
+         short_currency"
     );
     let rest = format!(
         "{id},{merchant},\"an \"\"odd\"\" order\",test,{attempt},first-test,ideal,\"vendor,1\","
     );
     assert_eq!(
         lines[1],
-        format!("capture,captured,2027-01-15T08:00:00.000Z,10.00,10.00,USD,0.35,EUR,{rest},")
+        format!("capture,captured,2027-01-15T08:00:00.000Z,10.00,10.00,USD,0.35,EUR,{rest},,,")
     );
     let shown = world.get(&format!("/payments/{id}")).await;
     let shown = &shown.is(200)["attempts"][0];
@@ -147,13 +158,22 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
         .map(|refund| refund["refund_id"].as_str().unwrap());
     let at = refunds[0]["at"].as_str().unwrap();
     let expected = [
-        format!("refund,succeeded,{at},3.00,3.00,USD,,,{rest}re_1,{first}"),
-        format!("refund,failed,{at},0.00,2.00,USD,,,{rest}re_2,{second}"),
-        format!("dispute,lost,{at},1.00,1.00,USD,,,{rest}dp_1,"),
-        format!("dispute,open,{at},0.00,0.50,USD,,,{rest}dp_2,"),
+        format!("refund,succeeded,{at},3.00,3.00,USD,,,{rest}re_1,{first},,"),
+        format!("refund,failed,{at},0.00,2.00,USD,,,{rest}re_2,{second},,"),
+        format!("dispute,lost,{at},1.00,1.00,USD,,,{rest}dp_1,,,"),
+        format!("dispute,open,{at},0.00,0.50,USD,,,{rest}dp_2,,,"),
     ];
     assert_eq!(lines[2..], expected);
-    // The same as objects.
+    // Another payment without movements.
+    let idle = create(&world, merchant, "=1+1").await;
+    assert_eq!(export(&world, "").await.len(), lines.len());
+    let all = export(&world, "all=true").await;
+    let row = all.iter().find(|line| line.contains(&idle)).unwrap();
+    assert!(
+        row.starts_with("payment,created,") && row.contains(",'=1+1,"),
+        "{row}"
+    );
+    // The same as JSON lines.
     let path = "/payments/export?format=jsonl";
     let answer = world
         .send(request(Some(&world.viewer), Method::GET, path, None))

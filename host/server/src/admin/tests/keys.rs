@@ -1,4 +1,4 @@
-//! Keys: shown once, live ones for approved merchants alone, rotated with an overlap.
+//! Keys: shown once, live ones only for approved merchants, rotated with an overlap.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kassette_domain::key::Scope;
 
 use super::*;
 
-/// Issues a key; its id and the key.
+/// Issues a key; returns its id and the key.
 async fn issue(world: &World, merchant: u64, body: Value) -> (String, String) {
     let path = format!("/merchants/{merchant}/keys");
     let made = world

@@ -24,9 +24,10 @@ async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
                 "enabled": true, "providers": ["first-test"], "min": "1.00", "max": null,
             } },
             "provider_choice": false, "max_usd": null, "review_over_usd": null,
-            "fx_max_age_seconds": null, "fx_margin": null, "rate_limit": { "per_second": 50, "burst": 100 },
+            "fx_max_age_seconds": null, "fx_margin": null, "platform_fee_refundable": false,
+            "rate_limit": { "per_second": 50, "burst": 100 },
         },
-        "brand": { "colour": null, "logo": null, "show_provider": true },
+        "brand": { "colour": null, "logo": null, "show_provider": false, "support": null },
         "domains": [],
     });
     let mut shown = made.is(201).clone();
@@ -54,9 +55,9 @@ async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
     );
     assert_eq!(ideal["providers"], json!(["first-test"]));
 
-    let brand = json!({ "brand": { "colour": "#FFCC00", "show_provider": false } });
+    let brand = json!({ "brand": { "colour": "#FFCC00", "show_provider": true, "support": "https://shop.example/help" } });
     let branded = world.patch("/merchants/1", brand).await;
-    let expected = json!({ "colour": "#ffcc00", "logo": null, "show_provider": false });
+    let expected = json!({ "colour": "#ffcc00", "logo": null, "show_provider": true, "support": "https://shop.example/help" });
     assert_eq!(branded.is(200)["brand"], expected);
     assert_eq!(branded.body["policy"], changed["policy"]);
     let wrong = json!({ "brand": { "logo": "PHN2Zy8+" } });
@@ -74,7 +75,7 @@ async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
         )
         .await;
     assert_eq!(reset.is(200)["policy"]["methods"], json!({}));
-    assert_eq!(reset.body["brand"]["show_provider"], true);
+    assert_eq!(reset.body["brand"]["show_provider"], false);
     assert_eq!(reset.body["fx_rates"], json!({}));
     world
         .patch("/merchants/1", json!({ "name": null }))
@@ -150,11 +151,11 @@ async fn a_change_is_audited_with_operator_actor_and_reason() {
     assert!(line["after"].get("merchant_id").is_none(), "it had none");
     assert_eq!(
         (&line["operator"], &line["actor"]),
-        (&json!("admin"), &json!("admin"))
+        (&json!("admin"), &json!("Tests"))
     );
     assert_eq!(
         (&line["reason"], &line["before"]),
-        (&Value::Null, &Value::Null)
+        (&json!("a test"), &Value::Null)
     );
 
     let body = json!({ "name": "New", "actor": "ann", "reason": "renamed" });
@@ -314,7 +315,8 @@ async fn rates_are_shown_as_payments_would_use_them() {
     };
     assert_eq!(of("USD"), [json!("1"), Value::Null, json!(true)]);
     assert_eq!(of("EUR"), [json!("1.08"), json!("merchant"), json!(true)]);
-    // The file's is too old, so the bank's is used; where there is no other, it says why there is none.
+    // The file's rate is too old, so the bank's is used; without another source, the response contains the
+    // outdated rate.
     assert_eq!(of("GBP"), [json!("1.47"), json!("ecb"), json!(true)]);
     assert_eq!(of("AED"), [json!("0.2646"), json!("file"), json!(false)]);
     assert_eq!(of("PLN"), [Value::Null, Value::Null, json!(false)]);
@@ -322,4 +324,101 @@ async fn rates_are_shown_as_payments_would_use_them() {
     assert!(aed["age_seconds"].as_u64().unwrap() >= 7200, "{aed}");
     assert_eq!(aed["set_at"], late.rfc3339());
     world.get("/merchants/2/rates").await.refused(404);
+}
+
+#[tokio::test]
+async fn a_rate_that_jumps_is_refused_without_force() {
+    let world = World::new().await;
+    let body = json!({ "name": "Shop", "fx_rates": { "EUR": "1.08" } });
+    let id = world.post("/merchants", body).await.is(201)["merchant_id"].clone();
+    let path = format!("/merchants/{id}");
+    let set = async |rate: &str, more: Value| {
+        let mut body = json!({ "fx_rates": { "EUR": rate } });
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        world.patch(&path, body).await
+    };
+    let refused = set("108", json!({})).await;
+    let expected = "fx_rates: EUR: 108 is more than 20 % off the rate before, 1.08; force takes it";
+    assert_eq!(refused.refused(422), expected);
+    set("1.2", json!({})).await.is(200);
+    set("108", json!({ "force": true })).await.is(200);
+    // A forced rate is the previous rate for the next check.
+    set("1.2", json!({})).await.refused(422);
+    let first = json!({ "fx_rates": { "GBP": "127" } });
+    world.patch(&path, first).await.is(200);
+}
+
+#[tokio::test]
+async fn a_first_rate_is_compared_with_the_central_banks() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let of = TableRef {
+        source: RateSource::Ecb,
+        date: world.clock.now(),
+    };
+    let rates = [(Currency::GBP, Rate::parse("1.3").unwrap())].into();
+    world.gateway.take_rates(RateTable::of_dollars(of, rates));
+    let path = format!("/merchants/{merchant}");
+    let set = |rate: &str| json!({ "fx_rates": { "GBP": rate } });
+    let refused = world.patch(&path, set("130")).await;
+    assert!(
+        refused
+            .refused(422)
+            .contains("the European Central Bank's, 1.3")
+    );
+    world.patch(&path, set("1.29")).await.is(200);
+}
+
+#[tokio::test]
+async fn a_refused_rate_of_a_source_is_shown_and_accepted() {
+    let world = World::new().await;
+    let now = world.gateway.clock().now();
+    let file = |rate: &str| {
+        let of = TableRef {
+            source: RateSource::File,
+            date: now,
+        };
+        let rate = Rate::parse(rate).unwrap();
+        RateTable::of_dollars(of, [(Currency::EUR, rate)].into())
+    };
+    world.gateway.take_rates(file("1.08"));
+    world.gateway.take_rates(file("108"));
+    let shown = async || world.get("/rates").await.is(200)["rates"].clone();
+    let refused = json!({ "rate": "108", "date": now.rfc3339() });
+    let mut expected = json!({
+        "source": "file", "currency": "EUR", "rate": "1.08", "date": now.rfc3339(),
+        "state": "used", "unchecked": false, "refused": refused,
+    });
+    assert_eq!(shown().await, json!([expected]));
+    let status = world.get("/status").await.is(200).clone();
+    let part = status["parts"].as_array().unwrap().iter();
+    let part = part.clone().find(|part| part["name"] == "rates").unwrap();
+    assert_eq!(part["state"], "attention");
+    let detail = part["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("kassette rates accept file EUR"),
+        "{detail}"
+    );
+    let accept = "/rates/accept";
+    let mut body = json!({ "source": "file", "currency": "EUR", "rate": "107" });
+    world
+        .call(&world.operator, Method::POST, accept, Some(body.clone()))
+        .await
+        .refused(422);
+    body["actor"] = "ann".into();
+    body["reason"] = "a new currency".into();
+    world.post(accept, body.clone()).await.refused(409);
+    body["rate"] = "108".into();
+    expected["rate"] = "108".into();
+    expected["refused"] = Value::Null;
+    assert_eq!(world.post(accept, body.clone()).await.is(200), &expected);
+    assert_eq!(shown().await, json!([expected]));
+    let line = world.last_line().await;
+    assert_eq!(
+        (&line["action"], &line["object"]),
+        (&json!("rates.accept"), &json!("rates/file/EUR"))
+    );
+    world.post(accept, body).await.refused(409);
 }

@@ -1,4 +1,4 @@
-//! The operators' API through its router, over a real store.
+//! Tests of the operators' API through its router, with a real store.
 
 mod access;
 mod audit;
@@ -16,6 +16,7 @@ mod providers;
 mod replays;
 mod resellers;
 mod slots;
+mod status;
 mod uploads;
 mod webhooks;
 
@@ -46,10 +47,10 @@ use self::contract::{Contract, Exchange};
 use super::{AdminState, router};
 use crate::config::{Config, MainFile, Profile};
 
-/// The name under which the listener answers.
+/// Host name of the listener.
 const NAME: &str = "admin.test:8081";
 
-/// What the document says of every call; where `dev` is missing, its calls are 404.
+/// The document of all calls, including those of `dev`, which otherwise return 404.
 static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(serde_json::to_value(super::document::openapi(true)).unwrap()));
 
@@ -64,7 +65,7 @@ pub(crate) struct World {
     _folder: tempfile::TempDir,
 }
 
-/// What came back.
+/// A response.
 struct Answer {
     status: StatusCode,
     body: Value,
@@ -75,7 +76,7 @@ impl World {
         Self::named(NAME.to_owned()).await
     }
 
-    /// The same under another name.
+    /// The same with another host name.
     pub(crate) async fn named(name: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(AdjustableClock::new());
@@ -120,12 +121,12 @@ impl World {
         self.router.clone()
     }
 
-    /// The token of an operator who may do everything.
+    /// Token of an admin.
     pub(crate) const fn admin(&self) -> &Secret {
         &self.admin
     }
 
-    /// The token of one who may only read.
+    /// Token of a viewer.
     pub(crate) const fn viewer(&self) -> &Secret {
         &self.viewer
     }
@@ -134,7 +135,7 @@ impl World {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Calls as an operator, with a JSON body where there is one, and holds the call against the document.
+    /// Calls as an operator with an optional JSON body, and compares the call with the document.
     async fn call(
         &self,
         token: &Secret,
@@ -187,7 +188,7 @@ impl World {
         self.call(&self.admin, Method::DELETE, path, None).await
     }
 
-    /// Makes a merchant; its number.
+    /// Creates a merchant; returns its number.
     async fn merchant(&self, live_approved: bool) -> u64 {
         let body = json!({ "name": "Shop", "live_approved": live_approved });
         let made = self.post("/merchants", body).await;
@@ -195,14 +196,14 @@ impl World {
         made.body["merchant_id"].as_u64().unwrap()
     }
 
-    /// The latest line of the audit log.
+    /// The latest entry of the audit log.
     async fn last_line(&self) -> Value {
         self.get("/audit?limit=1").await.body["entries"][0].clone()
     }
 }
 
 impl Answer {
-    /// Asserts a refusal in the shape of every error.
+    /// Asserts a refusal in the common form of errors.
     #[track_caller]
     fn refused(&self, status: u16) -> &str {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
@@ -224,6 +225,7 @@ fn request(
     path: &str,
     body: Option<Value>,
 ) -> Request<Body> {
+    let asked = method.clone();
     let mut request = Request::builder()
         .method(method)
         .uri(format!("/admin/v1{path}"))
@@ -231,12 +233,27 @@ fn request(
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
     }
+    if needs_reason(&asked, path) {
+        request = request
+            .header("x-audit-actor", "Tests")
+            .header("x-audit-reason", "a test");
+    }
     match body {
         Some(body) => request
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(body.to_string()))
             .unwrap(),
         None => request.body(Body::empty()).unwrap(),
+    }
+}
+
+/// Whether a call may need an attribution. The body's attribution takes precedence.
+fn needs_reason(method: &Method, path: &str) -> bool {
+    match *method {
+        Method::POST => path == "/merchants" || path.ends_with("/rotate"),
+        Method::PATCH => path.starts_with("/merchants/"),
+        Method::DELETE => path.starts_with("/keys/"),
+        _ => false,
     }
 }
 

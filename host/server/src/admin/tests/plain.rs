@@ -26,11 +26,12 @@ async fn a_provider_is_switched_off_and_on_again() {
     let first = listed.is(200)["providers"][0].clone();
     let expected = json!({
         "id": "first-test", "module": "sandbox", "name": "Sandbox", "environment": "test",
-        "simulated": true, "enabled": true, "methods": [],
+        "simulated": true, "enabled": true, "enabled_by": "file", "file_enabled": true,
+        "switch": null, "methods": [],
         "health": {
-            "state": "stale", "checked_at": null, "success_rate": null, "median_ms": null,
-            "samples": 0, "reason": "module",
-            "detail": "no module serves in provider.sandbox: put provider.sandbox.wasm into the plugin folder",
+            "state": "down", "since": null, "checked_at": null, "success_rate": null,
+            "median_ms": null, "samples": 0, "cause": "module",
+            "reason": "no module serves in provider.sandbox: put provider.sandbox.wasm into the plugin folder",
         },
     });
     assert_eq!(first, expected);
@@ -43,6 +44,12 @@ async fn a_provider_is_switched_off_and_on_again() {
     let body = json!({ "enabled": false, "actor": "ann", "reason": "outage" });
     let changed = world.patch(path, body).await;
     assert_eq!(changed.is(200)["enabled"], false);
+    let line = world.last_line().await;
+    let switch = json!({ "at": line["at"], "operator": "operator", "reason": "outage" });
+    assert_eq!(
+        (&changed.body["enabled_by"], &changed.body["switch"]),
+        (&json!("switch"), &switch)
+    );
     let id = AccountId::parse("first-test").unwrap();
     assert!(
         !world.gateway.account_enabled(&id),

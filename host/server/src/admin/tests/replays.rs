@@ -1,4 +1,4 @@
-//! Replays that are not begun.
+//! Replays that are refused.
 
 use super::*;
 
@@ -14,6 +14,6 @@ async fn one_replay_runs_at_a_time_and_only_where_something_serves() {
     drop(turn);
     let empty = world.post(IDEAL, tried()).await;
     assert!(empty.refused(409).contains("serves nothing"));
-    // The turn was given back.
+    // The turn was released.
     assert!(world.gateway.replay_turn().is_some());
 }

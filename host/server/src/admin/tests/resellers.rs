@@ -1,6 +1,7 @@
-//! Resellers: made, rolled out, authorized, and the codes to consent with.
+//! Resellers: creation, rollout, authorization, and consent codes.
 
 use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::key::Scope;
 
 use super::*;
 
@@ -47,7 +48,7 @@ async fn a_reseller_is_made_listed_and_has_keys_of_its_own() {
         assert!(key.starts_with(prefix), "{key}");
         let caller = world.gateway.reseller_caller(&key).await.unwrap();
         assert_eq!(caller.reseller.id, ResellerId(id));
-        assert_eq!(caller.key.scopes.len(), 3, "all of the kind");
+        assert_eq!(caller.key.scopes, Scope::RESELLER, "no refunds");
     }
     let merchants = json!({ "environment": "test", "scopes": ["payments:read"] });
     world.post(&keys, merchants).await.refused(422);
@@ -122,8 +123,22 @@ async fn a_delegation_is_authorized_and_revoked_with_actor_and_reason() {
     let listed = &listed.is(200)["delegations"];
     assert_eq!(listed[0]["merchant_id"], merchant);
     assert_eq!(listed[0]["business_name"], "Shop");
+    assert_eq!(listed[0]["refunds"], false);
+    let refunds = |refunds| because(json!({ "status": "authorized", "refunds": refunds }));
+    world.put(&path, refunds(json!("yes"))).await.refused(422);
+    let allowed = world.put(&path, refunds(json!(true))).await;
+    assert_eq!(allowed.is(200)["refunds"], true);
+    let line = world.last_line().await;
+    assert_eq!(line["after"]["refunds"], true, "{line}");
+    let unchanged = world
+        .put(&path, because(json!({ "status": "authorized" })))
+        .await;
+    assert_eq!(unchanged.is(200)["refunds"], true);
+    let listed = world.get(&list).await;
+    assert_eq!(listed.is(200)["delegations"][0]["refunds"], true);
     let taken_back = world.put(&path, revoked).await;
     assert_eq!(taken_back.is(200)["status"], "revoked");
+    assert_eq!(taken_back.body["refunds"], false);
     let line = world.last_line().await;
     assert_eq!(line["action"], "delegation.revoke");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Slots that are switched off, on, and taken away.
+//! Disabling, enabling and removing slots.
 
 use super::*;
 
@@ -17,7 +17,7 @@ async fn a_slot_is_switched_off_and_on_and_each_change_is_a_line_of_the_audit_lo
         let path = format!("{unknown}/disable");
         act(&path, &world.operator).await.refused(404);
     }
-    // Whatever module comes into it later finds it so.
+    // The slot remains disabled for any later module.
     let off = act("method.ideal/disable", &world.operator).await;
     assert_eq!(off.is(200)["state"], "disabled");
     let line = world.last_line().await;
@@ -49,7 +49,7 @@ async fn a_slot_is_taken_away_once_its_file_is_gone_and_the_releases_own_never_a
     }
     let path = "/plugins/method.blik";
     world.delete(path).await.refused(404);
-    // What was refused is remembered, so that an operator sees why.
+    // The refusal is remembered for operators.
     let body = Some(json!("no module"));
     let upload = world.call(&world.operator, Method::POST, path, body).await;
     upload.refused(422);

@@ -1,4 +1,4 @@
-//! Many modules that are uploaded at once.
+//! Concurrent uploads of modules.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// The uploads whose bodies are being read, and all in the order in which that began.
+/// Uploads whose bodies are being read: their number, its maximum, and the order in which they started.
 #[derive(Default)]
 struct Reading {
     now: usize,
@@ -19,7 +19,7 @@ struct Reading {
     order: Vec<usize>,
 }
 
-/// A body that takes some turns of the runtime to arrive.
+/// A body that arrives over several turns of the runtime.
 struct Arriving {
     number: usize,
     pieces: usize,

@@ -1,10 +1,10 @@
-//! Webhook endpoints and the delivery log: secrets shown once, addresses judged, changes audited.
+//! Webhook endpoints and the delivery log: secrets shown once, URLs checked, changes audited.
 
 use std::time::Duration;
 
 use super::*;
 
-const EVENTS: [&str; 11] = [
+const EVENTS: [&str; 15] = [
     "payment.pending",
     "payment.processing",
     "payment.verification_pending",
@@ -16,12 +16,16 @@ const EVENTS: [&str; 11] = [
     "payment.refunded",
     "payment.disputed",
     "webhook.test",
+    "payment.refund_failed",
+    "payment.dispute_closed",
+    "payment.capture_reversed",
+    "webhook.disabled",
 ];
 const URL: &str = "https://shop.example/webhooks?a=b";
-/// An id that nothing has.
+/// An id that does not exist.
 const NOBODY: &str = "00000000000000000000000000000000";
 
-/// Makes an endpoint; its id and secret.
+/// Creates an endpoint; returns its id and secret.
 async fn create(world: &World, merchant: u64, more: Value) -> (String, String) {
     let mut body = json!({ "url": URL, "environment": "test" });
     if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
@@ -35,7 +39,7 @@ async fn create(world: &World, merchant: u64, more: Value) -> (String, String) {
     (text("id"), text("secret"))
 }
 
-/// `\\u{…}` and `\\\\` of the corpus as the characters they stand for.
+/// Decodes `\\u{…}` and `\\\\` of the corpus.
 fn unescaped(text: &str) -> String {
     let mut whole = String::new();
     let mut rest = text;
@@ -65,7 +69,7 @@ async fn a_secret_is_shown_once_and_never_again() {
     let merchant = world.merchant(false).await;
     let (id, secret) = create(&world, merchant, json!({})).await;
     let drawn = secret.strip_prefix("whsec_").unwrap();
-    assert!(drawn.len() == 43 && drawn.bytes().all(|b| b.is_ascii_alphanumeric()));
+    assert!(drawn.len() == 44 && drawn.bytes().all(|b| b.is_ascii_alphanumeric()));
     assert_eq!(world.last_line().await["action"], "endpoint.create");
     let rotated = world
         .post(&format!("/webhook-endpoints/{id}/rotate"), json!({}))
@@ -100,10 +104,12 @@ async fn an_endpoint_is_shown_as_it_was_made_and_changed() {
         shown,
         json!({
             "id": id, "merchant_id": merchant, "reseller_id": null, "url": URL, "environment": "test",
-            "event_types": EVENTS, "enabled": true, "circuit": "closed",
-            "created_at": shown["created_at"],
+            "event_types": EVENTS, "enabled": true, "circuit": "closed", "secret_changes_at": null,
+            "created_at": shown["created_at"], "created_by": shown["created_by"],
         })
     );
+    let by = shown["created_by"].as_str().unwrap();
+    assert!(by.starts_with("operator/"), "{by}");
     assert_eq!(endpoints(&world, merchant).await, [shown]);
 
     let elsewhere = json!({ "url": "https://other.example/" });
@@ -178,7 +184,7 @@ async fn what_is_no_destination_is_refused_with_a_reason() {
     let long = format!("https://shop.example/{}", "a".repeat(3000));
     let body = json!({ "url": long, "environment": "test" });
     world.post(&path, body).await.refused(422);
-    // Our own host on another port is another server, and a name that does not resolve may yet.
+    // Another port of our host is another server, and a name that does not resolve now may resolve later.
     create(
         &world,
         merchant,
@@ -213,7 +219,7 @@ async fn a_second_endpoint_of_the_same_address_is_refused_and_told_which_one_has
 
 #[tokio::test]
 async fn every_hostile_address_that_its_text_gives_away_is_refused() {
-    /// The guarded client's corpus: rule, URL, why, and for names what they lead to.
+    /// The corpus of the guarded client: rule, URL, reason, and for names their addresses.
     const CORPUS: &str = include_str!("../../../../http/tests/hostile.tsv");
     let world = World::new().await;
     let merchant = world.merchant(false).await;
@@ -494,7 +500,7 @@ async fn a_test_is_queued_listed_and_queued_again() {
             "attempts": [],
         })
     );
-    // Ids begin with the millisecond; those of the same one stand in any order.
+    // Ids start with the millisecond; ids of the same millisecond have no defined order.
     world.clock.advance(Duration::from_millis(1));
     let again = world
         .post(&format!("/deliveries/{first}/redeliver"), json!({}))
@@ -585,4 +591,118 @@ async fn endpoints_are_listed_page_by_page_newest_first() {
     made.reverse();
     assert_eq!(ids.collect::<Vec<_>>(), made);
     assert_eq!(second["next_cursor"], Value::Null);
+}
+
+#[tokio::test]
+async fn deliveries_are_found_by_event_merchant_and_time() {
+    let world = World::new().await;
+    let mut queued = Vec::new();
+    for _ in 0..2 {
+        let merchant = world.merchant(false).await;
+        let (id, _) = create(&world, merchant, json!({})).await;
+        let tested = world
+            .post(&format!("/webhook-endpoints/{id}/test"), json!({}))
+            .await;
+        let delivery = tested.is(201)["delivery_id"].as_str().unwrap().to_owned();
+        let shown = world.get(&format!("/deliveries/{delivery}")).await;
+        queued.push((merchant, delivery, shown.is(200).clone()));
+        world.clock.advance(Duration::from_secs(60));
+    }
+    let found = async |query: String| -> Vec<Value> {
+        let listed = world.get(&format!("/deliveries?{query}")).await;
+        let listed = listed.is(200)["deliveries"].as_array().unwrap().clone();
+        listed
+            .iter()
+            .map(|delivery| delivery["id"].clone())
+            .collect()
+    };
+    for (merchant, delivery, shown) in &queued {
+        let only = vec![json!(delivery)];
+        assert_eq!(found(format!("merchant_id={merchant}")).await, only);
+        let event = shown["event_id"].as_str().unwrap();
+        assert_eq!(found(format!("event_id={event}")).await, only);
+    }
+    let (first, second) = (&queued[0], &queued[1]);
+    let at = second.2["created_at"].as_str().unwrap();
+    assert_eq!(found(format!("since={at}")).await, [json!(second.1)]);
+    assert_eq!(found(format!("until={at}")).await, [json!(first.1)]);
+    assert!(
+        found(format!("payment_id={}", "f".repeat(32)))
+            .await
+            .is_empty()
+    );
+    assert!(
+        found("status=failed".to_owned()).await.is_empty(),
+        "none was tried"
+    );
+    world.get("/deliveries?merchant_id=x").await.refused(422);
+    world.get("/deliveries?status=lost").await.refused(422);
+}
+
+#[tokio::test]
+async fn endpoints_of_all_merchants_are_listed_with_what_waits() {
+    let world = World::new().await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let merchant = world.merchant(false).await;
+        made.push((merchant, create(&world, merchant, json!({})).await.0));
+    }
+    let (merchant, id) = &made[1];
+    let tested = world
+        .post(&format!("/webhook-endpoints/{id}/test"), json!({}))
+        .await;
+    tested.is(201);
+    let (mut listed, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world
+            .get(&format!("/webhook-endpoints?limit=40{cursor}"))
+            .await;
+        listed.extend(
+            page.is(200)["webhook_endpoints"]
+                .as_array()
+                .unwrap()
+                .clone(),
+        );
+        match page.body["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    let ids: Vec<_> = listed
+        .iter()
+        .map(|endpoint| endpoint["id"].as_str().unwrap())
+        .collect();
+    let newest_first: Vec<_> = made.iter().rev().map(|(_, id)| id.as_str()).collect();
+    assert_eq!(ids, newest_first);
+    let of_one = world
+        .get(&format!("/webhook-endpoints?merchant_id={merchant}"))
+        .await;
+    let of_one = of_one.is(200)["webhook_endpoints"]
+        .as_array()
+        .unwrap()
+        .clone();
+    assert_eq!((of_one.len(), &of_one[0]["waiting"]), (1, &json!(1)));
+    assert_eq!(
+        (&of_one[0]["circuit"], &of_one[0]["failing_since"]),
+        (&json!("closed"), &Value::Null)
+    );
+    let failing = world.get("/webhook-endpoints?failing=true").await;
+    assert_eq!(failing.is(200)["webhook_endpoints"], json!([]));
+}
+
+#[tokio::test]
+async fn a_rotation_under_way_is_shown_until_the_new_secret_signs() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(&world, merchant, json!({})).await;
+    let path = format!("/webhook-endpoints/{id}");
+    let overlap = json!({ "overlap_hours": 2 });
+    let rotated = world.post(&format!("{path}/rotate"), overlap).await;
+    let from = rotated.is(200)["active_from"].clone();
+    assert_eq!(world.get(&path).await.is(200)["secret_changes_at"], from);
+    world.clock.advance(Duration::from_secs(2 * 3600));
+    assert_eq!(
+        world.get(&path).await.is(200)["secret_changes_at"],
+        Value::Null
+    );
 }

@@ -1,11 +1,11 @@
-//! What was delivered to the webhook endpoints of the key's owner.
+//! Deliveries to the webhook endpoints of the key's owner.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
 
-use super::access::Manager;
+use super::access::{ListDeliveries, Manager};
 use crate::api::document::{Authenticated, WithBody};
 use crate::api::formats;
 use crate::api::state::ApiState;
@@ -14,10 +14,10 @@ use crate::api::webhooks::schemas::{Deliveries, Delivery};
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::path::At;
 
-/// Lists deliveries, the newest first.
+/// Lists deliveries, newest first.
 ///
-/// Name the endpoint where there are several: a page of all of them may be short, or even empty, and have a
-/// `next_cursor` all the same.
+/// If there are several endpoints, specify one: a page of all endpoints may be short, or even empty, and still
+/// have a `next_cursor`. A page of all endpoints counts as ten requests.
 #[utoipa::path(
     get, path = "/api/v1/account/deliveries", tag = "Account", operation_id = "listOwnDeliveries",
     params(
@@ -35,7 +35,7 @@ use crate::web::path::At;
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
-    request: Manager,
+    request: Manager<ListDeliveries>,
 ) -> Result<Json<Value>, ApiError> {
     let query = request.arrived.parts.uri.query();
     deliveries::list(state.gateway(), request.reach(), query).await
@@ -43,7 +43,8 @@ pub(super) async fn list(
 
 /// Shows a delivery with its attempts.
 ///
-/// Each attempt tells the status that the receiver answered and the beginning of its body, or why none came.
+/// Each attempt contains the receiver's status and the beginning of its body, or the reason why there was no
+/// response.
 #[utoipa::path(
     get, path = "/api/v1/account/deliveries/{id}", tag = "Account", operation_id = "readOwnDelivery",
     params(("id" = inline(formats::DeliveryId), Path, description = "The delivery's id.")),
@@ -65,7 +66,7 @@ pub(super) async fn show(
 
 /// Sends the same event to the same endpoint again.
 ///
-/// A new delivery with the same event id is due at once, whatever became of this one.
+/// A new delivery with the same event id is due immediately, regardless of the outcome of this one.
 #[utoipa::path(
     post, path = "/api/v1/account/deliveries/{id}/redeliver", tag = "Account", operation_id = "redeliverOwn",
     params(("id" = inline(formats::DeliveryId), Path, description = "The delivery's id.")),

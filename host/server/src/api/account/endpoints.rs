@@ -1,9 +1,10 @@
-//! The webhook endpoints of the key's owner.
+//! Webhook endpoints of the key's owner.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use kassette_domain::webhook::EndpointCreator;
 use serde_json::Value;
 
 use super::access::Manager;
@@ -18,9 +19,9 @@ use crate::api::webhooks::schemas::{
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::path::At;
 
-/// Lists the webhook endpoints of the key's environment, the newest first.
+/// Lists the webhook endpoints of the key's environment, newest first.
 ///
-/// Those that an operator or a plugin made are among them. No secret is shown.
+/// Includes endpoints created by an operator or a plugin. Secrets are not shown.
 #[utoipa::path(
     get, path = "/api/v1/account/webhook-endpoints", tag = "Account", operation_id = "listOwnEndpoints",
     params(
@@ -42,9 +43,9 @@ pub(super) async fn list(
     endpoints::list(state.gateway(), owner, Some(environment), query).await
 }
 
-/// Makes a webhook endpoint in the key's environment.
+/// Creates a webhook endpoint in the key's environment.
 ///
-/// It gets the events that are made from now on, signed with the secret that this answer alone shows.
+/// It receives events that are created from now on, signed with the secret that only this response contains.
 #[utoipa::path(
     post, path = "/api/v1/account/webhook-endpoints", tag = "Account", operation_id = "createOwnEndpoint",
     request_body(content = OwnEndpoint, content_type = "application/json"),
@@ -62,12 +63,14 @@ pub(super) async fn create(
     let fields = request.arrived.fields()?;
     request.arrived.no_query()?;
     let (owner, own) = (request.owner, request.environment);
-    endpoints::create(state.gateway(), owner, Some(own), fields, request.line()).await
+    let (gateway, created_by) = (state.gateway(), EndpointCreator::Key(request.key));
+    let line = request.line();
+    endpoints::create(gateway, owner, created_by, Some(own), fields, line).await
 }
 
 /// Shows a webhook endpoint.
 ///
-/// Its circuit says whether attempts are held back because the receiver failed.
+/// Its circuit shows whether attempts are held back because the receiver failed.
 #[utoipa::path(
     get, path = "/api/v1/account/webhook-endpoints/{id}", tag = "Account", operation_id = "readOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
@@ -85,12 +88,12 @@ pub(super) async fn show(
 ) -> Result<Json<Value>, ApiError> {
     request.arrived.no_query()?;
     let endpoint = find(state.gateway(), request.reach(), &id).await?;
-    Ok(Json(endpoints::shown(state.gateway(), &endpoint)))
+    Ok(Json(endpoints::shown(state.gateway(), &endpoint).await?))
 }
 
 /// Changes a webhook endpoint.
 ///
-/// A JSON merge patch: what is absent stays. What waits goes to the new URL.
+/// A JSON merge patch: absent fields are unchanged. Waiting deliveries go to the new URL.
 #[utoipa::path(
     patch, path = "/api/v1/account/webhook-endpoints/{id}", tag = "Account", operation_id = "changeOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
@@ -140,7 +143,7 @@ pub(super) async fn remove(
 
 /// Sends an event of the type `webhook.test`.
 ///
-/// It is delivered like any other event, and shows in the list of deliveries.
+/// It is delivered like any other event, and is included in the list of deliveries.
 #[utoipa::path(
     post, path = "/api/v1/account/webhook-endpoints/{id}/test", tag = "Account", operation_id = "testOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
@@ -162,9 +165,9 @@ pub(super) async fn test(
     endpoints::test(state.gateway(), &endpoint, request.line()).await
 }
 
-/// Gives a webhook endpoint a new secret.
+/// Rotates the secret of a webhook endpoint.
 ///
-/// With an overlap the old one signs until then: the receiver accepts both meanwhile.
+/// With an overlap, the old secret signs until the overlap ends, and the receiver accepts both.
 #[utoipa::path(
     post, path = "/api/v1/account/webhook-endpoints/{id}/rotate", tag = "Account", operation_id = "rotateOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
@@ -187,9 +190,9 @@ pub(super) async fn rotate(
     endpoints::rotate(state.gateway(), of, fields, request.line()).await
 }
 
-/// Sends again what failed since a time.
+/// Sends events again that failed since a time.
 ///
-/// Each delivery that is exhausted and was not queued again yet becomes a new one.
+/// Each exhausted delivery that was not queued again yet becomes a new one.
 #[utoipa::path(
     post, path = "/api/v1/account/webhook-endpoints/{id}/recover", tag = "Account", operation_id = "recoverOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),

@@ -1,4 +1,5 @@
-//! What the backend of a merchant or a reseller manages itself, with a key that has the scope `account:manage`.
+//! Management of webhook endpoints by merchants and resellers themselves, with a key that has the scope
+//! `account:manage`.
 
 mod access;
 mod deliveries;
@@ -37,7 +38,7 @@ fn all() -> [UtoipaMethodRouter<ApiState>; 8] {
     ]
 }
 
-/// Calls at a reseller's path, told and checked as all calls of a reseller are.
+/// Converts calls to a reseller's path, with the description and checks of resellers' calls.
 fn for_resellers(
     (schemas, mut paths, methods): UtoipaMethodRouter<ApiState>,
 ) -> UtoipaMethodRouter<ApiState> {

@@ -1,8 +1,9 @@
-//! A payment that a reseller made, with everything that happened to it.
+//! A payment created by a reseller, with its complete history.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use kassette_domain::key::Scope;
 use kassette_gateway::refunds::given_refunds;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,7 +17,7 @@ use crate::api::state::ApiState;
 use crate::api::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
 
-/// A payment with what happened to it.
+/// A payment with its history.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ResellerPaymentDetails)]
 pub(super) struct DetailsBody<'a> {
@@ -25,10 +26,11 @@ pub(super) struct DetailsBody<'a> {
     history: HistoryBody<'a>,
 }
 
-/// Reads a payment that the reseller made with everything that happened to it.
+/// Reads a payment that the reseller created with its complete history.
 ///
-/// In the key's environment, while the merchant authorizes the reseller; any other is not found. The
-/// `claim_url` of a refund is always null: who has it gets the money, and the merchant passes it on.
+/// In the key's environment, while the merchant authorizes the reseller; any other payment is not found. The
+/// `claim_url` of a refund is null unless the reseller may refund, by the key's scope `reseller:refund` and the
+/// merchant's delegation: anyone with it can claim the money.
 #[utoipa::path(
     get, path = "/api/v1/reseller/payments/{payment_id}/details", tag = "Resellers",
     operation_id = "readResellerPaymentDetails",
@@ -53,13 +55,14 @@ pub(super) async fn read(
     let id = payment_id(id)?;
     let gateway = state.gateway();
     let history = gateway.reseller_history(&caller, id).await?;
-    let mut refunds = given_refunds(&history.aggregate);
-    for given in &mut refunds {
-        given.refund.claim_url = None;
-    }
+    let refunds = given_refunds(&history.aggregate);
+    let payment = &history.aggregate.payment;
+    let may_refund = caller.key.allows(Scope::ResellerRefund)
+        && gateway.may_reseller_refund(&caller, payment).await?.is_ok();
+    let movements = gateway.store().movements_of(id).await?;
     let body = DetailsBody {
-        payment: DelegatedBody::of(&history.aggregate.payment, gateway)?,
-        history: HistoryBody::of(&history, &refunds),
+        payment: DelegatedBody::new(payment, gateway)?,
+        history: HistoryBody::new(&history, &refunds, &movements, may_refund),
     };
     answer::json(&body, USUAL)
 }

@@ -18,7 +18,7 @@ use crate::api::state::ApiState;
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, text};
 
-/// Whom a reseller invites.
+/// A request to invite a merchant.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = InvitationRequest, example = json!({
@@ -54,7 +54,7 @@ impl InviteBody {
     }
 }
 
-/// An invitation. Sending `invitation_url` to the merchant is the reseller's part.
+/// An invitation. The reseller sends `invitation_url` to the merchant.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Invitation, example = json!({
     "invitation_id": "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59", "email": "owner@shop.example",
@@ -75,15 +75,15 @@ pub(super) struct InvitationBody {
     status: &'static str,
     #[schema(value_type = formats::InvitationUrl)]
     invitation_url: String,
-    /// When it can no longer be answered.
+    /// Time after which it cannot be answered.
     #[schema(value_type = formats::Instant)]
     expires_at: String,
 }
 
 /// Invites a merchant to authorize the reseller.
 ///
-/// The link alone authorizes nothing: the merchant accepts with a code of its own. Repeating a
-/// `client_ref` with the same data answers the invitation as it stands now.
+/// The link itself authorizes nothing: the merchant accepts with its own code. Repeating a `client_ref` with
+/// the same data returns the invitation in its current state.
 #[utoipa::path(
     post, path = "/api/v1/reseller/invitations", tag = "Resellers", operation_id = "inviteMerchant",
     request_body(content = InviteBody, content_type = "application/json"),
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn an_invitation_has_three_fields_and_no_other() {
         let read = |body: &serde_json::Value| {
-            let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
+            let fields = Fields::read(parse(body.to_string().as_bytes()).unwrap()).unwrap();
             InviteBody::read(fields).map_err(|invalid| invalid.message)
         };
         let whole = serde_json::json!({

@@ -1,4 +1,4 @@
-//! The payments that a reseller made, in pages.
+//! Pages of the payments created by a reseller.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,12 +13,12 @@ use utoipa::{PartialSchema as _, ToSchema};
 use super::payments::DelegatedBody;
 use super::signed::{Permission, Read, SignedReseller};
 use crate::api::document::Authenticated;
-use crate::api::list::{COST, LIST, list_asked, list_parameters};
+use crate::api::list::{COST, LIST, SummaryBody, list_asked, list_parameters, notes_of};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats, query};
 use crate::web::error::{ApiError, ErrorBody};
 
-/// Reading the payments: a page of chosen ones costs as much as a merchant's.
+/// Permission to read payments. A filtered page costs as much as a merchant's.
 #[derive(Debug)]
 pub(super) struct ReadPayments;
 
@@ -26,7 +26,7 @@ impl Permission for ReadPayments {
     const SCOPE: Scope = Read::SCOPE;
 
     fn cost(query: Option<&str>) -> u32 {
-        // What is refused later on costs nothing to refuse.
+        // An invalid query is refused later, which costs little.
         match asked(query) {
             Ok((_, filter, _)) if filter != PaymentFilter::default() => COST,
             _ => 1,
@@ -34,7 +34,7 @@ impl Permission for ReadPayments {
     }
 }
 
-/// The query's parameters, for the document; [`asked`] reads them.
+/// The query's parameters for the document; [`asked`] parses them.
 pub(super) struct ListQuery;
 
 impl utoipa::IntoParams for ListQuery {
@@ -51,22 +51,32 @@ impl utoipa::IntoParams for ListQuery {
     }
 }
 
+/// A payment in a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedResellerPayment)]
+pub(super) struct ListedBody<'a> {
+    #[serde(flatten)]
+    payment: DelegatedBody<'a>,
+    #[serde(flatten)]
+    summary: SummaryBody<'a>,
+}
+
 /// A page of payments.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ResellerPayments)]
 pub(super) struct ListBody<'a> {
     /// The newest first.
-    payments: Vec<DelegatedBody<'a>>,
+    payments: Vec<ListedBody<'a>>,
     /// `cursor` of the next page; null on the last. Stays good while payments are made.
     #[schema(value_type = Option<String>, required)]
     next_cursor: Option<String>,
 }
 
-/// Lists the payments that the reseller made for one merchant in the key's environment.
+/// Lists the payments that the reseller created for one merchant in the key's environment.
 ///
-/// The newest first. Payments that the merchant or another reseller made are not among them. Where order,
-/// status or time are asked for, a page may be shorter than its limit, or empty, while `next_cursor` is not null: go
-/// on until it is. Such a page counts as ten requests.
+/// Newest first, without payments created by the merchant or by other resellers. With a filter by order, status
+/// or time, a page may be shorter than its limit, or empty, while `next_cursor` is not null: continue until it
+/// is. Such a page counts as ten requests.
 #[utoipa::path(
     get, path = "/api/v1/reseller/payments", tag = "Resellers", operation_id = "listResellerPayments",
     params(ListQuery),
@@ -87,10 +97,13 @@ pub(super) async fn list(
     let gateway = state.gateway();
     let page = gateway.reseller_payments(&caller, merchant, &filter, paging);
     let page = page.await?;
-    let payments = page.items.iter();
-    let payments: Result<_, _> = payments
-        .map(|payment| DelegatedBody::of(payment, gateway))
-        .collect();
+    let mut notes = notes_of(gateway, &page.items).await?;
+    let payments = page.items.iter().map(|payment| {
+        let summary = SummaryBody::new(payment, &mut notes);
+        let payment = DelegatedBody::new(payment, gateway)?;
+        Ok(ListedBody { payment, summary })
+    });
+    let payments: Result<_, ApiError> = payments.collect();
     let body = ListBody {
         payments: payments?,
         next_cursor: page.next,
@@ -98,7 +111,7 @@ pub(super) async fn list(
     answer::json(&body, 512 * page.items.len() + 64)
 }
 
-/// Whose payments a query asks for, which of them, and which page.
+/// Parses a query: merchant, filter and page.
 fn asked(query: Option<&str>) -> Result<(MerchantId, PaymentFilter, Paging), ApiError> {
     let [order, status, since, until, limit, cursor] = LIST;
     let known = ["merchant_id", order, status, since, until, limit, cursor];
@@ -111,7 +124,7 @@ fn asked(query: Option<&str>) -> Result<(MerchantId, PaymentFilter, Paging), Api
     Ok((merchant, filter, paging))
 }
 
-/// A merchant's number in a query.
+/// Parses a merchant's number in a query.
 fn merchant_text(text: &str) -> Option<MerchantId> {
     let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let number = text.parse().ok().filter(|_| is_canonical);

@@ -19,33 +19,33 @@ use crate::api::state::ApiState;
 use crate::api::{answer, formats, query};
 use crate::web::error::{ApiError, ErrorBody};
 
-/// Most merchants of a page, and as many as one holds that asks for no number.
+/// Maximum and default number of merchants per page.
 const MAX_PAGE: usize = 1000;
-/// Rows that cost as much as a small request.
+/// Number of rows that cost as much as a small request.
 const ROWS_FOR_A_TOKEN: usize = 100;
 
-/// A merchant as its reseller sees it.
+/// A merchant for its reseller.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = DelegatedMerchant)]
 pub(super) struct MerchantBody {
     /// Null until the merchant has accepted.
     #[schema(value_type = Option<formats::MerchantId>, required)]
     merchant_id: Option<u64>,
-    /// What the invitation called it.
+    /// The name in the invitation.
     #[schema(value_type = String, example = "Shop Seven")]
     business_name: String,
     #[schema(value_type = formats::DelegationStatus)]
     status: &'static str,
-    /// Since when the merchant authorizes the reseller; null before.
+    /// Time since which the merchant authorizes the reseller; null before.
     #[schema(value_type = Option<formats::Instant>, required)]
     authorized_at: Option<String>,
-    /// That of the invitation; null where an operator authorized without one.
+    /// The invitation's reference; null if an operator authorized without one.
     #[schema(value_type = Option<formats::ClientRef>, required)]
     client_ref: Option<String>,
 }
 
 impl MerchantBody {
-    fn of(merchant: DelegatedMerchant) -> Self {
+    fn new(merchant: DelegatedMerchant) -> Self {
         Self {
             merchant_id: merchant.merchant.map(|id| id.0),
             business_name: merchant.business_name,
@@ -65,14 +65,14 @@ impl MerchantBody {
     "authorized_at": "2026-03-01T09:30:00.000Z", "client_ref": "shop-7"
 }], "next_cursor": null }))]
 pub(super) struct MerchantsBody {
-    /// The newest first.
+    /// Newest first.
     merchants: Vec<MerchantBody>,
-    /// `cursor` of the next page; null on the last. Stays good while merchants are invited.
+    /// `cursor` of the next page; null on the last. Remains valid while merchants are invited.
     #[schema(value_type = Option<String>, required)]
     next_cursor: Option<String>,
 }
 
-/// Reading the merchants: priced by how many are asked for.
+/// Permission to read merchants. Costs depend on the requested number.
 #[derive(Debug)]
 pub(super) struct ReadMerchants;
 
@@ -80,13 +80,13 @@ impl Permission for ReadMerchants {
     const SCOPE: Scope = Read::SCOPE;
 
     fn cost(query: Option<&str>) -> u32 {
-        // What is no limit is refused later on, and costs nothing to refuse.
+        // An invalid limit is refused later, which costs little.
         let limit = asked(query).map_or(1, |(limit, _)| limit);
         u32::try_from(limit.div_ceil(ROWS_FOR_A_TOKEN)).unwrap_or(u32::MAX)
     }
 }
 
-/// Size and begin of the page that a query asks for.
+/// Parses a query: size and start of the page.
 fn asked(query: Option<&str>) -> Result<(usize, Option<Cow<'_, str>>), ApiError> {
     let [limit, cursor] = query::read(query, ["limit", "cursor"])?;
     let limit = match limit {
@@ -97,7 +97,7 @@ fn asked(query: Option<&str>) -> Result<(usize, Option<Cow<'_, str>>), ApiError>
     Ok((limit, cursor))
 }
 
-/// The query's parameters, for the document; [`asked`] reads them.
+/// The query's parameters for the document; [`asked`] parses them.
 pub(super) struct MerchantsQuery;
 
 impl utoipa::IntoParams for MerchantsQuery {
@@ -116,8 +116,7 @@ impl utoipa::IntoParams for MerchantsQuery {
 
 /// Lists the merchants that the reseller has invited or that authorize it.
 ///
-/// A page counts against the key's rate like one request for each 100 merchants asked for, or part of
-/// them.
+/// For each 100 merchants requested, or part of them, a page counts as one request against the key's rate.
 #[utoipa::path(
     get, path = "/api/v1/reseller/merchants", tag = "Resellers", operation_id = "listMerchants",
     params(MerchantsQuery),
@@ -140,7 +139,7 @@ pub(super) async fn list(
         cursor: cursor.map(Cow::into_owned),
     };
     let page = state.gateway().reseller_merchants(&caller, paging).await?;
-    let merchants: Vec<_> = page.items.into_iter().map(MerchantBody::of).collect();
+    let merchants: Vec<_> = page.items.into_iter().map(MerchantBody::new).collect();
     let room = 192 * merchants.len() + 64;
     let body = MerchantsBody {
         merchants,

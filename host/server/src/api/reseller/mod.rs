@@ -3,15 +3,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `signed` | everything that is checked before a body is looked at |
-//! | `invitations`, `merchants` | asking merchants, and where the reseller stands with them |
+//! | `signed` | all checks before a body is parsed |
+//! | `invitations`, `merchants` | inviting merchants, and their current authorizations |
 //! | `payments`, `details`, `list`, `start` | delegated payments |
+//! | `refunds` | refunds of them |
 
 mod details;
 mod invitations;
 mod list;
 mod merchants;
 mod payments;
+mod refunds;
 pub(super) mod signed;
 mod start;
 
@@ -20,7 +22,7 @@ use utoipa_axum::routes;
 
 use super::state::ApiState;
 
-/// The endpoints that read or write.
+/// Endpoints that read or create.
 pub(super) fn endpoints() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(invitations::invite))
@@ -30,7 +32,14 @@ pub(super) fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(details::read))
 }
 
-/// The endpoint that starts a payment.
+/// Endpoints that start or cancel a payment.
 pub(super) fn starts() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(start::start))
+    OpenApiRouter::new()
+        .routes(routes!(start::start))
+        .routes(routes!(payments::cancel))
+}
+
+/// Endpoints that refund.
+pub(super) fn refunds() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(refunds::list, refunds::create))
 }

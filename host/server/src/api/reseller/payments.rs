@@ -1,10 +1,14 @@
-//! Payments that a reseller makes for a merchant.
+//! Payments created by a reseller for a merchant.
+
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use kassette_domain::extras::{Description, Extras, Locale, Metadata, Notes};
 use kassette_domain::id::MerchantId;
+use kassette_domain::lifecycle::ApiCaller;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::order::{ClientRef, Email, OrderId};
@@ -18,14 +22,17 @@ use utoipa::ToSchema;
 
 use super::signed::{Create, Read, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
-use crate::api::payments::{PaymentBody, check_method, method, mode, payment_id, replayed};
+use crate::api::extras::{expires_in, lifetime, metadata};
+use crate::api::payments::{
+    PaymentBody, check_method, method, mode, payment_id, replayed, with_status,
+};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 use crate::web::text::currency;
 
-/// What a reseller asks for.
+/// A reseller's request to create a payment.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ResellerPaymentCreateRequest, example = json!({
@@ -44,21 +51,30 @@ pub(super) struct CreateBody {
     /// The merchant needs a usable exchange rate for it.
     #[schema(value_type = formats::Currency)]
     currency: Currency,
-    /// Required where `checkout_mode` is `direct`; a preselection where it is `hosted`.
+    /// Required if `checkout_mode` is `direct`; a preselection if it is `hosted`.
     #[schema(value_type = Option<formats::PaymentMethod>)]
     payment_method: Option<MethodId>,
-    /// `hosted` where it is absent.
+    /// `hosted` if absent.
     #[schema(value_type = Option<formats::CheckoutMode>, default = "hosted")]
     checkout_mode: CheckoutMode,
     #[schema(value_type = Option<formats::Email>)]
     customer_email: Option<Email>,
-    /// Where the customer may be sent in the end, under a verified shop domain of the merchant.
-    /// Coming back confirms no payment.
+    /// URL to which the customer may return at the end, under a verified shop domain of the merchant. Returning
+    /// does not confirm a payment.
     #[schema(value_type = Option<formats::ReturnUrl>)]
     return_url: Option<ReturnUrl>,
+    /// If absent, the configured lifetime, usually a day.
+    #[schema(value_type = Option<formats::ExpiresIn>)]
+    expires_in: Option<u32>,
+    #[schema(value_type = Option<formats::Locale>)]
+    locale: Option<Locale>,
+    #[schema(value_type = Option<formats::Metadata>)]
+    metadata: Metadata,
+    #[schema(value_type = Option<formats::Description>)]
+    description: Option<Description>,
 }
 
-/// A reader of merchants' numbers.
+/// Parses a merchant's number.
 fn merchant(value: Value) -> Result<MerchantId, Wrong> {
     let number = match value {
         Value::Number(number) => number.as_u64(),
@@ -85,13 +101,17 @@ impl CreateBody {
             customer_email: fields.optional("customer_email", text(Email::parse))?,
             return_url: fields
                 .optional("return_url", text(|url| ReturnUrl::parse(url, loopback)))?,
+            expires_in: fields.optional("expires_in", expires_in)?,
+            locale: fields.optional("locale", text(Locale::parse))?,
+            metadata: metadata(&mut fields)?,
+            description: fields.optional("description", text(Description::parse))?,
         };
         fields.finish()?;
         check_method(body.checkout_mode, body.payment_method, body.currency)?;
         Ok(body)
     }
 
-    fn into_request(self, caller: &ResellerCaller) -> Request {
+    fn into_request(self, caller: &ResellerCaller, life: Duration) -> Request {
         Request {
             merchant: self.merchant_id,
             origin: Origin::Reseller {
@@ -108,11 +128,19 @@ impl CreateBody {
             method: self.payment_method,
             email: self.customer_email,
             return_url: self.return_url,
+            extras: Extras {
+                lifetime: lifetime(self.expires_in, life),
+                locale: self.locale,
+                notes: Notes {
+                    metadata: self.metadata,
+                    description: self.description,
+                },
+            },
         }
     }
 }
 
-/// A payment as the reseller that made it reads it.
+/// A payment for the reseller that created it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ResellerPayment)]
 pub(super) struct DelegatedBody<'a> {
@@ -125,23 +153,23 @@ pub(super) struct DelegatedBody<'a> {
 }
 
 impl<'a> DelegatedBody<'a> {
-    /// A payment that a reseller made.
-    pub(super) fn of(payment: &'a payment::Payment, gateway: &Gateway) -> Result<Self, ApiError> {
+    /// The view of a payment created by a reseller.
+    pub(super) fn new(payment: &'a payment::Payment, gateway: &Gateway) -> Result<Self, ApiError> {
         let Origin::Reseller { client_ref, .. } = &payment.origin else {
             return Err(ApiError::internal("a reseller's payment is a merchant's"));
         };
         Ok(Self {
             client_ref: client_ref.as_str(),
             merchant_id: payment.merchant.0,
-            payment: PaymentBody::of(payment, gateway),
+            payment: PaymentBody::new(payment, gateway),
         })
     }
 }
 
 /// Creates a checkout session for a merchant that has authorized the reseller.
 ///
-/// Repeating a `client_ref` with the same data answers the existing payment. After a time-out or a
-/// 5xx, which do not prove that creation failed, keep the `client_ref` and send a new nonce.
+/// Repeating a `client_ref` with the same data returns the existing payment. After a time-out or a 5xx, which
+/// do not prove that the creation failed, keep the `client_ref` and send a new nonce.
 #[utoipa::path(
     post, path = "/api/v1/reseller/payments", tag = "Resellers", operation_id = "createResellerPayment",
     request_body(content = CreateBody, content_type = "application/json"),
@@ -162,18 +190,21 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let fields = arrived.fields()?;
     arrived.no_query()?;
-    let loopback = state.gateway().settings().webhooks.allow_loopback;
-    let request = CreateBody::read(fields, loopback)?.into_request(&caller);
+    let settings = state.gateway().settings();
+    let body = CreateBody::read(fields, settings.webhooks.allow_loopback)?;
+    let request = body.into_request(&caller, settings.payment_life);
     let gateway = state.gateway();
     Ok(match gateway.reseller_create(&caller, request).await? {
-        CreateOutcome::Created(payment) => Json(PaymentBody::of(&payment, gateway)).into_response(),
-        CreateOutcome::Replayed(payment) => replayed(Json(PaymentBody::of(&payment, gateway))),
+        CreateOutcome::Created(payment) => {
+            Json(PaymentBody::new(&payment, gateway)).into_response()
+        }
+        CreateOutcome::Replayed(payment) => replayed(Json(PaymentBody::new(&payment, gateway))),
     })
 }
 
-/// Reads a payment that the reseller made.
+/// Reads a payment that the reseller created.
 ///
-/// In the key's environment, while the merchant authorizes the reseller; any other is not found.
+/// In the key's environment, while the merchant authorizes the reseller; any other payment is not found.
 #[utoipa::path(
     get, path = "/api/v1/reseller/payments/{payment_id}", tag = "Resellers", operation_id = "readResellerPayment",
     params(("payment_id" = inline(formats::PaymentId), Path, description = "The payment's id.")),
@@ -197,7 +228,43 @@ pub(super) async fn read(
     let id = payment_id(id)?;
     let gateway = state.gateway();
     let payment = gateway.reseller_payment(&caller, id).await?;
-    answer::json(&DelegatedBody::of(&payment, gateway)?, 512)
+    answer::json(&DelegatedBody::new(&payment, gateway)?, 512)
+}
+
+/// Cancels a payment that the reseller created and that is `created` or `pending`.
+///
+/// An open attempt is first closed at its provider, so that it can no longer be paid. Cancelling again returns
+/// the payment with 200.
+#[utoipa::path(
+    post, path = "/api/v1/reseller/payments/{payment_id}/cancel", tag = "Resellers",
+    operation_id = "cancelResellerPayment",
+    params(("payment_id" = inline(formats::PaymentId), Path, description = "The payment's id.")),
+    responses(
+        (status = 200, description = "The payment is cancelled.", body = DelegatedBody),
+        (status = 404, description = "No such payment of this reseller in this environment.",
+            body = ErrorBody),
+        (status = 409, description = "The payment is neither `created` nor `pending`, its open attempt could not be closed, or the nonce was used before.",
+            body = ErrorBody,
+            headers(("Retry-After" = Option<u64>, description = "Seconds, if calling again may help, with a new nonce."))),
+        Authenticated, WithBody,
+    ),
+    security(("reseller_key" = []))
+)]
+pub(super) async fn cancel(
+    State(state): State<ApiState>,
+    id: Result<Path<String>, PathRejection>,
+    SignedReseller {
+        caller, arrived, ..
+    }: SignedReseller<Create>,
+) -> Result<Response, ApiError> {
+    arrived.no_fields()?;
+    arrived.no_query()?;
+    let id = payment_id(id)?;
+    let gateway = state.gateway();
+    gateway.reseller_payment(&caller, id).await?;
+    let cancelled = gateway.cancel_by_api(id, ApiCaller::Reseller).await;
+    let payment = with_status(cancelled, gateway, id).await?;
+    answer::json(&DelegatedBody::new(&payment, gateway)?, 512)
 }
 
 #[cfg(test)]
@@ -213,7 +280,7 @@ mod tests {
         });
         let object = body.as_object_mut().unwrap();
         object.extend(changes.as_object().unwrap().clone());
-        let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
+        let fields = Fields::read(parse(body.to_string().as_bytes()).unwrap()).unwrap();
         CreateBody::read(fields, false).map_err(|invalid| invalid.message)
     }
 
@@ -235,6 +302,8 @@ mod tests {
             ("payment_method", json!("Cash")),
             ("customer_email", json!("nobody")),
             ("return_url", json!("http://shop.example")),
+            ("expires_in", json!(299)),
+            ("locale", json!("")),
         ] {
             let refused = with(json!({ field: value })).unwrap_err();
             assert!(refused.starts_with(field), "{field} {value}: {refused}");

@@ -1,4 +1,5 @@
-//! Who may call a reseller's endpoint: key, scope, rollout, and in live a signature that is used once.
+//! Permission to call a reseller's endpoint: key, scope, rollout, and in live a signature that can be used
+//! once.
 
 use std::marker::PhantomData;
 
@@ -14,11 +15,14 @@ use crate::api::access::{Arrived, bearer};
 use crate::api::state::ApiState;
 use crate::web::error::ApiError;
 
+/// Error message about the key on resellers' paths.
+const RESELLER_KEY: &str = "this path takes a reseller's key (kr_test_ or kr_live_) as Authorization: Bearer; the one sent is missing, invalid, revoked, expired or of another kind";
+
 const TIMESTAMP: &str = "x-service-timestamp";
 const NONCE: &str = "x-service-nonce";
 const SIGNATURE: &str = "x-service-signature";
 
-/// A scope, as a type: a handler's signature names the one it needs.
+/// A scope as a type, so that a handler's signature specifies the scope it needs.
 pub(in crate::api) trait Permission: Send + Sync + 'static {
     const SCOPE: Scope;
 
@@ -28,7 +32,7 @@ pub(in crate::api) trait Permission: Send + Sync + 'static {
     }
 }
 
-/// Inviting merchants.
+/// Permission to invite merchants.
 #[derive(Debug)]
 pub(super) struct Invite;
 
@@ -36,7 +40,7 @@ impl Permission for Invite {
     const SCOPE: Scope = Scope::ResellerInvite;
 }
 
-/// Creating and starting delegated payments.
+/// Permission to create and start delegated payments.
 #[derive(Debug)]
 pub(super) struct Create;
 
@@ -44,7 +48,7 @@ impl Permission for Create {
     const SCOPE: Scope = Scope::ResellerPaymentsCreate;
 }
 
-/// Reading delegated payments and merchants.
+/// Permission to read delegated payments and merchants.
 #[derive(Debug)]
 pub(super) struct Read;
 
@@ -52,8 +56,16 @@ impl Permission for Read {
     const SCOPE: Scope = Scope::ResellerPaymentsRead;
 }
 
-/// A request by a reseller's key that carries the scope. One in live is of a reseller that is rolled
-/// out, rightly signed, and the first with its nonce.
+/// Permission to refund delegated payments.
+#[derive(Debug)]
+pub(super) struct Refund;
+
+impl Permission for Refund {
+    const SCOPE: Scope = Scope::ResellerRefund;
+}
+
+/// A request by a reseller's key with the scope. In live, the reseller is rolled out, and the request has a
+/// valid signature and an unused nonce.
 #[derive(Debug)]
 pub(in crate::api) struct SignedReseller<P> {
     pub(in crate::api) caller: ResellerCaller,
@@ -64,13 +76,14 @@ pub(in crate::api) struct SignedReseller<P> {
 impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
     type Rejection = ApiError;
 
-    /// Size, credential, rate, scope, rollout, signature, nonce: in this order. A nonce is taken only
-    /// by a request that could not have been made without the key, so no other sender burns a reseller's.
+    /// Checks size, credential, rate, scope, rollout, signature and nonce, in this order. A nonce is reserved
+    /// only for a request that proves possession of the key, so that no other sender can use up a reseller's
+    /// nonces.
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let gateway = state.gateway();
         let token = bearer(request.headers()).unwrap_or_default();
         let authenticated = gateway.reseller_caller(token).await;
-        let (caller, arrived) = Arrived::of(authenticated, request, state).await?;
+        let (caller, arrived) = Arrived::admit(authenticated, request, state, RESELLER_KEY).await?;
         let presented = bearer(&arrived.parts.headers).unwrap_or_default();
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
@@ -110,7 +123,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
     }
 }
 
-/// What a signed request says of its signature.
+/// The signature headers of a request.
 struct Signed<'r> {
     target: &'r str,
     timestamp: &'r str,
@@ -121,7 +134,7 @@ struct Signed<'r> {
 
 impl<'r> Signed<'r> {
     /// # Errors
-    /// 401 where a header is missing, repeated or of a wrong form, or the target is not in origin form.
+    /// 401 if a header is missing, repeated or malformed, or if the target is not in origin form.
     fn read(parts: &'r Parts) -> Result<Self, ApiError> {
         let refuse = ApiError::BadSignature;
         let target = target(parts).ok_or(refuse(
@@ -164,15 +177,15 @@ impl<'r> Signed<'r> {
     }
 }
 
-/// Path and query, exactly as they stood. HTTP/1 has other forms of a target, which say the same and
-/// are signed by no client; of HTTP/2 it is `:path`.
+/// Path and query, unchanged. Other HTTP/1 forms of a target have the same meaning, but no client signs them;
+/// in HTTP/2 it is `:path`.
 fn target(parts: &Parts) -> Option<&str> {
     let is_absolute = parts.version < Version::HTTP_2 && parts.uri.authority().is_some();
     let target = parts.uri.path_and_query()?.as_str();
     (!is_absolute && target.starts_with('/')).then_some(target)
 }
 
-/// The value of a header that is there exactly once.
+/// The value of a header. `None` unless it occurs exactly once.
 fn one<'r>(headers: &'r HeaderMap, name: &str) -> Option<&'r [u8]> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -203,7 +216,7 @@ mod tests {
         let absolute = "http://pay.example/api/v1/reseller/merchants";
         assert_eq!(target(&parts(Version::HTTP_11, absolute)), None);
         assert_eq!(target(&parts(Version::HTTP_10, absolute)), None);
-        // HTTP/2 tells scheme and authority beside the path.
+        // HTTP/2 sends scheme and authority separately from the path.
         let parts = parts(Version::HTTP_2, absolute);
         assert_eq!(target(&parts), Some("/api/v1/reseller/merchants"));
     }

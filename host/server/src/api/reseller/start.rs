@@ -1,18 +1,19 @@
-//! Starting a delegated direct payment.
+//! Starting delegated direct payments.
 
 use axum::Json;
 use axum::extract::State;
 
 use super::signed::{Create, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
+use crate::api::payments::with_status;
 use crate::api::start::{StartBody, StartedBody};
 use crate::api::state::ApiState;
 use crate::web::error::{ApiError, ErrorBody};
 
 /// Starts a payment that the reseller created with `checkout_mode` `direct`.
 ///
-/// Starting again while an attempt is open answers the same `redirect_url`. A 409 with
-/// `Retry-After` says that the outcome of a start is not known yet: call again, with a new nonce.
+/// Starting again while an attempt is open returns the same `redirect_url`. A 409 with `Retry-After` means that
+/// the outcome of a start is not known yet: call again, with a new nonce.
 #[utoipa::path(
     post, path = "/api/v1/reseller/payments/start", tag = "Resellers", operation_id = "startResellerPayment",
     request_body(content = StartBody, content_type = "application/json"),
@@ -37,6 +38,8 @@ pub(super) async fn start(
     arrived.no_query()?;
     let start = StartBody::read(fields)?.into_reseller_start();
     let payment = start.payment;
-    let started = state.gateway().reseller_start(&caller, start).await?;
-    Ok(Json(StartedBody::of(payment, started)))
+    let gateway = state.gateway();
+    let started = gateway.reseller_start(&caller, start).await;
+    let started = with_status(started, gateway, payment).await?;
+    Ok(Json(StartedBody::new(payment, started)))
 }

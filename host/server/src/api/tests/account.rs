@@ -1,9 +1,10 @@
-//! The backend of a merchant or a reseller manages its own webhook endpoints.
+//! Merchants and resellers manage their own webhook endpoints.
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use kassette_domain::audit::Audited;
 use kassette_domain::key::{Environment, KeyOwner, Scope};
 use kassette_domain::merchant::Merchant;
+use kassette_domain::policy::RateLimit;
 use kassette_gateway::clock::Clock as _;
 use kassette_store::{Listed, NewMerchant, Paging};
 use serde_json::{Value, json};
@@ -29,6 +30,16 @@ async fn create(world: &World, key: &str, url: &str) -> String {
     let made = made.expect(201).json();
     assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
     made["id"].as_str().unwrap().to_owned()
+}
+
+/// A world with the default rate limits.
+async fn usual_world() -> World {
+    let world = World::new().await;
+    let usual = RateLimit::default();
+    world
+        .configure(|settings| settings.rate_limit = usual)
+        .await;
+    world
 }
 
 async fn last_line(world: &World) -> Audited {
@@ -58,7 +69,7 @@ async fn stranger(world: &World, environment: Environment) -> String {
 
 #[tokio::test]
 async fn an_endpoint_is_managed_from_its_making_to_its_end() {
-    let world = World::new().await;
+    let world = usual_world().await;
     let key = world.key(Environment::Test, &SCOPE).await;
     let id = create(&world, &key, "https://shop.example/hook").await;
     let line = last_line(&world).await;
@@ -73,6 +84,7 @@ async fn an_endpoint_is_managed_from_its_making_to_its_end() {
     let shown = world.get(&key, &path).await.expect(200).json();
     assert_eq!(shown, listed["webhook_endpoints"][0]);
     assert_eq!(shown["environment"], "test");
+    assert_eq!(shown["created_by"], line.actor.as_str());
 
     let patch = json!({ "event_types": ["payment.completed"] });
     let changed = call(&world, &key, "PATCH", &path, Some(patch)).await;
@@ -116,7 +128,7 @@ async fn an_endpoint_is_managed_from_its_making_to_its_end() {
 
 #[tokio::test]
 async fn another_merchant_s_and_another_environment_s_are_not_there() {
-    let world = World::new().await;
+    let world = usual_world().await;
     let key = world.key(Environment::Test, &SCOPE).await;
     let id = create(&world, &key, "https://shop.example/hook").await;
     let path = format!("{ENDPOINTS}/{id}");
@@ -154,7 +166,7 @@ async fn another_merchant_s_and_another_environment_s_are_not_there() {
 
 #[tokio::test]
 async fn a_reseller_s_backend_manages_its_own_and_no_merchant_s() {
-    let world = World::new().await;
+    let world = usual_world().await;
     let owner = KeyOwner::Reseller(world.reseller().await);
     let key = world.key_of(owner, Environment::Test, &SCOPE).await;
     let merchants = world.key(Environment::Test, &SCOPE).await;
@@ -176,7 +188,7 @@ async fn a_reseller_s_backend_manages_its_own_and_no_merchant_s() {
     let listed = world.get(&key, &log).await.expect(200).json();
     assert_eq!(listed["deliveries"][0]["id"], queued);
 
-    // Each at its own paths, with its own things.
+    // Each key works only at its own paths, with its own objects.
     for (key, of) in [(&key, "account"), (&merchants, "reseller")] {
         world.get(key, &path(of)).await.expect(401);
     }
@@ -198,7 +210,7 @@ async fn a_reseller_s_backend_manages_its_own_and_no_merchant_s() {
 
 #[tokio::test]
 async fn what_the_scope_the_key_or_the_shape_does_not_allow_is_refused() {
-    let world = World::new().await;
+    let world = usual_world().await;
     let usual = world.test_key().await;
     let unknown = format!("{ENDPOINTS}/{}", "0".repeat(32));
     for path in [ENDPOINTS, DELIVERIES, &unknown] {
@@ -237,7 +249,7 @@ async fn what_the_scope_the_key_or_the_shape_does_not_allow_is_refused() {
     }
     let refused = call(&world, &key, "PATCH", &unknown, None).await;
     refused.expect(400);
-    // As everywhere, what is wrong with a request is said before whether its object is the caller's.
+    // As everywhere, invalid requests are reported before the object's owner is checked.
     for (method, path, body) in [
         ("PATCH", unknown.clone(), json!({ "x": 1 })),
         ("POST", format!("{unknown}/rotate"), json!({ "x": 1 })),
@@ -246,4 +258,57 @@ async fn what_the_scope_the_key_or_the_shape_does_not_allow_is_refused() {
         let refused = call(&world, &key, method, &path, Some(body)).await;
         refused.expect(422);
     }
+}
+
+#[tokio::test]
+async fn what_keys_write_into_the_audit_log_is_bounded() {
+    let world = usual_world().await;
+    let keys = [
+        world.key(Environment::Test, &SCOPE).await,
+        world.key(Environment::Test, &SCOPE).await,
+    ];
+    let id = create(&world, &keys[0], "https://shop.example/hook").await;
+    let path = format!("{ENDPOINTS}/{id}");
+    let change = async |key: &String| {
+        let patch = json!({ "enabled": true });
+        call(&world, key, "PATCH", &path, Some(patch)).await.status
+    };
+    let mut taken = 1;
+    while taken < 100 && change(&keys[taken % 2]).await == 200 {
+        taken += 1;
+    }
+    // A token may have been added in the meantime.
+    assert!((60..=61).contains(&taken), "{taken}");
+    world.get(&keys[0], &path).await.expect(200);
+    let other = stranger(&world, Environment::Test).await;
+    create(&world, &other, "https://other.example/hook").await;
+    world.clock.advance(std::time::Duration::from_secs(10));
+    assert_eq!(change(&keys[1]).await, 200);
+}
+
+#[tokio::test]
+async fn a_page_of_deliveries_to_all_endpoints_costs_ten_requests() {
+    let world = World::new().await;
+    let slow = RateLimit {
+        per_second: 1,
+        burst: 100,
+    };
+    world.configure(|settings| settings.rate_limit = slow).await;
+    let pages = async |query: &str| {
+        let key = world.key(Environment::Test, &SCOPE).await;
+        let host = query
+            .trim_matches(['?', 'D'])
+            .replace(['_', '='], "-")
+            .to_lowercase();
+        let id = create(&world, &key, &format!("https://{host}.example/")).await;
+        let path = format!("{DELIVERIES}{}", query.replace("ID", &id));
+        let mut pages = 0;
+        while pages < 20 && world.get(&key, &path).await.status == 200 {
+            pages += 1;
+        }
+        pages
+    };
+    let dear = pages("?status=pending").await;
+    assert!((9..=10).contains(&dear), "{dear} of 99 tokens");
+    assert_eq!(pages("?endpoint_id=ID").await, 20);
 }

@@ -1,4 +1,4 @@
-//! Callbacks: what an address may send that has proved one, and what any other may.
+//! Callbacks: limits for listed and for other addresses.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::telemetry::for_tests;
 
 const OWN: &str = "/callbacks/sandbox-test";
 
-/// The status of a callback from an address.
+/// Status of a callback from an address.
 async fn from(world: &World, last: u8, body: &'static str) -> u16 {
     let mut request = Request::post(OWN).body(body.into()).unwrap();
     let peer = SocketAddr::from(([192, 0, 2, last], 4711));
@@ -22,7 +22,7 @@ async fn from(world: &World, last: u8, body: &'static str) -> u16 {
     world.send(request).await.status
 }
 
-/// How many of so many forged callbacks from an address were read.
+/// Number of forged callbacks from an address that were processed, out of `sent`.
 async fn forged(world: &World, last: u8, sent: usize) -> usize {
     let mut read = 0;
     for _ in 0..sent {
@@ -63,7 +63,7 @@ async fn an_address_that_has_proved_no_callback_sends_few_until_it_proves_one() 
 async fn what_an_address_has_proved_does_not_carry_all_that_it_forges() {
     let world = World::reading_callbacks().await;
     assert_eq!(from(&world, 1, "genuine").await, 200);
-    // Those of a known address, and then those of any other.
+    // Limited first as a listed address, and then as any other.
     let read = forged(&world, 1, 200).await;
     assert!((20..80).contains(&read), "{read}");
     assert_eq!(from(&world, 1, "forged").await, 429);
@@ -80,7 +80,7 @@ async fn bodies_that_strangers_do_not_end_leave_room_for_who_has_proved_one() {
         request.extensions_mut().insert(ConnectInfo(peer));
         Box::pin(world.send(request))
     };
-    // As many as may be at once, from addresses of which each may send twenty.
+    // The maximum number at once, from addresses that may each send twenty.
     let mut held = Vec::new();
     for (first, count) in [(10, 90), (50, 38)] {
         for number in 0..count {

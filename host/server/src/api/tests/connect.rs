@@ -1,4 +1,4 @@
-//! The connect exchange, as far as no shop is asked.
+//! The connect exchange, up to the request to the shop.
 
 use axum::body::Body;
 use serde_json::json;
@@ -56,7 +56,7 @@ async fn a_webhook_path_that_is_none_is_named() {
             assert_eq!(answer.json()["field"], "webhook_path", "{}", answer.text);
         }
     }
-    // With the path the address is longer than one that events go to.
+    // With its path, the URL is too long for events.
     let body = json!({
         "code": format!("kc_{}", "A".repeat(40)),
         "site_url": format!("https://shop.example/{}", "a".repeat(1990)),
@@ -79,7 +79,7 @@ async fn guesses_are_counted_against_their_address_before_they_are_read() {
         .await
         .expect(429);
     assert!(!refused.header("retry-after").is_empty());
-    // A client with a key is not held up by them.
+    // These requests do not affect a client with a key.
     world
         .get(&world.test_key().await, "/api/v1/methods")
         .await

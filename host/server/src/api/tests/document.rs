@@ -1,4 +1,4 @@
-//! The OpenAPI document is whole and says what is served.
+//! The OpenAPI document is complete and matches the served API.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn document() -> Value {
     serde_json::to_value(openapi()).unwrap()
 }
 
-/// Every value under a name, at any depth.
+/// All values of a key, at any depth.
 fn all<'v>(value: &'v Value, name: &str, found: &mut Vec<&'v Value>) {
     match value {
         Value::Object(object) => {
@@ -82,6 +82,16 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
         ),
         (
             "post",
+            "/api/v1/reseller/payments/{payment_id}/refunds",
+            "200 201 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/reseller/payments/{payment_id}/refunds",
+            "200 400 401 403 404 409 413 422 429 500 503",
+        ),
+        (
+            "post",
             "/api/v1/payments/{payment_id}/refunds",
             "200 201 400 401 403 404 408 409 413 422 429 500 503",
         ),
@@ -89,6 +99,11 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
             "get",
             "/api/v1/payments/{payment_id}/refunds",
             "200 400 401 403 404 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/movements",
+            "200 400 401 403 413 422 429 500 503",
         ),
         (
             "get",
@@ -352,8 +367,8 @@ fn words_that_may_grow_are_plain_strings_beside_which_those_of_now_stand() {
             .filter(|(_, schema)| schema.get(keyword).is_some());
         having.map(|(name, _)| name.as_str()).collect()
     };
-    // What a caller sends is checked against a list; environments, states of deliveries and of circuits stay
-    // what they are.
+    // Requests are checked against a list. Environments, states of deliveries and circuits, and effects of
+    // movements are fixed lists.
     assert_eq!(
         with("enum"),
         [
@@ -362,6 +377,7 @@ fn words_that_may_grow_are_plain_strings_beside_which_those_of_now_stand() {
             "Currency",
             "DeliveryStatus",
             "Environment",
+            "MovementEffect",
         ]
     );
     for name in [
@@ -415,6 +431,9 @@ fn the_event_is_told_with_its_headers_and_its_types() {
             ("X-Service-Event-ID", &Value::Bool(true)),
             ("X-Service-Timestamp", &Value::Bool(true)),
             ("X-Service-Signature", &Value::Bool(true)),
+            ("webhook-id", &Value::Bool(true)),
+            ("webhook-timestamp", &Value::Bool(true)),
+            ("webhook-signature", &Value::Bool(true)),
         ]
     );
     let body = &event["requestBody"]["content"]["application/json"]["schema"]["$ref"];
@@ -442,4 +461,23 @@ async fn the_document_is_served_for_our_own_origin_and_may_be_cached() {
     let again = world.ask("GET", "/openapi.json", &headers, Body::empty());
     let again = again.await.expect(304);
     assert_eq!((again.text.as_str(), again.header("etag")), ("", tag));
+}
+
+#[tokio::test]
+async fn the_document_can_be_had_without_webhooks_for_generators_that_cannot_read_them() {
+    let world = World::new().await;
+    let ask = async |target: &str| world.ask("GET", target, &[], Body::empty()).await;
+    let whole = ask("/openapi.json").await.expect(200);
+    let without = ask("/openapi.json?webhooks=none").await.expect(200);
+    assert_ne!(whole.header("etag"), without.header("etag"));
+    let (mut whole, without) = (whole.json(), without.json());
+    assert!(whole.as_object_mut().unwrap().remove("webhooks").is_some());
+    assert_eq!(whole, without);
+    for target in [
+        "/openapi.json?webhooks=all",
+        "/openapi.json?webhooks=none&webhooks=none",
+        "/openapi.json?format=yaml",
+    ] {
+        ask(target).await.expect(422);
+    }
 }

@@ -1,4 +1,4 @@
-//! What is answered before and beside the gateway: routes, sizes, credentials, limits, headers.
+//! Responses outside of the gateway: routes, sizes, credentials, limits, headers.
 
 use axum::Router;
 use axum::body::Body;
@@ -282,7 +282,7 @@ async fn nothing_is_read_from_an_address_that_has_no_token_left_and_shows_no_key
     for path in ["/api/v1/methods", "/api/v1/reseller/merchants"] {
         world.clock.advance(std::time::Duration::from_secs(60));
         assert!(world.exhaust(&[], path).await.is_some());
-        // It would be refused for having broken off, were it read.
+        // If the body were read, the response would report that it broke off.
         let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         let body = Body::from_stream(stream::iter([Err::<Vec<u8>, _>(broken)]));
         world.ask("GET", path, &[], body).await.expect(429);
@@ -370,7 +370,7 @@ async fn callbacks_are_taken_for_known_accounts_within_their_size() {
             .await
             .expect(413)
             .error();
-        // No module serves, so the vendor should repeat it.
+        // No module serves, so the provider should retry.
         let answer = world.ask("POST", &path, &[], vec![b'x'; 256 << 10]).await;
         assert!(answer.status >= 500, "{path}: {}", answer.status);
     }

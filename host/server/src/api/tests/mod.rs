@@ -1,4 +1,4 @@
-//! The router in one process, over a real store and without any module.
+//! The router in this process, with a real store and without modules.
 
 mod account;
 mod callbacks;

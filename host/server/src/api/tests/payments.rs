@@ -1,4 +1,4 @@
-//! Creating and reading through the router.
+//! Creating and reading payments through the router.
 
 use kassette_domain::key::{Environment, Scope};
 use serde_json::{Value, json};
@@ -76,7 +76,17 @@ async fn a_merchant_finds_its_payments_of_the_keys_environment_newest_first() {
     }
     let list = async |query: &str| {
         let page = world.get(&key, &format!("{PAYMENTS}{query}")).await;
-        page.expect(200).json()
+        let mut page = page.expect(200).json();
+        for payment in page["payments"].as_array_mut().unwrap() {
+            // Fields that only a list has.
+            let payment = payment.as_object_mut().unwrap();
+            assert_eq!(payment.remove("completed_at"), Some(json!(null)));
+            assert_eq!(payment.remove("refunded_amount"), Some(json!("0.00")));
+            assert_eq!(payment.remove("customer_email"), Some(json!(null)));
+            assert_eq!(payment.remove("metadata"), Some(json!({})));
+            assert!(payment.remove("created_at").unwrap().is_string());
+        }
+        page
     };
     let all = json!({ "payments": made, "next_cursor": null });
     assert_eq!(list("").await, all);
@@ -104,7 +114,7 @@ async fn a_merchant_finds_its_payments_of_the_keys_environment_newest_first() {
         "order_id=",
         "status=paid",
         "since=yesterday",
-        "until=2020-01-01T00:00:00%2B01:00",
+        "until=2020-01-01T00:00:00",
         "limit=0",
         "limit=101",
         "cursor=x",

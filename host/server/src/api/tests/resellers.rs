@@ -1,4 +1,4 @@
-//! Limits of resellers' keys: requests, and nonces.
+//! Limits of resellers' keys: requests and nonces.
 
 use axum::body::Body;
 use futures_util::future::join_all;
@@ -7,7 +7,7 @@ use kassette_domain::signing::SignedRequest;
 
 use super::world::{Answer, NARROW, World};
 
-/// The cheapest question.
+/// The cheapest request.
 const MERCHANTS: &str = "/api/v1/reseller/merchants?limit=1";
 
 /// A signed read.
@@ -50,7 +50,7 @@ async fn each_key_of_a_reseller_has_its_own_rate() {
         for name in ["retry-after", "ratelimit", "ratelimit-policy"] {
             assert_ne!(limited.header(name), "", "{name}");
         }
-        // A request that was too many has used nothing up.
+        // A refused request has used no nonce.
         world.clock.advance(std::time::Duration::from_secs(1));
         read(&world, &key, &nonce(99)).await.expect(200);
     }
@@ -64,7 +64,7 @@ async fn a_page_of_merchants_is_priced_by_its_size_before_its_nonce_is_used() {
     let key = world.key_of(owner, live, &Scope::RESELLER).await;
     let plain = MERCHANTS.trim_end_matches("?limit=1");
     let page = async |target: &str, nonce: &str| read_from(&world, &key, target, nonce).await;
-    // Ten tokens each of twenty.
+    // Each page takes ten of twenty tokens.
     for nonce in ["the-first-is-paid", "the-second-is-paid"] {
         page(plain, nonce).await.expect(200);
     }
@@ -73,7 +73,7 @@ async fn a_page_of_merchants_is_priced_by_its_size_before_its_nonce_is_used() {
     let half = format!("{plain}?limit=101");
     page(&half, "the-third-is-not").await.expect(200);
     read(&world, &key, "nothing-is-left").await.expect(429);
-    // Where a bucket is smaller than the price, a page takes all of it.
+    // If the bucket is smaller than the price, a page takes all of it.
     world
         .configure(|settings| settings.rate_limit.burst = 5)
         .await;
@@ -110,7 +110,7 @@ async fn a_flood_of_nonces_is_bounded_however_many_keys_there_are() {
     assert_eq!(taken, bound);
     let after: u64 = full.unwrap().header("retry-after").parse().unwrap();
     assert!((1..=601).contains(&after), "{after}");
-    // Others are not held up, and neither is this one once some are over.
+    // Other resellers are unaffected, and so is this one once some nonces have expired.
     let other = KeyOwner::Reseller(world.reseller().await);
     let theirs = world.key_of(other, live, &Scope::RESELLER).await;
     read(&world, &theirs, "another-resellers").await.expect(200);

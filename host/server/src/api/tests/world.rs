@@ -1,4 +1,4 @@
-//! A router over a store of its own, with a merchant and keys.
+//! A router with its own store, a merchant and keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use kassette_domain::money::{Currency, Rate};
 use kassette_domain::policy::{Policy, RateLimit};
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, PaidFacts,
-    ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundTerms, Report,
-    StartFailure, Started,
+    ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundQuery, RefundTerms,
+    Report, StartFailure, Started,
 };
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
-use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, VendorQuery};
+use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, ProviderQuery};
 use kassette_gateway::settings::{Account, Merchants, Settings};
 use kassette_runtime::CallError;
 use kassette_store::sled::{MasterKey, OpenOptions};
@@ -36,24 +36,24 @@ use crate::admission::InFlightLimits;
 use crate::api::{ApiState, router};
 use crate::proxies::Proxies;
 
-/// No module serves, or one that reads callbacks.
+/// No module, or one that reads callbacks.
 struct FewModules(Option<Arc<Reader>>);
 
 impl Modules for FewModules {
-    fn method(&self, _: MethodId) -> Option<Arc<dyn Method>> {
+    fn method(&self, _: MethodId, _: Environment) -> Option<Arc<dyn Method>> {
         None
     }
     fn methods(&self) -> Vec<MethodId> {
         Vec::new()
     }
-    fn provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+    fn provider(&self, _: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         let reader = self.0.clone()?;
         Some(reader)
     }
     fn provider_version(&self, _: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
         None
     }
-    fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+    fn previous_provider(&self, _: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         None
     }
     fn is_disabled(&self, _: &Slot) -> bool {
@@ -62,7 +62,7 @@ impl Modules for FewModules {
     fn forget_tokens(&self, _: &AccountId) {}
 }
 
-/// Believes the body `genuine` alone.
+/// Verifies only callbacks with the body `genuine`.
 struct Reader {
     slot: Slot,
     description: ProviderDescription,
@@ -90,7 +90,7 @@ impl Provider for Reader {
         &self.slot
     }
     fn digest(&self) -> Digest {
-        Digest::of(b"reader")
+        Digest::hash(b"reader")
     }
     fn description(&self) -> &ProviderDescription {
         &self.description
@@ -129,7 +129,7 @@ impl Provider for Reader {
     fn query<'a>(
         &'a self,
         _: &'a Access,
-        _: &'a VendorQuery,
+        _: &'a ProviderQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         Box::pin(async { Ok(Err(QueryFailure::Absent)) })
     }
@@ -152,6 +152,7 @@ impl Provider for Reader {
         _: &'a Access,
         _: &'a PaidFacts,
         _: &'a RefundOrder,
+        _: RefundQuery,
     ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
         Box::pin(async { Ok(Err(QueryFailure::Absent)) })
     }
@@ -169,7 +170,7 @@ pub(super) struct World {
     _folder: tempfile::TempDir,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -187,7 +188,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap()
     }
 
-    /// The message of an answer in the Error shape.
+    /// The message of an error response.
     pub(super) fn error(&self) -> String {
         let value = self.json();
         let object = value.as_object().unwrap();
@@ -207,7 +208,7 @@ pub(super) const NARROW: RateLimit = RateLimit {
     burst: 20,
 };
 
-fn audited() -> Audited {
+pub(super) fn audited() -> Audited {
     Audited {
         operator: "root".into(),
         operator_id: None,
@@ -244,7 +245,7 @@ fn settings() -> Settings {
     Settings {
         rate_limit: NARROW,
         accounts: BTreeMap::from([(account.id.clone(), account)]),
-        ..Settings::of("https://pay.example")
+        ..Settings::new("https://pay.example")
     }
 }
 
@@ -253,7 +254,7 @@ impl World {
         Self::over(FewModules(None)).await
     }
 
-    /// Where a module reads callbacks: it believes the body `genuine` alone.
+    /// A world with a module that verifies only callbacks with the body `genuine`.
     pub(super) async fn reading_callbacks() -> Self {
         Self::over(FewModules(Some(Reader::new()))).await
     }
@@ -299,13 +300,13 @@ impl World {
         }
     }
 
-    /// A new key of the merchant.
+    /// Creates a key of the merchant.
     pub(super) async fn key(&self, environment: Environment, scopes: &[Scope]) -> String {
         let owner = KeyOwner::Merchant(self.merchant.id);
         self.key_of(owner, environment, scopes).await
     }
 
-    /// A reseller that is rolled out, with its number.
+    /// Creates a reseller with live rollout; returns its number.
     pub(super) async fn reseller(&self) -> ResellerId {
         let now = self.clock.now();
         let made = self.store.create_reseller("Agency".into(), audited(), now);
@@ -315,7 +316,7 @@ impl World {
         id
     }
 
-    /// A new key of a merchant or a reseller.
+    /// Creates a key of a merchant or a reseller.
     pub(super) async fn key_of(
         &self,
         owner: KeyOwner,
@@ -347,13 +348,13 @@ impl World {
         shown.expose().to_owned()
     }
 
-    /// A new test key that may do everything.
+    /// Creates a test key with the merchant's default scopes.
     pub(super) async fn test_key(&self) -> String {
         self.key(Environment::Test, &Scope::MERCHANT).await
     }
 
     pub(super) async fn revoke(&self, key: &str) {
-        let found = self.store.key(TokenHash::of(key)).await.unwrap().unwrap();
+        let found = self.store.key(TokenHash::hash(key)).await.unwrap().unwrap();
         let now = self.clock.now();
         self.store
             .revoke_key(found.id, audited(), now)
@@ -395,7 +396,7 @@ impl World {
         }
     }
 
-    /// A request with headers of one's own.
+    /// Sends a request with additional headers.
     pub(super) async fn ask(
         &self,
         method: &str,
@@ -430,7 +431,7 @@ impl World {
         self.ask("POST", path, &headers, body.to_string()).await
     }
 
-    /// Asks until the answer is 429; none where it never is.
+    /// Repeats a request until the response is 429. `None` if that does not happen.
     pub(super) async fn exhaust(&self, headers: &[(&str, &str)], path: &str) -> Option<Answer> {
         for _ in 0..NARROW.burst * 2 {
             let answer = self.ask("GET", path, headers, Body::empty()).await;

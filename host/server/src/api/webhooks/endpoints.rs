@@ -1,4 +1,4 @@
-//! Webhook endpoints: make, list, change, delete, and what is done with one.
+//! Operations on webhook endpoints.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,9 +11,10 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::{EndpointId, MerchantId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
 use kassette_gateway::Gateway;
 use kassette_gateway::webhooks::{EndpointError, NewEndpoint};
+use kassette_store::{Listed, Page};
 use serde_json::json;
 
 use super::Reach;
@@ -22,12 +23,12 @@ use crate::web::json::{Fields, Value, Wrong, echo, text};
 use crate::web::query::{Query, page};
 use crate::web::text::{environment, past, switch, whole};
 
-/// Longest overlap of a rotation, hours.
+/// Maximum overlap of a rotation in hours.
 const MAX_OVERLAP: u64 = EndpointSecrets::MAX_OVERLAP.as_secs() / 3600;
-/// How often a change is tried again that met another one.
+/// Number of retries after concurrent changes.
 const RACES: usize = 8;
 
-/// An endpoint that the caller reaches; 404 for any other.
+/// An endpoint that the caller may access; 404 for any other.
 pub(crate) async fn find(gateway: &Gateway, reach: Reach, id: &str) -> Result<Endpoint, ApiError> {
     let missing = || ApiError::from(EndpointError::NotFound);
     let id = EndpointId::parse(id).map_err(|_| missing())?;
@@ -39,10 +40,11 @@ pub(crate) async fn find(gateway: &Gateway, reach: Reach, id: &str) -> Result<En
     }
 }
 
-/// Makes an endpoint. A caller of one environment may leave it out, and can name no other.
+/// Creates an endpoint. A caller of one environment may omit the environment, and cannot specify another.
 pub(crate) async fn create(
     gateway: &Gateway,
     owner: KeyOwner,
+    created_by: EndpointCreator,
     own: Option<Environment>,
     mut fields: Fields,
     line: impl FnOnce(&str, String) -> Audited,
@@ -76,6 +78,7 @@ pub(crate) async fn create(
         environment,
         url,
         event_types,
+        created_by,
     };
     let audited = Audited {
         after: Some(after.to_string()),
@@ -96,11 +99,19 @@ pub(crate) async fn list(
     environment: Option<Environment>,
     query: Option<&str>,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let paging = Query::of(query)?.paging()?;
+    let paging = Query::parse(query)?.paging()?;
     let listed = gateway.endpoints(owner, environment, paging).await;
-    page("webhook_endpoints", listed, |endpoint| {
-        shown(gateway, &endpoint)
-    })
+    let listed = match listed.map_err(ApiError::from)? {
+        Listed::BadCursor => Listed::BadCursor,
+        Listed::Page(Page { items, next }) => {
+            let mut views = Vec::with_capacity(items.len());
+            for endpoint in &items {
+                views.push(shown(gateway, endpoint).await?);
+            }
+            Listed::Page(Page { items: views, next })
+        }
+    };
+    page("webhook_endpoints", Ok(listed), |view| view)
 }
 
 /// Changes an endpoint: JSON merge patch (RFC 7396).
@@ -138,7 +149,7 @@ pub(crate) async fn change(
             ..line.clone()
         };
         match gateway.change_endpoint(before, after, audited).await {
-            Ok(endpoint) => return Ok(Json(shown(gateway, &endpoint))),
+            Ok(endpoint) => return Ok(Json(shown(gateway, &endpoint).await?)),
             Err(EndpointError::Stale) => before = gateway.endpoint(id).await?,
             Err(error) => return Err(error.into()),
         }
@@ -172,7 +183,7 @@ pub(crate) async fn test(
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-/// Gives an endpoint another secret.
+/// Rotates an endpoint's secret.
 pub(crate) async fn rotate(
     gateway: &Gateway,
     (reach, id): (Reach, &str),
@@ -198,7 +209,7 @@ pub(crate) async fn rotate(
     })))
 }
 
-/// Sends again what failed since a time.
+/// Sends events again that failed since a time.
 pub(crate) async fn recover(
     gateway: &Gateway,
     (reach, id): (Reach, &str),
@@ -222,12 +233,12 @@ pub(crate) fn object(endpoint: &Endpoint) -> String {
     format!("endpoint/{}", endpoint.id)
 }
 
-/// An address as it was written: the gateway judges it.
+/// Accepts any text as a URL, because the gateway checks it.
 fn address(text: &str) -> Result<String, Infallible> {
     Ok(text.to_owned())
 }
 
-/// Names of events: at least one, each once.
+/// Parses a list of event types: at least one, without duplicates.
 fn event_types(value: Value) -> Result<EventFilter, Wrong> {
     let not_a_list = || Wrong::new("must be a list of event types");
     let Value::List(list) = value else {
@@ -253,14 +264,22 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
     Ok(EventFilter::only(&types))
 }
 
-/// An endpoint as its readers see it, with what its circuit lets through at the moment.
-pub(crate) fn shown(gateway: &Gateway, endpoint: &Endpoint) -> serde_json::Value {
+/// An endpoint for its readers, with the current state of its circuit, and the end of a rotation in progress.
+pub(crate) async fn shown(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+) -> Result<serde_json::Value, ApiError> {
+    let secrets = gateway.store().endpoint_secrets(endpoint.id).await;
+    let secrets = secrets.map_err(ApiError::from)?;
+    let now = gateway.clock().now();
+    let changes_at = secrets.and_then(|(_, secrets)| secrets.changes_at(now));
     let mut shown = view(endpoint);
     shown["circuit"] = gateway.circuit(endpoint.id).as_str().into();
-    shown
+    shown["secret_changes_at"] = changes_at.map(Time::rfc3339).into();
+    Ok(shown)
 }
 
-/// The number of the merchant whose an endpoint is, or of the reseller.
+/// Numbers of the merchant or reseller that owns an endpoint.
 const fn numbers(owner: KeyOwner) -> (Option<MerchantId>, Option<ResellerId>) {
     match owner {
         KeyOwner::Merchant(id) => (Some(id), None),
@@ -268,7 +287,7 @@ const fn numbers(owner: KeyOwner) -> (Option<MerchantId>, Option<ResellerId>) {
     }
 }
 
-/// An endpoint as the audit log has it; never a secret.
+/// An endpoint for the audit log, without secrets.
 fn view(endpoint: &Endpoint) -> serde_json::Value {
     let (merchant, reseller) = numbers(endpoint.owner);
     json!({
@@ -280,5 +299,6 @@ fn view(endpoint: &Endpoint) -> serde_json::Value {
         "event_types": endpoint.event_types.types(),
         "enabled": endpoint.enabled,
         "created_at": Time::rfc3339(endpoint.created_at),
+        "created_by": endpoint.created_by.to_string(),
     })
 }

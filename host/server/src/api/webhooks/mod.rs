@@ -1,5 +1,6 @@
-//! What operators do with webhook endpoints and the delivery log, and merchants and resellers with their own. What changes
-//! something is given `line`, which makes the line of the audit log of an action on an object.
+//! Operations on webhook endpoints and the delivery log, for operators, and for merchants and resellers with
+//! their own. Operations with changes have a parameter `line`, which builds the audit entry for an action on an
+//! object.
 
 pub(crate) mod deliveries;
 pub(crate) mod endpoints;
@@ -8,12 +9,12 @@ pub(crate) mod schemas;
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::webhook::Endpoint;
 
-/// Which endpoints and deliveries a caller knows of.
+/// Endpoints and deliveries that a caller may access.
 #[derive(Clone, Copy)]
 pub(crate) enum Reach {
-    /// An operator: all of them.
+    /// All, for an operator.
     All,
-    /// A key: those of its owner and environment.
+    /// Those of the key's owner and environment.
     Own(KeyOwner, Environment),
 }
 

@@ -1,43 +1,43 @@
-//! The shapes of webhook endpoints and deliveries, for both documents.
+//! Schemas of webhook endpoints and deliveries, for both documents.
 #![expect(dead_code, reason = "only the schemas are used")]
 
 use utoipa::ToSchema;
 
 use crate::api::formats::{
-    Circuit, Cursor, DeliveryId, DeliveryStatus, Destination, EndpointId, Environment, EventId,
-    EventType, Instant, MerchantId, Overlap, PaymentId, ResellerId,
+    Circuit, Cursor, DeliveryId, DeliveryStatus, Destination, EndpointCreator, EndpointId,
+    Environment, EventId, EventType, Instant, MerchantId, Overlap, PaymentId, ResellerId,
 };
 
-/// An endpoint to be.
+/// A new endpoint.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewEndpoint {
     url: Destination,
     environment: Environment,
-    /// All but `payment.attempt_failed` where it is absent; each once.
+    /// All except `payment.attempt_failed` if absent; without duplicates.
     #[schema(min_items = 1)]
     event_types: Option<Vec<EventType>>,
 }
 
-/// An endpoint to be, of the key's owner and environment.
+/// A new endpoint of the key's owner and environment.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnEndpoint {
     url: Destination,
-    /// The key's.
+    /// The key's environment.
     environment: Option<Environment>,
-    /// All but `payment.attempt_failed` where it is absent; each once.
+    /// All except `payment.attempt_failed` if absent; without duplicates.
     #[schema(min_items = 1)]
     event_types: Option<Vec<EventType>>,
 }
 
-/// What is to change of an endpoint.
+/// Changes of an endpoint.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndpointPatch {
     #[schema(nullable = false)]
     url: Option<Destination>,
-    /// `null`: all but `payment.attempt_failed`.
+    /// `null`: all except `payment.attempt_failed`.
     #[schema(min_items = 1)]
     event_types: Option<Vec<EventType>>,
     /// Whether it gets new events.
@@ -45,11 +45,11 @@ pub(crate) struct EndpointPatch {
     enabled: Option<bool>,
 }
 
-/// An endpoint that was just made.
+/// A new endpoint with its secret.
 #[derive(ToSchema)]
 pub(crate) struct IssuedEndpoint {
     id: EndpointId,
-    /// What its events are signed with: shown this once.
+    /// Secret that signs its events: shown only this time.
     #[schema(example = "whsec_…")]
     secret: String,
 }
@@ -58,28 +58,32 @@ pub(crate) struct IssuedEndpoint {
 #[derive(ToSchema)]
 pub(crate) struct Endpoint {
     id: EndpointId,
-    /// Null of a reseller's.
+    /// Null for a reseller's endpoint.
     #[schema(required)]
     merchant_id: Option<MerchantId>,
-    /// Null of a merchant's.
+    /// Null for a merchant's endpoint.
     #[schema(required)]
     reseller_id: Option<ResellerId>,
     url: Destination,
     environment: Environment,
-    /// All but `payment.attempt_failed` where none was named.
+    /// All except `payment.attempt_failed` if none was specified.
     event_types: Vec<EventType>,
     enabled: bool,
     created_at: Instant,
+    created_by: EndpointCreator,
     circuit: Circuit,
+    /// Time at which the next secret starts to sign, during a rotation.
+    #[schema(required)]
+    secret_changes_at: Option<Instant>,
 }
 
-/// A test event that is on its way.
+/// A queued test event.
 #[derive(ToSchema)]
 pub(crate) struct Queued {
     delivery_id: DeliveryId,
 }
 
-/// How a secret is replaced.
+/// A rotation of a secret.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndpointRotation {
@@ -90,14 +94,14 @@ pub(crate) struct EndpointRotation {
 #[derive(ToSchema)]
 pub(crate) struct RotatedEndpoint {
     id: EndpointId,
-    /// The new secret: shown this once.
+    /// The new secret: shown only this time.
     #[schema(example = "whsec_…")]
     secret: String,
-    /// From when on it signs.
+    /// Time from which it signs.
     active_from: Instant,
 }
 
-/// What is to be sent again.
+/// Selects deliveries to be sent again.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recovery {
@@ -105,27 +109,27 @@ pub(crate) struct Recovery {
     since: Instant,
 }
 
-/// What is sent again.
+/// Result of sending again.
 #[derive(ToSchema)]
 pub(crate) struct Recovered {
-    /// How many.
+    /// Number of deliveries.
     deliveries: u64,
 }
 
 /// A page of webhook endpoints.
 #[derive(ToSchema)]
 pub(crate) struct Endpoints {
-    /// The newest first.
+    /// Newest first.
     webhook_endpoints: Vec<Endpoint>,
     /// Null at the end.
     #[schema(required)]
     next_cursor: Option<Cursor>,
 }
 
-/// A page of deliveries. It may be short, or even empty, and have a `next_cursor` all the same.
+/// A page of deliveries. It may be short, or even empty, and still have a `next_cursor`.
 #[derive(ToSchema)]
 pub(crate) struct Deliveries {
-    /// The newest first.
+    /// Newest first.
     deliveries: Vec<Delivery>,
     /// Null at the end.
     #[schema(required)]
@@ -139,14 +143,14 @@ pub(crate) struct Delivery {
     event_id: EventId,
     event_type: EventType,
     endpoint_id: EndpointId,
-    /// Zeros of an event of the type `webhook.test`.
+    /// Zeros for an event of the type `webhook.test`.
     payment_id: PaymentId,
     status: DeliveryStatus,
     created_at: Instant,
-    /// Null once it is over.
+    /// Null once the delivery has ended.
     #[schema(required)]
     next_attempt_at: Option<Instant>,
-    /// The oldest first.
+    /// Oldest first.
     attempts: Vec<DeliveryAttempt>,
 }
 
@@ -154,14 +158,14 @@ pub(crate) struct Delivery {
 #[derive(ToSchema)]
 pub(crate) struct DeliveryAttempt {
     at: Instant,
-    /// The receiver's HTTP status; null where there was no answer.
+    /// The receiver's HTTP status; null if there was no response.
     #[schema(required)]
     status: Option<u16>,
     duration_ms: u64,
-    /// Why there was no answer, or it did not count.
+    /// Why there was no response, or why it did not count.
     #[schema(required)]
     error: Option<String>,
-    /// How the answer's body begins.
+    /// The beginning of the response's body.
     #[schema(required)]
     response: Option<String>,
 }

@@ -1,74 +1,77 @@
-//! One call to the admin API.
+//! A call of the admin API.
 
 use http::Method;
 use serde_json::Value;
 
-/// What is asked, and how the answer is shown.
+/// The request, and how its response is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Call {
     /// GET, POST, PATCH, DELETE.
     pub(super) method: Method,
-    /// Segments below the base, not yet percent-encoded.
+    /// Path segments below the base URL, not yet percent-encoded.
     pub(super) path: Vec<String>,
     /// Query parameters.
     pub(super) query: Vec<(&'static str, String)>,
-    /// JSON, where the call has such a body.
+    /// JSON body, if the call has one.
     pub(super) body: Option<Value>,
-    /// The slot whose candidate's digest is asked for first, and put into the body.
+    /// The slot whose candidate's digest is queried first and added to the body.
     pub(super) candidate_of: Option<String>,
-    /// A component, where that is the body.
+    /// A component as the body.
     pub(super) module: Option<Vec<u8>>,
-    /// What comes back.
+    /// How the response is shown.
     pub(super) shape: Shape,
-    /// The option, with its value, by which the command is repeated where no answer came.
+    /// Question before the call. `None` if the call needs no confirmation, or if `--yes` was given.
+    pub(super) confirm: Option<String>,
+    /// A read-only call whose response is printed before the question.
+    pub(super) preview: Option<Box<Call>>,
+    /// Option and value with which the command can be repeated if there was no response.
     pub(super) again: Option<(&'static str, String)>,
 }
 
-/// Titles and JSON pointers into an item, what matters most first: where there is no room for all, the last
-/// ones are left out.
+/// Titles and JSON pointers into an item, most important first: the last columns are omitted if the terminal is
+/// too narrow.
 pub(super) type Columns = &'static [(&'static str, &'static str)];
 
-/// A part of an answer that is shown beside its list: `items` with their `count`, of which the answer need
-/// not hold all.
+/// A second list in a response: `items` with their total `count`, of which the response may contain only some.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Beside {
-    /// The field that holds both; null where it is not known yet.
+    /// Field with both; null while unknown.
     pub(super) field: &'static str,
     /// Name of its list.
     pub(super) items: &'static str,
-    /// What they are.
+    /// Description of the items.
     pub(super) what: &'static str,
     pub(super) columns: Columns,
-    /// What shows all of them.
+    /// The command that shows all of them.
     pub(super) all: &'static str,
 }
 
-/// How an answer is shown to people.
+/// How a response is shown to people.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) enum Shape {
-    /// A list under a name: a column each, by JSON pointer into an item.
+    /// A list under a name: one column per JSON pointer into an item.
     List(&'static str, Columns),
-    /// The same, with a list of each item's in rows of their own below it.
+    /// The same, with a list inside each item as rows below it.
     ListOfLists(&'static str, &'static str, Columns),
-    /// A list with something beside it.
+    /// A list with a second one.
     ListBeside(&'static str, Columns, Beside),
     /// An object.
     Object,
-    /// An object with a secret that is shown this once.
+    /// An object with a secret that is shown only once.
     Once,
-    /// No content: this sentence.
+    /// No content: prints this sentence.
     Nothing(String),
-    /// An object of numbers: the call is repeated with the `cursor` of the answer before, and each is their sum.
-    /// Named is what is done.
+    /// An object of numbers. The call is repeated with the `cursor` of the previous response, and the numbers
+    /// are summed. The text describes the operation.
     Sums(&'static str),
-    /// Lines that say how far it is, and last an object.
+    /// Lines with progress, and an object at the end.
     Diff,
-    /// Text that is written as it comes: CSV, or an object of JSON a line.
+    /// Text that is written as it arrives: CSV or JSON lines.
     Text,
 }
 
 impl Call {
-    /// A call without query and body that answers an object.
+    /// A call without query and body that returns an object.
     pub(super) fn new<S: ToString>(method: Method, path: impl IntoIterator<Item = S>) -> Self {
         Self {
             method,
@@ -81,11 +84,13 @@ impl Call {
             candidate_of: None,
             module: None,
             shape: Shape::Object,
+            confirm: None,
+            preview: None,
             again: None,
         }
     }
 
-    /// With a query parameter, where there is a value.
+    /// Adds a query parameter if there is a value.
     pub(super) fn with(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.query
             .extend(value.map(|value| (name, value.to_string())));
@@ -97,25 +102,37 @@ impl Call {
         self
     }
 
-    /// With the digest of a slot's candidate as a field of its body.
+    /// Adds the digest of a slot's candidate to the body.
     pub(super) fn of_candidate(mut self, slot: String) -> Self {
         self.candidate_of = Some(slot);
         self
     }
 
-    /// With a component as its body.
+    /// Sets a component as the body.
     pub(super) fn module(mut self, module: Vec<u8>) -> Self {
         self.module = Some(module);
         self
     }
 
-    /// With an option that makes a repeated command the same one.
+    /// Sets the option that makes the command repeatable.
     pub(super) fn repeatable(mut self, option: &'static str, value: String) -> Self {
         self.again = Some((option, value));
         self
     }
 
-    /// With another shape of the answer.
+    /// Adds a question that a person must confirm, unless `yes`.
+    pub(super) fn confirmed(mut self, question: impl Into<String>, yes: bool) -> Self {
+        self.confirm = (!yes).then(|| question.into());
+        self
+    }
+
+    /// Adds a call whose response is printed first.
+    pub(super) fn previewed(mut self, preview: Self) -> Self {
+        self.preview = Some(Box::new(preview));
+        self
+    }
+
+    /// Sets how the response is shown.
     pub(super) fn shown(mut self, shape: Shape) -> Self {
         self.shape = shape;
         self

@@ -1,7 +1,7 @@
-//! A small HTTP client for one call: plain to loopback, TLS to everywhere else.
+//! A small HTTP client for single calls: unencrypted to loopback, TLS to all other hosts.
 //!
-//! The guarded client is for destinations that others choose and reaches no private address; the
-//! admin listener often stands on one, and its address is the operator's own choice.
+//! The guarded client is for destinations chosen by others and refuses private addresses. The admin listener
+//! often has a private address, which the operator chooses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use url::{Host, Url};
 
 use super::call::{Call, Shape};
 
-/// Longest call: a cancel may wait for a vendor.
+/// Maximum duration of a call: a cancellation may wait for a provider.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Largest answer: a page of a hundred payments is far below.
+/// Maximum size of a response in bytes; a page of a hundred payments is much smaller.
 const MOST: usize = 32 << 20;
 
 /// A server's admin API.
 #[derive(Debug)]
 pub(super) struct Remote {
     base: Url,
-    /// Name or address to connect to.
+    /// Name or address of the host.
     host: String,
     port: u16,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -46,7 +46,7 @@ impl Remote {
     /// The API at a base URL.
     ///
     /// # Errors
-    /// Where the URL is none, or would send the token in the clear over a network.
+    /// If the URL is invalid, or would send the token unencrypted over a network.
     pub(super) fn new(base: &str, ca_file: Option<&Path>) -> Result<Self, String> {
         let wrong =
             || format!("--admin-url {base:?} must be like https://ops.example:8081/admin/v1");
@@ -78,10 +78,10 @@ impl Remote {
         })
     }
 
-    /// Makes a call; the answer's JSON, null where it has no content.
+    /// Makes a call and returns the response's JSON, or null without content.
     ///
     /// # Errors
-    /// What the server refused, or why there is no answer.
+    /// The server's refusal, or why there is no response.
     pub(super) async fn send(
         &self,
         call: &Call,
@@ -101,7 +101,7 @@ impl Remote {
         serde_json::from_slice(&body).map_err(not_ours)
     }
 
-    /// Makes a call whose answer is taken in as it comes: only its beginning has a deadline.
+    /// Makes a call with a streamed response: the deadline applies only until the response starts.
     ///
     /// # Errors
     /// As [`Remote::send`].
@@ -195,7 +195,7 @@ impl Remote {
         ))
     }
 
-    /// Sends a request; the answer's body has yet to come.
+    /// Sends a request; the response's body is not read yet.
     async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
         let unreachable = |error: std::io::Error| {
             format!(
@@ -237,8 +237,8 @@ impl Remote {
     }
 }
 
-/// What is the matter with a server's certificate, and what to do; none where the connection failed for
-/// another reason.
+/// What is wrong with a server's certificate, and what to do. `None` if the connection failed for another
+/// reason.
 fn distrust(base: &Url, error: &std::io::Error) -> Option<String> {
     let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let rustls::Error::InvalidCertificate(why) = inner else {
@@ -258,7 +258,7 @@ fn distrust(base: &Url, error: &std::io::Error) -> Option<String> {
     ))
 }
 
-/// The public authorities, and the operator's own where a file names it.
+/// The public certificate authorities, and those of a file if given.
 fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore {
         roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
@@ -282,7 +282,7 @@ fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// What the server said against it.
+/// The error in a response.
 fn refusal(status: StatusCode, body: &[u8]) -> String {
     let said = serde_json::from_slice::<Value>(body).ok();
     let said = said
@@ -290,5 +290,5 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
         .and_then(|body| body.get("error"))
         .and_then(Value::as_str);
     let why = said.unwrap_or("the answer says no more");
-    format!("{} ({})", super::show::plain(why), status.as_u16())
+    format!("{} ({})", crate::cli::output::plain(why), status.as_u16())
 }

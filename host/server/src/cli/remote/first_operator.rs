@@ -1,4 +1,4 @@
-//! The first operator: written into the store while the server is stopped.
+//! Creates the first operator in the store of a stopped server.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::command::OperatorCreate;
 use crate::admin;
 use crate::cli::stopped_store::{StoppedStore, StoreLocation};
 
-/// Writes the operator with its line in the audit log; answers id and token.
+/// Inserts the operator with an audit entry; returns id and token.
 ///
 /// # Errors
-/// A sentence: what stands in the way, such as a server that is running.
+/// A sentence with the reason, such as a running server.
 pub(super) async fn create(
     connection: &Connection,
     create: &OperatorCreate,
@@ -49,7 +49,7 @@ pub(super) async fn create(
         before: None,
         after: Some(admin::operator_view(&operator).to_string()),
     };
-    let store = StoppedStore::of(create.config.clone(), create.data_dir.clone());
+    let store = StoppedStore::new(create.config.clone(), create.data_dir.clone());
     let store = open(&store.place()?).await?;
     let made = store.create_operator(operator, audited, now).await;
     let closed = store.shut_down().await;
@@ -60,7 +60,7 @@ pub(super) async fn create(
     Ok((answer, Shape::Once))
 }
 
-/// Opens a store: one in a data directory has no server, one in a database may have.
+/// Opens a store. A store in a folder must not be served; a database may have running nodes.
 async fn open(place: &StoreLocation) -> Result<Arc<dyn Store>, String> {
     match place {
         StoreLocation::Folder(options) => {
@@ -78,7 +78,7 @@ async fn open(place: &StoreLocation) -> Result<Arc<dyn Store>, String> {
     }
 }
 
-/// What was said, as the audit log takes it.
+/// Checks an actor or reason for the audit log; `otherwise` is the default.
 fn audit_text(option: &str, said: Option<&str>, otherwise: &str) -> Result<String, String> {
     admin::audit_text(said.unwrap_or(otherwise)).map_err(|why| format!("{option} {why}"))
 }

@@ -1,11 +1,12 @@
-//! Answers as tables for people, or as they came for scripts.
+//! Responses as tables for people, or as JSON for scripts.
 
 use serde_json::Value;
 
 use super::call::{Beside, Columns, Shape};
+use crate::cli::output::plain;
 use crate::cli::table::{self, Fitted};
 
-/// The text that is printed, line end included.
+/// The output, including the line end.
 pub(super) fn answer(shape: &Shape, answer: &Value, json: bool) -> String {
     if json {
         return format!("{answer:#}\n");
@@ -13,7 +14,7 @@ pub(super) fn answer(shape: &Shape, answer: &Value, json: bool) -> String {
     readable(shape, answer, table::width())
 }
 
-/// The same for people, in so many columns of a terminal.
+/// The output for people, for a terminal with `width` columns.
 pub(super) fn readable(shape: &Shape, answer: &Value, width: u16) -> String {
     match shape {
         Shape::List(plural, columns) => list(answer, plural, columns, width),
@@ -40,17 +41,12 @@ pub(super) fn readable(shape: &Shape, answer: &Value, width: u16) -> String {
     }
 }
 
-/// Without characters that steer a terminal.
-pub(super) fn plain(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
-}
-
 fn list(answer: &Value, plural: &str, columns: Columns, width: u16) -> String {
     let items = answer.get(plural).and_then(Value::as_array);
     let next = answer.get("next_cursor").and_then(Value::as_str);
     let Some(items) = items.filter(|items| !items.is_empty()) else {
         return match next {
-            // The server looks at so many each time.
+            // The server reads a bounded number per call.
             Some(cursor) => format!(
                 "No {plural} so far.\nThere may be more: --cursor {}\n",
                 plain(cursor)
@@ -65,7 +61,7 @@ fn list(answer: &Value, plural: &str, columns: Columns, width: u16) -> String {
     }
 }
 
-/// What stands beside a list; nothing on its later pages.
+/// The second list; empty on later pages.
 fn aside(answer: &Value, beside: &Beside, width: u16) -> String {
     let what = beside.what;
     let Some(found) = answer.get(beside.field) else {
@@ -88,7 +84,7 @@ fn aside(answer: &Value, beside: &Beside, width: u16) -> String {
     format!("\nThe {what}:\n{text}{more}")
 }
 
-/// A table of a list's items, with what it leaves out.
+/// A table of a list's items, with a note about omitted columns.
 fn rows(items: &[Value], columns: Columns, width: u16) -> String {
     let titles = columns.iter().map(|(title, _)| (*title).to_owned());
     let rows = items.iter().map(|item| {
@@ -98,8 +94,8 @@ fn rows(items: &[Value], columns: Columns, width: u16) -> String {
     table::fit(titles.collect(), rows.collect(), width).to_string()
 }
 
-/// Simple fields in one table, each list of objects in a table of its own, or an object after another
-/// where a table would be too wide to read.
+/// Simple fields in one table, and a table for each list of objects. If a table would be too wide, its objects
+/// follow one after another.
 fn object(value: &Value, width: u16) -> String {
     let mut fields = Vec::new();
     let mut lists = Vec::new();
@@ -118,7 +114,7 @@ fn object(value: &Value, width: u16) -> String {
     text
 }
 
-/// Whether an object makes no row of a table: it has lists of its own.
+/// Whether an object contains lists of objects, so that it cannot be a table row.
 fn holds_objects(item: &Value) -> bool {
     let is_list = |value: &Value| {
         value
@@ -154,7 +150,7 @@ fn flatten<'a>(
     }
 }
 
-/// A table of objects: a column for every name that one of them has.
+/// A table of objects: a column for every field name that occurs.
 fn objects(items: &[Value], width: u16) -> Fitted {
     let mut names: Vec<&String> = Vec::new();
     for name in items

@@ -1,4 +1,4 @@
-//! Arguments, and commands against an admin listener in this process.
+//! Arguments, and commands with an admin listener in this process.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::*;
 use crate::admin::tests::World;
 use crate::listen::Listener;
 
-/// Reads the arguments of a noun.
+/// Parses the arguments of a noun.
 fn read<A: Action>(arguments: &str) -> Result<Noun<A>, clap::Error> {
     #[derive(Parser)]
     struct Line<A: Action> {
@@ -27,6 +27,15 @@ fn read<A: Action>(arguments: &str) -> Result<Noun<A>, clap::Error> {
 
 fn call<A: Action>(arguments: &str) -> Call {
     read::<A>(arguments).unwrap().action.call().unwrap()
+}
+
+#[test]
+fn an_actor_or_a_reason_has_an_effect_or_is_refused() {
+    let idle = |line: &str| read::<AuditAction>(line).unwrap().connection.idle_flag();
+    assert_eq!(idle("list"), None);
+    assert_eq!(idle("list --actor ann"), Some("--actor"));
+    assert_eq!(idle("list --reason why"), Some("--reason"));
+    assert_eq!(call::<AuditAction>("list").method, http::Method::GET);
 }
 
 #[test]
@@ -55,13 +64,13 @@ fn commands_become_the_calls_of_the_contract() {
     let logo = folder.path().join("logo.png");
     std::fs::write(&logo, b"pixels").unwrap();
     let changed = call::<MerchantAction>(&format!(
-        "update 7 --colour #12453a --logo {} --show-provider false",
+        "update 7 --colour #12453a --logo {} --show-provider true --support help@shop.example",
         logo.display()
     ));
-    let brand = json!({ "colour": "#12453a", "logo": "cGl4ZWxz", "show_provider": false });
+    let brand = json!({ "colour": "#12453a", "logo": "cGl4ZWxz", "show_provider": true, "support": "help@shop.example" });
     assert_eq!(changed.body, Some(json!({ "brand": brand })));
-    let reset = call::<MerchantAction>("update 7 --colour none --logo none");
-    let brand = json!({ "colour": null, "logo": null });
+    let reset = call::<MerchantAction>("update 7 --colour none --logo none --support none");
+    let brand = json!({ "colour": null, "logo": null, "support": null });
     assert_eq!(reset.body, Some(json!({ "brand": brand })));
 
     let rates = call::<MerchantAction>("rates 7");
@@ -135,8 +144,14 @@ fn commands_become_the_calls_of_the_contract() {
         Some(json!({ "decision": "approve", "settlement": "confirmed" }))
     );
 
-    let switched = call::<ProviderAction>("update sandbox-test --enabled false");
-    assert_eq!(switched.body, Some(json!({ "enabled": false })));
+    for (word, value) in [
+        ("false", json!(false)),
+        ("true", json!(true)),
+        ("file", json!("file")),
+    ] {
+        let switched = call::<ProviderAction>(&format!("update sandbox-test --enabled {word}"));
+        assert_eq!(switched.body, Some(json!({ "enabled": value })));
+    }
     let listed = call::<DomainAction>("list --merchant-id 7");
     assert_eq!(
         (listed.method, listed.path.join("/")),
@@ -179,7 +194,7 @@ fn commands_become_the_calls_of_the_contract() {
     let body = json!({ "enabled": false, "event_types": null });
     assert_eq!((changed.method, changed.body), (Method::PATCH, Some(body)));
     for (line, method, path) in [
-        ("list --merchant 7", "GET", "merchants/7/webhook-endpoints"),
+        ("list --merchant 7", "GET", "webhook-endpoints"),
         (
             "list --reseller-id 2",
             "GET",
@@ -222,7 +237,6 @@ fn commands_become_the_calls_of_the_contract() {
         "deliver --all --merchant-id 7",
         "deliver --reseller-id 2 --merchant-id 7",
         "list --reseller-id 2 --merchant-id 7",
-        "list",
     ] {
         assert!(read::<EndpointAction>(wrong).is_err(), "{wrong}");
     }
@@ -245,6 +259,12 @@ fn commands_become_the_calls_of_the_contract() {
             "PUT",
             "resellers/3/delegations/7",
             Some(json!({ "status": "authorized" })),
+        ),
+        (
+            "authorize 3 --merchant-id 7 --refunds true",
+            "PUT",
+            "resellers/3/delegations/7",
+            Some(json!({ "status": "authorized", "refunds": true })),
         ),
         (
             "revoke 3 --merchant-id 7",
@@ -594,6 +614,36 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
 }
 
 #[test]
+fn a_refund_is_settled_and_a_correction_booked_by_command() {
+    let settled = call::<RefundAction>("settle abc --outcome not_made");
+    assert_eq!(settled.path.join("/"), "refunds/abc/settle");
+    let body = json!({ "outcome": "not_made", "amount": null });
+    assert_eq!(settled.body, Some(body));
+    let booked = call::<FinanceAction>(
+        "correct --provider-id stripe-live --effect out --amount 1.00 --currency EUR \
+         --reference ch_1 --idempotency-key k1",
+    );
+    assert_eq!(booked.path, ["corrections"]);
+    let body = booked.body.unwrap();
+    assert_eq!(
+        (
+            &body["effect"],
+            &body["provider_references"],
+            &body["idempotency_key"]
+        ),
+        (&json!("out"), &json!(["ch_1"]), &json!("k1"))
+    );
+    let days = call::<FinanceAction>("days --from 2030-01-01 --to 2030-01-31 --zone Europe/Oslo");
+    assert_eq!(days.path.join("/"), "finance/days");
+    let query =
+        ["from", "to", "zone"].map(|name| days.query.iter().any(|(known, _)| *known == name));
+    assert_eq!(query, [true; 3]);
+    let review =
+        call::<PaymentAction>("review abc --decision approve --despite re-1 --despite dp-1");
+    assert_eq!(review.body.unwrap()["despite"], json!(["re-1", "dp-1"]));
+}
+
+#[test]
 fn the_work_list_is_shown_with_the_payments_in_review() {
     let shape = call::<WorkAction>("list").shape;
     let shown = |answer: &Value| show::readable(&shape, answer, 120);
@@ -624,7 +674,7 @@ fn the_work_list_is_shown_with_the_payments_in_review() {
     assert_eq!(shown(&later), "No work.\n");
 }
 
-/// Every list has room for what names an item and says how it stands.
+/// Every list has room for an item's name and state.
 #[test]
 fn tables_of_lists_fit_a_terminal() {
     let payment = json!({
@@ -707,7 +757,10 @@ async fn commands_reach_a_listener_and_say_what_it_refuses() {
     let key = call::<KeyAction>("create --merchant-id 1 --environment test");
     let key = send(key, world.admin(), (None, None)).await.unwrap();
     let revoke = format!("revoke {}", key["key_id"].as_str().unwrap());
-    let gone = send(call::<KeyAction>(&revoke), world.admin(), (None, None))
+    let unsaid = send(call::<KeyAction>(&revoke), world.admin(), (None, None)).await;
+    assert_eq!(unsaid.unwrap_err(), "actor: is required (422)");
+    let lost = (Some("änn"), Some("lost"));
+    let gone = send(call::<KeyAction>(&revoke), world.admin(), lost)
         .await
         .unwrap();
     assert_eq!(gone, Value::Null);
@@ -788,7 +841,7 @@ async fn the_first_operator_is_written_while_the_server_is_stopped() {
         .unwrap();
     assert_eq!(shape, Shape::Once);
     let store = SledStore::open(&options()).unwrap();
-    let hash = TokenHash::of(answer["token"].as_str().unwrap());
+    let hash = TokenHash::hash(answer["token"].as_str().unwrap());
     let made = store.operator(hash).await.unwrap().unwrap();
     assert_eq!(made.name, "root");
     assert_eq!(answer["operator_id"], made.id.to_string());
@@ -804,4 +857,44 @@ async fn the_first_operator_is_written_while_the_server_is_stopped() {
     };
     assert_eq!(log.items[0].audited.action, "operator.create");
     store.shut_down().await.unwrap();
+}
+
+#[test]
+fn a_rotation_without_overlap_is_confirmed_first() {
+    let confirms = |line: &str| call::<EndpointAction>(line).confirm.is_some();
+    assert!(confirms("rotate abc"));
+    assert!(confirms("rotate abc --overlap-hours 0"));
+    assert!(!confirms("rotate abc --overlap-hours 1"));
+    assert!(!confirms("rotate abc --yes"));
+}
+
+#[test]
+fn deliveries_and_endpoints_are_filtered_by_the_names_of_the_query() {
+    let line =
+        "list --payment-id p --event-id e --merchant-id 7 --status failed --since s --until u";
+    let listed = call::<DeliveryAction>(line);
+    let names: Vec<_> = listed.query.iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        [
+            "payment_id",
+            "event_id",
+            "merchant_id",
+            "status",
+            "since",
+            "until"
+        ]
+    );
+    let failing = call::<EndpointAction>("list --merchant-id 7 --failing");
+    let query = [
+        ("merchant_id", "7".to_owned()),
+        ("failing", "true".to_owned()),
+    ];
+    assert_eq!(
+        (failing.path.join("/"), failing.query),
+        ("webhook-endpoints".to_owned(), query.to_vec())
+    );
+    let of_reseller = call::<EndpointAction>("list --reseller-id 3");
+    assert_eq!(of_reseller.path.join("/"), "resellers/3/webhook-endpoints");
+    assert!(read::<EndpointAction>("list --reseller-id 3 --failing").is_err());
 }

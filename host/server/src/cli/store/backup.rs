@@ -17,9 +17,9 @@ use crate::cli::progress::ProgressOutput;
 use crate::cli::remote::{Connection, Incoming, stream};
 use crate::cli::stopped_store::StoppedStore;
 
-/// Pieces that may wait to be written.
+/// Maximum number of pieces that wait to be written.
 const WAITING: usize = 16;
-/// What a backup is not.
+/// Data that a backup does not contain.
 const WITHOUT: &str =
     "The master key is not in it, nor are configuration and modules: keep them elsewhere.";
 
@@ -28,7 +28,7 @@ const WITHOUT: &str =
 pub(in crate::cli) struct BackupArgs {
     /// The file to write, or - for standard output.
     file: PathBuf,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -37,7 +37,8 @@ pub(in crate::cli) struct BackupArgs {
     connection: Connection,
 }
 
-/// Backs up a running server where there is an operator token, else a stopped one's store.
+/// Backs up a running server if there is an operator token and no store is named. Otherwise backs up a stopped
+/// server's store.
 pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
     let token = args.connection.token()?;
     let mut target = Target::open(&args.file, args.force)?;
@@ -83,7 +84,7 @@ fn sentence(done: &BackedUp, file: &str) -> String {
     )
 }
 
-/// The usual mistake.
+/// Adds advice for the most frequent mistake: the server is running.
 fn hint(error: String) -> String {
     match error.contains("in use by another process") {
         true => format!(
@@ -94,7 +95,7 @@ fn hint(error: String) -> String {
     }
 }
 
-/// The body of an answer as something to read from, on another thread.
+/// Makes the body of a response readable from another thread.
 fn arriving(mut body: Incoming) -> Arriving {
     let (sender, pieces) = mpsc::channel(WAITING);
     tokio::spawn(async move {
@@ -119,7 +120,7 @@ fn arriving(mut body: Incoming) -> Arriving {
     }
 }
 
-/// What has arrived of an answer.
+/// The received part of a response's body.
 struct Arriving {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
     rest: Bytes,

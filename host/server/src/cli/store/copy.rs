@@ -8,7 +8,7 @@ use super::{AttributionArgs, blocking, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
-/// Where a store goes.
+/// Destination of a store.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum To {
     /// From the data directory to the database.
@@ -20,7 +20,7 @@ enum To {
 /// The options of `kassette copy`.
 #[derive(Args)]
 pub(in crate::cli) struct CopyArgs {
-    /// Where the store goes: the database that the configuration or KASSETTE_STORE_URL names, or the data
+    /// Destination of the store: the database that the configuration or KASSETTE_STORE_URL names, or the data
     /// directory.
     #[arg(long)]
     to: To,

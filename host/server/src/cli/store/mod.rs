@@ -1,10 +1,10 @@
 //! Commands about a whole store.
 //!
-//! | file | holds |
+//! | File | Content |
 //! |---|---|
-//! | `backup`, `target` | a backup of a running or a stopped store, and the file that it goes to |
-//! | `restore`, `verify`, `source` | what is done with a backup, and reading a store through |
-//! | `copy` | a store moved between a data directory and a database |
+//! | `backup`, `target` | backup of a running or stopped store, and the file that it is written to |
+//! | `restore`, `verify`, `source` | restoring a backup, and checking a backup or a store |
+//! | `copy` | moving a store between a data directory and a database |
 //! | `rebuild` | `compact` and `rekey` |
 //! | `audit` | `audit verify` |
 
@@ -29,19 +29,19 @@ use kassette_gateway::clock::{Clock as _, SystemClock};
 use kassette_store::sled::maintenance::AuditNote;
 use serde::Serialize;
 
-/// Who asks for what a running server would want an operator for, and why.
+/// Person and reason for a change that a running server would only allow an operator to make.
 #[derive(Args)]
 struct AttributionArgs {
-    /// The person on whose behalf, for the audit log.
+    /// Person who requested the change, for the audit log.
     #[arg(long)]
     actor: Option<String>,
-    /// Why, for the audit log.
+    /// Reason for the change, for the audit log.
     #[arg(long)]
     reason: Option<String>,
 }
 
 impl AttributionArgs {
-    /// What the line in the audit log says.
+    /// Content of the entry in the audit log.
     fn asked(self) -> Result<AuditNote, String> {
         let said = |option: &str, text: Option<String>| {
             let text = text.map(|text| crate::admin::audit_text(&text));
@@ -55,7 +55,7 @@ impl AttributionArgs {
     }
 }
 
-/// Does what blocks on a thread for that.
+/// Runs blocking work on a thread for it.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
@@ -64,7 +64,7 @@ async fn blocking<T: Send + 'static>(
         .map_err(|_| "the command panicked; nothing was changed".to_owned())?
 }
 
-/// Writes a result: the object for scripts, the sentence for people.
+/// Prints a result: JSON for scripts, a sentence for people.
 fn tell(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), String> {
     if !json {
         return super::output::print(&format!("{sentence}\n"));
@@ -73,7 +73,7 @@ fn tell(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), Strin
     super::output::print(&format!("{text}\n"))
 }
 
-/// Bytes for people.
+/// Formats a size for people.
 fn mib(bytes: u64) -> String {
     match bytes {
         0..0x0010_0000 => format!("{} KiB", bytes.div_ceil(1 << 10)),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use kassette_runtime::{MacKey, VersionsConfig};
 use kassette_store::sled::MasterKey;
 use kassette_store::sled::maintenance::{self, always};
 
@@ -10,8 +11,10 @@ use super::{AttributionArgs, blocking, mib, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
+use crate::serve::{HISTORY_PURPOSE, MODULES_DIR};
 
-/// Where the new master key stands; never on a command line, which every user of the machine can read.
+/// Environment variable with the new master key. The key cannot be an option, because every user of the machine
+/// can read command lines.
 const NEW_KEY: &str = "KASSETTE_NEW_MASTER_KEY";
 
 /// The options of `kassette compact`.
@@ -31,7 +34,7 @@ pub(in crate::cli) struct CompactArgs {
 pub(in crate::cli) struct RekeyArgs {
     #[command(flatten)]
     store: StoppedStore,
-    /// File of mode 0600 that holds the new master key; KASSETTE_NEW_MASTER_KEY goes before it.
+    /// File of mode 0600 with the new master key; KASSETTE_NEW_MASTER_KEY takes precedence.
     #[arg(long, value_name = "FILE")]
     new_key_file: Option<PathBuf>,
     #[command(flatten)]
@@ -41,7 +44,7 @@ pub(in crate::cli) struct RekeyArgs {
     json: bool,
 }
 
-/// Writes the store of a stopped server anew.
+/// Rewrites the store of a stopped server.
 pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
     let asked = args.attribution.asked()?;
     let options = args.store.options()?;
@@ -66,7 +69,7 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
     tell(&compacted, args.json, &sentence)
 }
 
-/// Seals the store of a stopped server under another master key.
+/// Encrypts the secrets in the store of a stopped server with another master key.
 pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
     let asked = args.attribution.asked()?;
     let options = args.store.options()?;
@@ -74,8 +77,17 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
     let path = options.path.clone();
     let rekeyed = blocking(move || {
         let shown = ProgressOutput::new(None);
-        maintenance::rekey(&options, &new, asked, &shown, &always)
-            .map_err(|error| error.to_string())
+        // Wherever this is interrupted, a start finds the histories of modules for either key.
+        let folder = options.path.with_file_name(MODULES_DIR);
+        let [old_key, new_key] = [&options.master, &new]
+            .map(|master| MacKey::from_bytes(master.derive(HISTORY_PURPOSE)));
+        let histories = VersionsConfig::new(folder, old_key);
+        let unwritten = |error| format!("the histories of modules are not sealed anew: {error}");
+        histories.write_next(&new_key).map_err(unwritten)?;
+        let rekeyed = maintenance::rekey(&options, &new, asked, &shown, &always)
+            .map_err(|error| error.to_string())?;
+        histories.take_next().map_err(unwritten)?;
+        Ok(rekeyed)
     })
     .await?;
     let sentence = format!(

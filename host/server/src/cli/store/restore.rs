@@ -13,7 +13,7 @@ use super::{AttributionArgs, blocking, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
-/// What is told of a backup whose rows do not fit each other.
+/// JSON result for a backup with inconsistent rows.
 #[derive(Serialize)]
 struct Refused<'a> {
     report: &'a VerifyReport,
@@ -28,8 +28,8 @@ pub(in crate::cli) struct RestoreArgs {
     store: StoppedStore,
     #[command(flatten)]
     believed: BelievedArgs,
-    /// Restore a backup whose rows do not all fit each other: for where there is no other. One that
-    /// is cut off or altered is refused all the same.
+    /// Restore a backup with inconsistent rows: for use when no other backup exists. A truncated or altered backup
+    /// is rejected anyway.
     #[arg(long)]
     despite_findings: bool,
     #[command(flatten)]

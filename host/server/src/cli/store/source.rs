@@ -10,27 +10,28 @@ use kassette_store::sled::maintenance::BackupSource;
 use crate::cli::stopped_store;
 use crate::master_key;
 
-/// Where the master key of then stands; never on a command line, which all of the machine can read.
+/// Environment variable with the master key of the backup. The key cannot be an option, because every user of the
+/// machine can read command lines.
 const OLD_KEY: &str = "KASSETTE_OLD_MASTER_KEY";
 
-/// What a backup is believed by, beside the master key of now.
+/// Authentication of a backup, in addition to the current master key.
 #[derive(Args)]
 pub(super) struct BelievedArgs {
-    /// File that holds the master key under which the backup was made, where that was changed since;
-    /// KASSETTE_OLD_MASTER_KEY goes before it.
+    /// File with the master key of the backup, if the key has changed since; KASSETTE_OLD_MASTER_KEY takes
+    /// precedence.
     #[arg(long, value_name = "FILE", requires = "file")]
     old_key_file: Option<PathBuf>,
-    /// Take a backup without an authentication code, as earlier releases made them: only where the file
-    /// cannot have been changed since.
+    /// Accept a backup without an authentication code, as made by earlier releases: use it only if the file cannot
+    /// have been changed.
     #[arg(long, requires = "file")]
     without_code: bool,
 }
 
-/// Something that is read on another thread.
+/// Input that is read on another thread.
 pub(super) type Input = Box<dyn Read + Send>;
 
 impl BelievedArgs {
-    /// Opens what a path names, `-` being standard input; with its length where that is known.
+    /// Opens a path, or standard input for `-`. Returns the length in bytes if it is known.
     pub(super) fn open(self, path: &Path) -> Result<(BackupSource<Input>, Option<u64>), String> {
         let old_key = master_key::given(OLD_KEY, self.old_key_file.as_deref())
             .map_err(|error| error.to_string())?;

@@ -1,32 +1,32 @@
-//! The file that a backup goes to: written beside, synced, and only then under its name.
+//! The target of a backup: a temporary file that is synced and then renamed, or standard output.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use kassette_files::NewFile;
 
-/// Bytes that are written at once.
+/// Size of the write buffer, in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Where a backup goes.
+/// Target of a backup.
 pub(super) enum Target {
-    /// To standard output.
+    /// Standard output.
     Output(io::Stdout),
     File {
-        /// Its name, once it is whole.
+        /// Final path of the file.
         path: PathBuf,
-        /// Whether another file may have the name until then.
+        /// Whether an existing file at `path` may be replaced.
         force: bool,
-        /// What is written.
+        /// The temporary file.
         new: BufWriter<NewFile>,
     },
 }
 
 impl Target {
-    /// Opens what a path names; `-` is standard output.
+    /// Opens a path, or standard output for `-`.
     ///
     /// # Errors
-    /// A sentence: a file is there already, or none can be made.
+    /// A sentence if the file already exists or cannot be created.
     pub(super) fn open(path: &Path, force: bool) -> Result<Self, String> {
         if path == Path::new("-") {
             let output = io::stdout();
@@ -49,15 +49,15 @@ impl Target {
         })
     }
 
-    /// Whether it is standard output.
+    /// Whether the target is standard output.
     pub(super) const fn is_output(&self) -> bool {
         matches!(self, Self::Output(_))
     }
 
-    /// Makes what was written last, under its name.
+    /// Syncs the file and renames it to its final path.
     ///
     /// # Errors
-    /// A sentence; then no file has the name that had not before.
+    /// A sentence. Unless only the folder could not be synced, the final path is then unchanged.
     pub(super) fn keep(self) -> Result<(), String> {
         let (path, force, new) = match self {
             Self::Output(mut output) => return output.flush().map_err(|error| error.to_string()),

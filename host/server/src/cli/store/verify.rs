@@ -3,29 +3,38 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use kassette_runtime::{MacKey, VersionsConfig};
 use kassette_store::postgres;
-use kassette_store::report::VerifyReport;
+use kassette_store::report::{Finding, VerifyReport};
+use kassette_store::sled::OpenOptions;
 use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
 use super::source::BelievedArgs;
 use super::{blocking, tell};
+use crate::cli::output;
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore, StoreLocation};
 use crate::master_key;
+use crate::serve::{HISTORY_PURPOSE, MODULES_DIR};
+
+/// Advice for findings about module histories.
+const HISTORY_ADVICE: &str = "find out who wrote to the data directory; after the start, upload, pin or roll back to \
+                              the version that is to serve, and switch the slot as it is to be (config/README.md, \
+                              \"Signed modules\")";
 
 /// The options of `kassette verify`.
 #[derive(Args)]
 pub(in crate::cli) struct VerifyArgs {
-    /// A backup; without one the store of the stopped server is verified, or the database, beside the servers
-    /// that it has.
+    /// Backup to verify; without one, the store of the stopped server is verified, or the database, even while
+    /// servers use it.
     file: Option<PathBuf>,
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
     believed: BelievedArgs,
-    /// Where a backup is unpacked to be verified, and removed again; needs as much room as a store
-    /// [default: the backup's own folder].
+    /// Folder in which a backup is temporarily unpacked for the check; needs as much space as a store [default:
+    /// the backup's own folder].
     #[arg(long, value_name = "DIR", requires = "file")]
     scratch: Option<PathBuf>,
     /// Print the result as JSON.
@@ -33,7 +42,7 @@ pub(in crate::cli) struct VerifyArgs {
     json: bool,
 }
 
-/// Reads a store or a backup through.
+/// Reads and checks a complete store or backup.
 pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let json = args.json;
     let Some(file) = args.file else {
@@ -42,7 +51,8 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
                 let what = options.path.display().to_string();
                 let read = blocking(move || {
                     let shown = ProgressOutput::new(None);
-                    maintenance::verify(&options, &shown).map_err(|error| error.to_string())
+                    let report = maintenance::verify(&options, &shown);
+                    with_histories(&options, report.map_err(|error| error.to_string())?)
                 });
                 (read.await?, what)
             }
@@ -85,7 +95,24 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     print_report(&verified, &verified.report, &what, json)
 }
 
-/// Tells what was found; findings are a refusal.
+/// Adds findings about module histories, which are in another folder than the store.
+fn with_histories(options: &OpenOptions, mut report: VerifyReport) -> Result<VerifyReport, String> {
+    let folder = options.path.with_file_name(MODULES_DIR);
+    let key = MacKey::from_bytes(options.master.derive(HISTORY_PURPOSE));
+    let wrong = VersionsConfig::new(folder, key).compare(&report.slots);
+    let wrong =
+        wrong.map_err(|error| format!("the histories of modules cannot be read: {error}"))?;
+    let findings = wrong.into_iter().map(|(slot, what)| Finding {
+        kind: "history",
+        row: format!("{MODULES_DIR}/{slot}"),
+        what: what.to_owned(),
+        advice: HISTORY_ADVICE,
+    });
+    report.findings.extend(findings);
+    Ok(report)
+}
+
+/// Prints the findings. `Err` if there are any.
 fn print_report(
     result: &impl Serialize,
     report: &VerifyReport,
@@ -94,7 +121,7 @@ fn print_report(
 ) -> Result<(), String> {
     let found = report.findings.len() as u64 + report.more_findings;
     let rows: u64 = report.rows.values().sum();
-    // Every store has some rows: one without did not open.
+    // Every store has rows. Without any, the store could not be opened.
     let counts = match rows {
         0 => format!("{what}: no row could be read"),
         _ => format!(
@@ -114,7 +141,7 @@ fn print_report(
     Err(format!("{counts}: {found} findings"))
 }
 
-/// What a backup was believed by.
+/// Describes how a backup was authenticated.
 pub(super) fn code_of(told: &BackupInfo) -> String {
     let code = match told.authenticated {
         true => "its authentication code is right",
@@ -123,7 +150,7 @@ pub(super) fn code_of(told: &BackupInfo) -> String {
     format!("{code}, master key {}", told.master_key)
 }
 
-/// Each finding with what to do.
+/// Prints all findings, followed by the advice that applies to all of them.
 pub(super) fn tell_findings(report: &VerifyReport) {
     let mut advice = "";
     for finding in &report.findings {
@@ -131,7 +158,7 @@ pub(super) fn tell_findings(report: &VerifyReport) {
             "" => finding.kind.to_owned(),
             row => format!("{} {row}", finding.kind),
         };
-        eprintln!("{about}: {}", finding.what);
+        eprintln!("{}", output::plain(&format!("{about}: {}", finding.what)));
         advice = finding.advice;
     }
     if report.more_findings > 0 {

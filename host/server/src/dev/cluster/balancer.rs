@@ -1,7 +1,7 @@
-//! A small balancer: each request goes to the next node that is ready, over HTTP/1.1.
+//! A small load balancer: it sends each request to the next ready node, over HTTP/1.1.
 //!
-//! A request goes to another node only where nothing of it was sent. The connections of clients end here, so a node
-//! that drains loses its requests one after the other and no client notices.
+//! A request is sent to another node only if no part of it has been sent. Connections of clients end at the
+//! balancer, so that a draining node completes its requests without effects for clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,15 +28,16 @@ use super::messages::Serving;
 use crate::proxies::{Proxies, X_FORWARDED_FOR};
 use crate::web::ApiError;
 
-/// Between two questions whether a node is ready.
+/// Interval of checks whether a node is ready.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a node may take to say that it is ready: one that is stopped is left out before its beats lapse.
+/// Timeout of such a check. Short, so that a stopped process (SIGSTOP) is excluded before its heartbeats lapse.
 const READY: Duration = Duration::from_secs(1);
-/// How long a connection may take.
+/// Timeout of a connection.
 const SOON: Duration = Duration::from_secs(2);
-/// How long a node may take for the head of an answer: what is due when the clock is moved is done before it.
+/// Maximum time until a node sends the head of a response. A request that moves the clock is answered after all
+/// due work.
 const ANSWER: Duration = Duration::from_secs(60);
-/// Headers of one connection, beside those that `Connection` names.
+/// Headers that concern one connection, in addition to those that `Connection` names.
 const OF_A_CONNECTION: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -45,18 +46,18 @@ const OF_A_CONNECTION: [HeaderName; 8] = [
     TRAILER,
     TRANSFER_ENCODING,
     UPGRADE,
-    // The listener answers it.
+    // The listener handles it.
     EXPECT,
 ];
 
-/// Which of a node's listeners.
+/// A listener of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Public,
     Admin,
 }
 
-/// A node, as the balancer sees it.
+/// A node, as seen by the balancer.
 #[derive(Default)]
 pub(super) struct Backend {
     at: Mutex<Option<Serving>>,
@@ -65,7 +66,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// It serves there from now on; none: it has ended.
+    /// Sets the node's addresses. `None` after it has ended.
     pub(super) fn is_at(&self, at: Option<Serving>) {
         *self.at.lock() = at;
         self.is_not_ready();
@@ -82,7 +83,7 @@ impl Backend {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Asks the node whether it is ready, until told to stop.
+    /// Checks regularly whether the node is ready, until `stop`.
     pub(super) async fn watch(self: Arc<Self>, stop: CancellationToken) {
         loop {
             match timeout(READY, self.says_ready()).await {
@@ -103,9 +104,9 @@ impl Backend {
         Some(answer.await.ok()?.status().is_success())
     }
 
-    /// A connection that is kept and free.
+    /// A free connection from the pool.
     fn kept(&self, side: Side) -> Option<SendRequest<Body>> {
-        let mut kept = self.of(side).lock();
+        let mut kept = self.senders(side).lock();
         kept.retain(|connection| !connection.is_closed());
         let free = kept.iter().position(SendRequest::is_ready)?;
         Some(kept.swap_remove(free))
@@ -113,11 +114,11 @@ impl Backend {
 
     fn keep(&self, side: Side, connection: SendRequest<Body>) {
         if self.is_ready() {
-            self.of(side).lock().push(connection);
+            self.senders(side).lock().push(connection);
         }
     }
 
-    const fn of(&self, side: Side) -> &Mutex<Vec<SendRequest<Body>>> {
+    const fn senders(&self, side: Side) -> &Mutex<Vec<SendRequest<Body>>> {
         let [public, admin] = &self.kept;
         match side {
             Side::Public => public,
@@ -141,7 +142,7 @@ impl Backend {
         Some(connection)
     }
 
-    /// Passes a request on; gives it back where nothing of it was sent.
+    /// Sends a request to the node. Returns the request if no part of it was sent.
     async fn send(&self, side: Side, mut request: Request) -> Result<Response, Request> {
         let mut kept = self.kept(side);
         loop {
@@ -165,7 +166,8 @@ impl Backend {
                 },
                 Err(late) => return Ok(lost(late)),
             }
-            // A connection that was kept may have been closed meanwhile; a new one tells more.
+            // A pooled connection may have been closed in the meantime. A new connection shows whether the node is
+            // reachable.
             if !is_kept {
                 return Err(request);
             }
@@ -173,11 +175,11 @@ impl Backend {
     }
 }
 
-/// The nodes, and whose turn it is.
+/// The nodes, and the index of the next one.
 pub(super) struct Balancer {
     backends: Vec<Arc<Backend>>,
     next: AtomicUsize,
-    /// Whose word for a client's address is believed.
+    /// Proxies that are trusted to report a client's address.
     proxies: Proxies,
 }
 
@@ -190,7 +192,7 @@ impl Balancer {
         }
     }
 
-    /// Passes on whatever comes.
+    /// A router that forwards all requests.
     pub(super) fn router(self: &Arc<Self>, side: Side) -> Router {
         let balancer = Arc::clone(self);
         Router::new().fallback(
@@ -216,7 +218,7 @@ impl Balancer {
         ApiError::Unavailable("no node is ready".into()).into_response()
     }
 
-    /// The request as a node gets it: with its client's address, and without what is of one connection.
+    /// The request for a node: with the client's address, and without the headers of the connection.
     fn as_forwarded(&self, peer: SocketAddr, mut request: Request) -> Request {
         let client = self.proxies.client(peer.ip(), request.headers());
         let authority = request.uri().authority().map(ToString::to_string);
@@ -225,7 +227,7 @@ impl Balancer {
         if let Ok(client) = HeaderValue::try_from(client.to_string()) {
             headers.insert(X_FORWARDED_FOR, client);
         }
-        // HTTP/2 names the host in the address.
+        // HTTP/2 has the host in the URI.
         let host = authority.and_then(|host| HeaderValue::try_from(host).ok());
         if let (None, Some(host)) = (headers.get(HOST), host) {
             headers.insert(HOST, host);
@@ -254,7 +256,7 @@ fn without_those_of_a_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// The node may have done what it was asked to.
+/// The node may have processed the request.
 fn lost(why: impl std::fmt::Display) -> Response {
     ApiError::InDoubt(format!("a node did not answer: {why}")).into_response()
 }

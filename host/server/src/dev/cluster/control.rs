@@ -1,4 +1,4 @@
-//! What a node has the process of `dev` do, which has the clock and the simulators of all.
+//! Requests of nodes to the process of `dev`, which owns the clock and the simulators.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,10 +23,11 @@ use super::process::Member;
 use crate::dev::error::DevError;
 use crate::simulators::{ControlError, Order, authorization};
 
-/// Where orders are taken.
+/// The server for orders of nodes.
 pub(super) struct ControlServer {
     pub(super) address: SocketAddr,
-    /// Where the clock was moved last. What holds it starts a node, or moves the clock.
+    /// Last move of the clock. Locked while a node's process starts or the clock moves, so that a node does not
+    /// miss a move.
     pub(super) clock_at: Arc<Mutex<Move>>,
 }
 
@@ -39,7 +40,7 @@ struct ControlState {
 }
 
 impl ControlServer {
-    /// Takes orders until the process ends.
+    /// Accepts orders until the process ends.
     pub(super) async fn open(
         clock: Arc<AdjustableClock>,
         sim: Arc<Sim>,
@@ -70,7 +71,7 @@ impl ControlServer {
     }
 }
 
-/// Every process of this machine reaches the address, and the nodes alone know the secret.
+/// All processes of this machine can connect, so an order needs the secret, which only the nodes know.
 async fn take(
     State(state): State<Arc<ControlState>>,
     headers: HeaderMap,
@@ -88,7 +89,7 @@ async fn take(
 }
 
 impl ControlState {
-    /// Moves the clock of all, and has done what falls due.
+    /// Moves the clock of all nodes and of the simulators, and waits for the due work.
     async fn advance(&self, millis: u64) -> Result<Value, ControlError> {
         let mut at = self.clock_at.lock().await;
         *at = Move {

@@ -1,8 +1,8 @@
-//! What the process of `dev` and its nodes tell each other.
+//! Messages between the process of `dev` and its nodes.
 //!
-//! A node's standard input has the [`Assignment`], then a [`Move`] for each time that the clock is moved; its end
-//! ends the node. Its standard output has [`Serving`], then a [`Moved`] for each of those. Each is a line of JSON.
-//! What the simulators are to do for a node it asks over HTTP (`crate::simulators::Elsewhere`).
+//! A node's standard input carries the [`Assignment`], followed by a [`Move`] for each move of the clock. The node
+//! ends when its input ends. Its standard output carries [`Serving`], followed by a [`Moved`] for each move. Every
+//! message is a line of JSON. Orders to the simulators use HTTP (`crate::simulators::Elsewhere`).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,51 +12,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulators::SimulatedAccount;
 
-/// What a node is started with.
+/// Parameters of a node.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Assignment {
     pub(super) name: String,
-    /// The process that started it: it ends with that.
+    /// Process that started the node. The node ends with it.
     pub(super) parent: u32,
     /// Folder of the configuration.
     pub(super) config: PathBuf,
-    /// What is its own.
+    /// Folder for the node's own data.
     pub(super) data_dir: PathBuf,
-    /// What all nodes share.
+    /// Folders that all nodes share.
     pub(super) plugin_dir: PathBuf,
     pub(super) compiled_dir: PathBuf,
     pub(super) master: Secret,
     pub(super) database: Secret,
-    /// Its own addresses; port 0 draws a free one.
+    /// The node's addresses. Port 0 selects a free port.
     pub(super) at: Serving,
-    /// The balancer's.
+    /// Origin and admin address of the balancer.
     pub(super) base_url: String,
     pub(super) front_admin: SocketAddr,
     /// Simulated accounts.
     pub(super) accounts: Vec<SimulatedAccount>,
-    /// Where orders to the simulators are taken, and what they are believed by.
+    /// Address that accepts orders to the simulators, and the secret that authenticates them.
     pub(super) office: SocketAddr,
     pub(super) office_secret: Secret,
-    /// How far the clock is ahead of the system's, milliseconds.
+    /// Difference of the clock from the system's, in milliseconds.
     pub(super) ahead: u64,
 }
 
-/// Where a node serves.
+/// Addresses of a node's listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Serving {
     pub(super) listen: SocketAddr,
     pub(super) admin_listen: SocketAddr,
 }
 
-/// The clock is so far ahead of the system's now, milliseconds.
+/// A move of the clock to `ahead` milliseconds before the system's time.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Move {
-    /// Counted from 1.
+    /// Number of the move, starting at 1.
     pub(super) number: u64,
     pub(super) ahead: u64,
 }
 
-/// What was due then is done, or was not.
+/// Result of a move: the work that became due is done, or failed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Moved {
     pub(super) number: u64,

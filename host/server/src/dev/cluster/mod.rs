@@ -1,12 +1,12 @@
 //! Several nodes on one machine, as `dev --nodes` runs them.
 //!
-//! | file | holds |
+//! | File | Content |
 //! |---|---|
-//! | `balancer` | passes each request to a node that is ready |
-//! | `process` | a node's process, as the one of `dev` sees it |
-//! | `node` | the same from inside |
-//! | `control` | what a node has the process of `dev` do: move the clock, spoil simulators |
-//! | `messages` | what the processes tell each other |
+//! | `balancer` | sends each request to a ready node |
+//! | `process` | a node's process, from the parent process |
+//! | `node` | a node's process, from inside |
+//! | `control` | orders of nodes to the parent process: move the clock, inject faults into simulators |
+//! | `messages` | messages between the processes |
 
 mod balancer;
 mod control;
@@ -42,25 +42,25 @@ use crate::signals::Signals;
 
 pub(crate) use self::node::node;
 
-/// The command under which `dev` starts a node.
+/// Command with which `dev` starts a node.
 pub(crate) const NODE: &str = "dev-node";
 
-/// Any address of its own.
+/// Any free loopback ports.
 const ANYWHERE: Serving = Serving {
     listen: LOOPBACK,
     admin_listen: LOOPBACK,
 };
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// Between two tries to start a node again.
+/// Pause between attempts to restart a node.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long they may take to be ready once they serve.
+/// Maximum time until all serving nodes are ready.
 const READY: Duration = Duration::from_secs(60);
-/// Between two looks whether all nodes are ready.
+/// Interval of checks whether all nodes are ready.
 const LOOK: Duration = Duration::from_millis(20);
-/// Characters of the secret that nodes show, base62.
+/// Length of the nodes' secret, in base62 characters.
 const SECRET: usize = 32;
 
-/// Runs so many nodes until it is told to stop.
+/// Runs the nodes until a signal to stop.
 pub(super) async fn run(
     args: &DevArgs,
     config: Config,
@@ -82,6 +82,7 @@ pub(super) async fn run(
     let public = public
         .map_err(ServeError::from)?
         .without_counting(&main.trusted_proxies)
+        .idle_for(main.limits.idle())
         .capped(public_caps);
     let operators = Listener::bind(args.admin_listen, None).await;
     let operators = operators.map_err(ServeError::from)?.capped(admin_caps);
@@ -103,7 +104,7 @@ pub(super) async fn run(
         plugin_dir: folders.plugins.clone(),
         compiled_dir: folders.data.join("compiled"),
         master,
-        database: database.url(),
+        database: database.serving(),
         at: ANYWHERE,
         base_url: base_url.clone(),
         front_admin: operators.address(),
@@ -121,7 +122,7 @@ pub(super) async fn run(
     }
     let mut processes = Vec::new();
     for member in &members {
-        // The first one compiles what the others find.
+        // Started one after the other: the first node compiles the modules for the others.
         processes.push(nodes.start(member, ANYWHERE).await?);
     }
     let all_ready = async {
@@ -172,14 +173,14 @@ pub(super) async fn run(
     ending.cancel();
     keeping.join_all().await;
     watching.join_all().await;
-    // The nodes have given their connections back by now.
+    // At this point, the nodes have closed their connections.
     without_database.cancel();
     let _ = kept.await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// What starts nodes.
+/// Starts nodes.
 struct Nodes {
     control: ControlServer,
     order: Assignment,
@@ -188,7 +189,7 @@ struct Nodes {
 impl Nodes {
     async fn start(&self, member: &Member, at: Serving) -> Result<Process, DevError> {
         let child = {
-            // The clock is not moved before the node hears of it.
+            // The clock must not move before the node receives moves.
             let clock_at = self.control.clock_at.lock().await;
             let order = Assignment {
                 name: member.name.clone(),
@@ -202,7 +203,7 @@ impl Nodes {
         member.until_it_serves(child).await
     }
 
-    /// Starts a node again whenever its process ends, and says so in the ready file.
+    /// Restarts a node whenever its process ends, and updates the ready file.
     async fn keep(
         self: Arc<Self>,
         member: Arc<Member>,
@@ -226,7 +227,7 @@ impl Nodes {
                     Ok(process) => break process,
                     Err(error) => tracing::error!("{error}"),
                 }
-                // Its ports may be another's by now.
+                // Another process may use its ports by now.
                 at = ANYWHERE;
                 if stop.run_until_cancelled(sleep(AGAIN)).await.is_none() {
                     return;

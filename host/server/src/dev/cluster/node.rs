@@ -1,5 +1,5 @@
-//! One of several nodes: the same server as that of `dev` alone, but its clock, its simulators and the demo data
-//! are the business of the process that started it.
+//! One of several nodes: the server of a single `dev`, but the parent process owns the clock, the simulators and
+//! the demo data.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -26,16 +26,16 @@ use crate::serve::{self, BalancerAddress, DatabasePlace, OpenStore, ServeError, 
 use crate::signals::Signals;
 use crate::simulators::{DevControls, Elsewhere, Vendors, accounts};
 
-/// How long what is due is tried where the store is busy or does not take it, and the pause before each try.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for which due work is retried while the store is busy or unavailable, and pause between attempts.
+const RETRY_FOR: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Serves what standard input says until it ends, or a signal says so.
+/// Serves the assignment from standard input until the input ends or a signal arrives.
 pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     let mut input = Input::open()?;
     let order: Option<Assignment> = input.next().await;
     let order = order.ok_or_else(|| failed("standard input names no assignment"))?;
-    // A node that is stopped does not see its input end.
+    // A stopped process (SIGSTOP) does not notice the end of its input.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
     let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
     if parent != Some(order.parent) {
@@ -48,6 +48,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
         url: order.database,
         node: order.name,
         is_own: false,
+        server_clock: false,
     };
     let store = OpenStore::open(&order.data_dir, Some(place), &order.master, &config.main).await?;
     let clock = Arc::new(AdjustableClock::new());
@@ -66,7 +67,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
         sockets: HandedOver::default(),
         public_url: Some(order.base_url),
         front: Some(BalancerAddress {
-            proxies: Proxies::of(Ipv4Addr::LOCALHOST.into()),
+            proxies: Proxies::trusting(Ipv4Addr::LOCALHOST.into()),
             admin_listen: order.front_admin,
         }),
         clock: Arc::clone(&clock) as _,
@@ -84,7 +85,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     let (gateway, stop) = (running.gateway().clone(), signals.stop.clone());
     let follows = tokio::spawn(async move {
         follow(input, order.ahead, &clock, &gateway).await;
-        // Without the balancer no request comes: there is nothing to drain.
+        // Without the balancer there are no requests, so a drain is unnecessary.
         stop.stop_requested.cancel();
         stop.again.cancel();
     });
@@ -93,7 +94,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     Ok(ended?)
 }
 
-/// Moves the clock as it is told to, until the input ends.
+/// Moves the clock as instructed, until the input ends.
 async fn follow(mut input: Input, mut ahead: u64, clock: &AdjustableClock, gateway: &Gateway) {
     while let Some(to) = input.next::<Move>().await {
         clock.advance(Duration::from_millis(to.ahead.saturating_sub(ahead)));
@@ -109,9 +110,10 @@ async fn follow(mut input: Input, mut ahead: u64, clock: &AdjustableClock, gatew
     }
 }
 
-/// All nodes do it at once, and this one may have come back just now: it is tried for a while.
+/// All nodes do this at the same time, and the store may have just become available again. Therefore it is
+/// retried.
 async fn do_what_is_due(gateway: &Gateway) -> Result<(), Fault> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + RETRY_FOR;
     loop {
         match gateway.do_what_is_due().await {
             Err(Fault::Busy | Fault::Unavailable(_)) if Instant::now() < until => {
@@ -126,21 +128,21 @@ async fn do_what_is_due(gateway: &Gateway) -> Result<(), Fault> {
 struct Input(Lines<BufReader<pipe::Receiver>>);
 
 impl Input {
-    /// Without a thread of its own: one that waits for a line would hold up the end of the process.
+    /// Does not use a blocking thread: a thread that waits for a line would delay the end of the process.
     fn open() -> Result<Self, DevError> {
         let pipe = std::io::stdin().as_fd().try_clone_to_owned();
         let pipe = pipe.and_then(pipe::Receiver::from_owned_fd);
         Ok(Self(BufReader::new(pipe.map_err(failed)?).lines()))
     }
 
-    /// The next line; none where the input ends, or makes no sense.
+    /// The next message. `None` at the end of the input or if it cannot be parsed.
     async fn next<T: DeserializeOwned>(&mut self) -> Option<T> {
         let line = self.0.next_line().await.ok()??;
         serde_json::from_str(&line).ok()
     }
 }
 
-/// Writes a line to standard output.
+/// Writes a message to standard output.
 fn tell(what: &impl Serialize) -> Result<(), DevError> {
     let line = serde_json::to_string(what).map_err(failed)?;
     let mut output = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! A node's process: it is started, told when the clock is moved, and ended.
+//! Starts a node's process, informs it about moves of the clock, and ends it.
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use crate::compiler::OWN_PROGRAM;
 use crate::dev::error::DevError;
 use crate::ready::ReadyNode;
 
-/// How long a node may take to serve: it may have all modules to compile.
+/// Maximum time until a node serves. It may have to compile all modules.
 const START: Duration = Duration::from_secs(300);
-/// How long one may take to end: what it has in hand takes 25 s at most.
+/// Maximum time until a node ends. Requests in flight take up to 25 s.
 const END: Duration = Duration::from_secs(40);
-/// Longest wait until what is due at a node is done.
+/// Maximum time for due work at a node.
 const DUE: Duration = Duration::from_secs(100);
-/// Between two looks whether a process is stopped.
+/// Interval of checks whether a process is stopped.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A node, whichever process it is.
+/// A node, regardless of restarts of its process.
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) backend: Arc<Backend>,
-    /// The process and its standard input; none between two processes.
+    /// Process id and standard input. `None` between two processes.
     input: Mutex<Option<(u32, ChildStdin)>>,
-    /// What it has told of its clock; none between two processes.
+    /// Last reported move of the clock. `None` between two processes.
     moved: watch::Sender<Option<Moved>>,
 }
 
-/// A process that serves.
+/// A serving process.
 pub(super) struct Process {
     child: Child,
     pid: u32,
@@ -53,13 +53,13 @@ impl Member {
         }
     }
 
-    /// Starts a process, which hears of every move of the clock from here on.
+    /// Starts a process. From now on it receives all moves of the clock.
     pub(super) async fn spawn(&self, order: &Assignment) -> Result<Child, DevError> {
         let mut child = Command::new(OWN_PROGRAM)
             .arg(NODE)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A Ctrl-C at the terminal is for `dev` alone.
+            // Ctrl-C in the terminal concerns only `dev`.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -96,7 +96,7 @@ impl Member {
         let output = child.stdout.take().ok_or("it has no standard output")?;
         let mut lines = BufReader::new(output).lines();
         let first = lines.next_line().await.map_err(|error| error.to_string())?;
-        // What was wrong it has told the log.
+        // The node has logged the reason.
         let first = first.ok_or("it ended, and says why on standard error")?;
         let at = serde_json::from_str(&first).map_err(|error| error.to_string())?;
         let moved = self.moved.clone();
@@ -110,17 +110,17 @@ impl Member {
         Ok(at)
     }
 
-    /// No process runs any more, or none is to.
+    /// Records that no process is running.
     pub(super) async fn ended(&self) {
         self.backend.is_at(None);
         *self.input.lock().await = None;
         self.moved.send_replace(None);
     }
 
-    /// Moves the clock, and waits until what is due then is done, but not for a process that ends or is stopped.
+    /// Moves the clock and waits for the due work, unless the process ends or is stopped.
     ///
     /// # Errors
-    /// Why it was not done.
+    /// The reason if the work failed or took too long.
     pub(super) async fn move_clock(&self, to: Move) -> Result<(), String> {
         let pid = {
             let mut input = self.input.lock().await;
@@ -154,7 +154,7 @@ impl Member {
 }
 
 impl Process {
-    /// Resolves when it has ended.
+    /// Waits for the end of the process and returns its status.
     pub(super) async fn has_ended(&mut self) -> String {
         let said = |status: ExitStatus| status.to_string();
         self.child
@@ -163,7 +163,7 @@ impl Process {
             .map_or_else(|error| error.to_string(), said)
     }
 
-    /// Waits for the end of a process whose input has ended.
+    /// Waits for the end of a process whose input has ended. Kills it after a timeout.
     pub(super) async fn end(&mut self) {
         if timeout(END, self.child.wait()).await.is_err() {
             tracing::warn!("process {} does not end: it is killed", self.pid);
@@ -171,7 +171,7 @@ impl Process {
         }
     }
 
-    /// What the ready file says of it.
+    /// Entry of the process in the ready file.
     pub(super) fn ready(&self, name: &str) -> ReadyNode {
         ReadyNode {
             name: name.to_owned(),
@@ -182,7 +182,7 @@ impl Process {
     }
 }
 
-/// Whether a process was told to stop where it stands, by SIGSTOP.
+/// Whether a process was stopped by SIGSTOP.
 fn is_stopped(pid: u32) -> bool {
     let stat = i32::try_from(pid)
         .ok()

@@ -1,4 +1,4 @@
-//! A request's body: how long it may take, and whether it was read to its end.
+//! A request's body, with its timeout and a record of whether it was read to the end.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 use super::Phase;
 use crate::web::budget::Reservation;
 
-/// A request's body that fails once it takes too long, or its sender holds too many bytes.
+/// A request's body that fails if it takes too long or if its sender exceeds the byte budget.
 pub(super) struct TimedBody {
     body: Incoming,
     time: Duration,

@@ -1,4 +1,4 @@
-//! The requests of one HTTP/2 connection that are under way, as far as its time-outs care.
+//! Requests in flight on an HTTP/2 connection, as far as timeouts depend on them.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -14,24 +14,24 @@ use tokio::time::Instant;
 use super::{Phase, Timeouts, Wait};
 use crate::web::budget::Reservation;
 
-/// Bytes of an answer for which a peer may send two window updates.
+/// Bytes of a response for which a peer may send two window updates.
 const UPDATED: usize = 4 << 10;
-/// Bytes of an answer that a peer has to take within the time-out, or all that is left: a byte now and then
-/// must not hold an answer.
+/// Bytes of a response that a peer has to read within the timeout, unless fewer are left. A byte now and then must
+/// not keep a response alive.
 pub(crate) const LEAST_TAKEN: usize = 16 << 10;
 
-/// The requests under way; at most as many as the connection has streams.
+/// The requests in flight, at most one per stream.
 pub(super) struct OpenStreams(Mutex<State>);
 
 struct State {
     begun: u64,
-    /// Those that are not over, each with what the peer has taken of its answer; none while it is our turn.
+    /// Open requests by number. `None` while it is the server's turn, else the peer's progress with the response.
     open: HashMap<u64, Option<AnswerProgress>>,
-    /// Since when there has been none, where there is none.
+    /// Start of the current period without requests. Valid only while `open` is empty.
     idle_since: Instant,
 }
 
-/// What a peer has taken of an answer, and since when: counted anew after each [`LEAST_TAKEN`] bytes.
+/// Number of bytes of a response that the peer has read since `since`. Restarts after every [`LEAST_TAKEN`] bytes.
 struct AnswerProgress {
     since: Instant,
     bytes: usize,
@@ -46,14 +46,13 @@ impl OpenStreams {
         }))
     }
 
-    /// How many are under way.
+    /// Number of open requests.
     pub(super) fn open(&self) -> usize {
         self.0.lock().open.len()
     }
 
-    /// When the peer will have been too slow, and with what: no request, or an answer of which it takes
-    /// too little. None while it is our turn. What the connection itself exchanges, as pings, makes no
-    /// difference.
+    /// Time at which the peer will be too slow, and with what: sending a request, or reading a response. `None`
+    /// while it is the server's turn. Frames of the connection itself, such as pings, have no effect.
     pub(super) fn late_at(&self, times: &Timeouts) -> Option<(Instant, Wait)> {
         let state = self.0.lock();
         if state.open.is_empty() {
@@ -64,7 +63,7 @@ impl OpenStreams {
     }
 }
 
-/// One request; over on drop, be it answered or given up.
+/// An open request. Dropping it ends the request, completed or not.
 pub(super) struct OpenStream {
     phase: Arc<Phase>,
     number: u64,
@@ -82,13 +81,13 @@ impl OpenStream {
         }
     }
 
-    /// It is our turn.
+    /// Records that it is the server's turn.
     fn ours(&self) {
         let mut state = self.phase.streams.0.lock();
         state.open.insert(self.number, None);
     }
 
-    /// It is the peer's turn, which has taken so many more bytes of the answer.
+    /// Records that it is the peer's turn, and that it has read `bytes` more of the response.
     fn peers(&self, bytes: usize) {
         let mut state = self.phase.streams.0.lock();
         let since = Instant::now();
@@ -111,21 +110,21 @@ impl Drop for OpenStream {
     }
 }
 
-/// An answer that is not sent yet: one of its connection's streams, and the bytes that it holds.
+/// A response that is still being sent: its stream and its reservation.
 struct Unsent {
     stream: OpenStream,
     _reservation: Arc<Reservation>,
 }
 
-/// The body of an answer. On HTTP/2 it is watched, and held, until the connection has sent the last of
-/// its pieces: the HTTP library takes whole pieces from a body, whatever room the peer leaves.
+/// Body of a response. On HTTP/2, its timeouts run and its bytes stay reserved until the connection has sent the
+/// last piece, because hyper takes whole pieces from a body regardless of the peer's window.
 pub(super) struct Answer {
     body: Body,
     unsent: Option<Arc<Unsent>>,
     _turn: Option<Turn>,
 }
 
-/// It is our turn on a connection of HTTP/1, until an answer that is still being made is whole or given up.
+/// Marks an HTTP/1 connection as idle when a streamed response is complete or abandoned.
 struct Turn(Arc<Phase>);
 
 impl Drop for Turn {
@@ -135,7 +134,7 @@ impl Drop for Turn {
 }
 
 impl Answer {
-    /// One that [`Timed`](super) watches, because its connection sends nothing else; whole already.
+    /// A complete HTTP/1 response. [`Timed`](super) watches it, because the connection sends nothing else.
     pub(super) const fn whole(body: Body) -> Self {
         Self {
             body,
@@ -144,7 +143,7 @@ impl Answer {
         }
     }
 
-    /// The same, while it is being made: an export may take longer than a connection may be idle.
+    /// An HTTP/1 response that is still being produced. An export may take longer than the idle timeout.
     pub(super) const fn streamed(body: Body, phase: Arc<Phase>) -> Self {
         Self {
             body,
@@ -153,7 +152,7 @@ impl Answer {
         }
     }
 
-    /// One of several on a connection.
+    /// One of several responses on an HTTP/2 connection.
     pub(super) fn shared(body: Body, stream: OpenStream, reservation: Arc<Reservation>) -> Self {
         stream.peers(0);
         let unsent = Some(Arc::new(Unsent {
@@ -185,7 +184,7 @@ impl http_body::Body for Answer {
                     let updates = 2 + 2 * (bytes / UPDATED);
                     (unsent.stream.phase).grant(i64::try_from(updates).unwrap_or(i64::MAX));
                 }
-                // All pieces are sent: it is our turn.
+                // All pieces have been sent, so it is the server's turn.
                 Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.stream.ours(),
                 _ => {}
             }
@@ -206,7 +205,7 @@ impl http_body::Body for Answer {
     }
 }
 
-/// Data of an answer; dropped once they are sent.
+/// A piece of a response's body. Dropped after it has been sent.
 pub(super) struct Piece {
     bytes: Bytes,
     unsent: Option<Arc<Unsent>>,
@@ -221,7 +220,7 @@ impl Buf for Piece {
         self.bytes.chunk()
     }
 
-    /// The connection takes bytes as the peer makes room for them.
+    /// The connection takes bytes when the peer's window allows.
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if let Some(unsent) = &self.unsent {

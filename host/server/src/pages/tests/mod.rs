@@ -1,4 +1,4 @@
-//! The pages over a backend without a gateway.
+//! Tests of the pages with a backend instead of a gateway.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,22 +38,22 @@ mod invitations;
 mod sentences;
 mod showing;
 
-/// The consent code that accepts.
+/// The valid consent code.
 const CODE: &str = "km_right";
 const ORIGIN: &str = "http://127.0.0.1:8080";
 
-/// What a start answers.
+/// The outcome of a start.
 type Starting = fn(&CheckoutView) -> Result<StartedPayment, StartError>;
 
-/// One payment, what a start of it does, and what was asked of the backend.
+/// A backend with one payment, the outcome of a start, and a log of calls.
 struct OnePayment {
     view: CheckoutView,
     start: Starting,
-    /// How long that takes, an answer and a closing.
+    /// Duration of a start, an answer or a closing.
     takes: Duration,
     public_url: &'static str,
     now: Mutex<Time>,
-    /// Where the invitation stands.
+    /// Status of the invitation.
     standing: Mutex<DelegationStatus>,
     asked: Mutex<Vec<String>>,
 }
@@ -67,7 +67,7 @@ impl OnePayment {
         (self.start)(&self.view)
     }
 
-    /// What becomes of an answer that would lead to `next`; none for a wrong code.
+    /// Outcome of an answer that leads to the status `next`, which is `None` for a wrong code.
     fn answered(&self, token: &str, next: Option<DelegationStatus>) -> Answered {
         let mut standing = self.standing.lock().unwrap();
         if token != INVITATION_TOKEN {
@@ -89,8 +89,8 @@ impl OnePayment {
 }
 
 impl Backend for OnePayment {
-    fn logo<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Logo>, Fault>> {
-        let known = token == TOKEN;
+    fn logo(&self, merchant: MerchantId) -> BoxFuture<'_, Result<Option<Logo>, Fault>> {
+        let known = merchant == self.view.merchant.id;
         let logo = self.view.merchant.brand.logo.clone();
         Box::pin(async move { Ok(logo.filter(|_| known)) })
     }
@@ -202,7 +202,7 @@ impl Backend for OnePayment {
     }
 }
 
-/// A page as it came.
+/// A received page.
 struct Seen {
     status: StatusCode,
     headers: HeaderMap,
@@ -361,11 +361,11 @@ fn pending(action: PayerAction) -> CheckoutView {
 
 fn ended(state: AttemptState) -> CheckoutView {
     let mut attempt = attempt(fixtures::redirect());
-    attempt.state = state;
+    fixtures::put(&mut attempt, state);
     view(Status::Created, vec![attempt])
 }
 
-/// Every page that a payment has, of a payment as personal as can be.
+/// Every page of a payment that contains as much personal data as possible.
 async fn every_page() -> Vec<Seen> {
     let mut seen = vec![];
     for action in [fixtures::redirect(), asking(), showing(), posting()] {

@@ -1,5 +1,5 @@
-//! Every sentence that pages say about money, and a walk through the state machine that holds each page to what is on
-//! record.
+//! All sentences about money on the pages, and random walks through the state machine that compare each page
+//! with the recorded data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,69 +10,69 @@ use kassette_domain::lifecycle::{
     Step, Via,
 };
 use kassette_domain::money::Minor;
+use kassette_domain::movement::Bucket;
 use kassette_domain::payment::{Resolution, Settlement};
 use kassette_domain::provider::{
-    Dispute, DisputeState, Given, Particulars, Payer, QueryPurpose, RefundState, RefundTerms,
-    Report, VendorRefund, VendorSettlement, VendorStatus,
+    Dispute, DisputeKind, DisputeState, Given, Particulars, Payer, ProviderRefund,
+    ProviderSettlement, ProviderStatus, QueryPurpose, RefundState, RefundTerms, Report,
 };
 use kassette_domain::refund::{Refund, RefundOrigin};
 use kassette_domain::work::WorkKind;
 
 use super::*;
 
-/// What a sentence says.
+/// The statement of a sentence.
 #[derive(Clone, Copy, Debug)]
 enum Claim {
-    /// Of no attempt was money taken, and none can be.
+    /// No money was captured by any attempt, and none can be.
     NoneTaken,
-    /// Some was taken that was not given back whole.
+    /// Money was captured and not fully returned.
     Taken,
-    /// Some was taken, and of that a part was given back.
+    /// Money was captured, and a part of it was returned.
     PartBack,
-    /// All that was taken was given back.
+    /// All captured money was returned.
     AllBack,
-    /// Some may have been taken.
+    /// Money may have been captured.
     Unclear,
-    /// The payment holds money of its own.
+    /// The payment's own attempt has money.
     Own,
-    /// A part of its own was given back.
+    /// A part of the payment's own money was returned.
     OwnPartBack,
-    /// All of its own was given back.
+    /// All of the payment's own money was returned.
     OwnAllBack,
-    /// The payment holds none that its provider confirms.
+    /// The provider confirms no money of the payment.
     Accepted,
-    /// Another attempt's money was taken.
+    /// Another attempt's money was captured.
     Second,
-    /// Another attempt's money was taken, and a part of it given back.
+    /// Another attempt's money was captured, and a part of it was returned.
     SecondPartBack,
-    /// Another attempt's money was taken and given back.
+    /// Another attempt's money was captured and returned.
     SecondAllBack,
-    /// Some arrived.
+    /// Some money has arrived.
     Arrived,
-    /// The payer disputes the payment's own money, and that is not decided.
+    /// A dispute about the payment's own money is open.
     Disputed,
-    /// It is a payment of the test environment.
+    /// The payment belongs to the test environment.
     Test,
-    /// It is true whatever is on record.
+    /// True in every case.
     Always,
 }
 
-/// Where a payment stands for its payer: its status, but for what time has done and no worker has written down.
+/// A payment's state for its payer: its status, or an expiry that no worker has recorded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     Is(Status),
-    /// Created, and its time is over.
+    /// Created, but expired.
     Late,
-    /// Pending, and the time to do what its open attempt waits for is over.
+    /// Pending, but the time for the open attempt's action has passed.
     Lapsed,
 }
 
 use Standing::{Is, Lapsed, Late};
 
 impl Standing {
-    fn of(aggregate: &PaymentAggregate, now: Time) -> Self {
-        let over =
-            |open: &Attempt| now >= open.expires_at || open.until.is_some_and(|until| now >= until);
+    fn of_payment(aggregate: &PaymentAggregate, now: Time) -> Self {
+        let over = |open: &Attempt| now >= open.usable_until();
         match aggregate.payment.status {
             Status::Created if now >= aggregate.payment.expires_at => Late,
             Status::Pending if aggregate.open_attempt().is_some_and(over) => Lapsed,
@@ -80,7 +80,7 @@ impl Standing {
         }
     }
 
-    /// Whether nothing more is expected of the payer.
+    /// Whether the payer need not do anything else.
     const fn is_over(self) -> bool {
         matches!(
             self,
@@ -102,7 +102,7 @@ const EVERYWHERE: &[Standing] = &[
     Is(Status::Cancelled),
     Is(Status::Expired),
 ];
-/// Over without being completed, or between two attempts.
+/// Ended without completion, or between two attempts.
 const NOT_PAID: &[Standing] = &[
     Is(Status::Created),
     Late,
@@ -118,7 +118,7 @@ const CREATED: &[Standing] = &[Is(Status::Created)];
 const PENDING: &[Standing] = &[Is(Status::Pending), Lapsed];
 const VERIFICATION: &[Standing] = &[Is(Status::VerificationPending)];
 
-/// Words that stand in one sentence alone, where payments stand whose pages say it, and what it says.
+/// Texts that occur in one sentence only, the states of payments whose pages contain it, and its statement.
 static TABLE: &[(&str, &[Standing], Claim)] = &[
     (
         "This is a test payment. No real money moves.",
@@ -131,18 +131,18 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Always,
     ),
     (
-        "did not take the payment, and no money was taken.",
+        "No money was taken for this try.",
+        CREATED,
+        Claim::NoneTaken,
+    ),
+    (
+        "Your payment was not started there, and no money was taken.",
         CREATED,
         Claim::NoneTaken,
     ),
     ("You have not paid yet", CREATED, Claim::NoneTaken),
     (
         "has ended, and no money was taken.",
-        CREATED,
-        Claim::NoneTaken,
-    ),
-    (
-        "The payment was declined, and no money was taken.",
         CREATED,
         Claim::NoneTaken,
     ),
@@ -174,7 +174,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::NoneTaken,
     ),
     ("If you paid just before", EXPIRED, Claim::NoneTaken),
-    // Money that comes after a payment was called off or has expired brings it to review.
+    // Money received after cancellation or expiry moves the payment to review.
     (
         "But money was received for it. Please",
         FAILED,
@@ -190,10 +190,10 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         NOT_PAID,
         Claim::AllBack,
     ),
-    // Of a payment that is over nothing may still move: the sentence is there should that change.
+    // The attempt was declined, but the provider never confirmed that it captured nothing.
     (
         "Whether money was taken is not certain.",
-        &[],
+        FAILED,
         Claim::Unclear,
     ),
     (
@@ -223,11 +223,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
     ),
     ("Thank you. You have paid", COMPLETED, Claim::Own),
     ("You paid", COMPLETED, Claim::Own),
-    (
-        "A part of it was given back.",
-        COMPLETED,
-        Claim::OwnPartBack,
-    ),
+    ("of it was refunded.", COMPLETED, Claim::OwnPartBack),
     ("Your money was given back", COMPLETED, Claim::OwnAllBack),
     ("You had paid", COMPLETED, Claim::OwnAllBack),
     (
@@ -260,9 +256,17 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
 
 const DISPUTED: &str = "This payment is disputed";
 
-/// Messages with such words that say nothing of this payment's money: what a payer presses, and what an invited
-/// merchant reads.
-const OTHERS: [&str; 2] = ["show-paid", "invitation-yours"];
+/// Messages with such texts that state nothing about this payment's money: buttons, invitations, reasons for
+/// declines, and labels of the receipt, which is shown only for paid money.
+const OTHERS: [&str; 7] = [
+    "show-paid",
+    "invitation-yours",
+    "declined-funds",
+    "receipt-payee",
+    "receipt-paid",
+    "receipt-refunded",
+    "receipt-rest",
+];
 
 #[test]
 fn every_sentence_about_money_stands_in_the_table() {
@@ -273,6 +277,7 @@ fn every_sentence_about_money_stands_in_the_table() {
         "paid",
         "received",
         "given back",
+        "refunded",
         "arrived",
         "disputed",
         "pay again",
@@ -298,37 +303,40 @@ fn every_sentence_about_money_stands_in_the_table() {
     );
 }
 
-/// Money of one attempt, as it is on record.
+/// Recorded money of one attempt.
 struct Money {
     received: u64,
     back: u64,
-    /// It was taken, whatever became of it.
+    /// Whether money was captured, even if returned later.
     taken: bool,
-    /// It may still be.
+    /// Whether money may still be captured.
     may_move: bool,
 }
 
 impl Money {
-    fn of(attempt: &Attempt) -> Self {
+    fn new(attempt: &Attempt) -> Self {
         let facts = attempt.vendor.as_ref();
-        let received = facts.map_or(0, |facts| facts.received.0);
+        let reported = facts.map_or(0, |facts| facts.received.0);
+        let booked = attempt.funds.balance.total().received.0;
+        let received = reported.max(booked);
         let waits = facts.is_some_and(|facts| {
             matches!(
                 facts.status,
-                VendorStatus::Pending
-                    | VendorStatus::Processing
-                    | VendorStatus::VerificationPending
+                ProviderStatus::Pending
+                    | ProviderStatus::Processing
+                    | ProviderStatus::VerificationPending
             )
         });
-        // What went back had come.
-        let back = attempt.returns.total().0;
-        let counted = attempt.state == AttemptState::Surplus || back > 0;
-        let unproved = facts.is_some_and(|facts| facts.status == VendorStatus::VerificationPending);
+        // Returned money must have been captured.
+        let back = attempt.funds.balance.total().returned.0;
+        let counted = attempt.state() == AttemptState::Surplus || back > 0 || booked > 0;
+        let unproved =
+            facts.is_some_and(|facts| facts.status == ProviderStatus::VerificationPending);
         Self {
             received,
             back,
             taken: counted || (received > 0 && !waits),
-            may_move: attempt.state.is_open() || (unproved && received > 0),
+            may_move: attempt.is_open() || (unproved && received > 0),
         }
     }
 
@@ -342,15 +350,15 @@ impl Money {
 }
 
 impl Claim {
-    /// Whether it is true of a payment with the kinds of its open work lines.
+    /// Whether the claim is true for a payment with the kinds of its open work items.
     fn holds(
         self,
         aggregate: &PaymentAggregate,
         work: &BTreeSet<(AttemptId, &'static str)>,
     ) -> bool {
-        let own = |attempt: &&Attempt| attempt.state == AttemptState::Captured;
+        let own = |attempt: &&Attempt| attempt.is_captured();
         let is_disputed = |attempt: &Attempt| {
-            let mut disputes = attempt.returns.disputes.iter();
+            let mut disputes = attempt.funds.disputes.iter();
             disputes.any(|disputed| disputed.dispute.state == DisputeState::Open)
         };
         let completed = aggregate.payment.status == Status::Completed;
@@ -358,22 +366,25 @@ impl Claim {
         let (mut mine, mut others) = (Vec::new(), Vec::new());
         for attempt in &aggregate.attempts {
             if Some(attempt.id) == is_own && completed {
-                mine.push(Money::of(attempt));
+                mine.push(Money::new(attempt));
             } else {
-                others.push(Money::of(attempt));
+                others.push(Money::new(attempt));
             }
         }
         let all = || mine.iter().chain(&others);
+        let uncertain = aggregate.payment.uncertain_end;
         let back = |money: &Money| money.is_back();
         let listed = work
             .iter()
             .any(|(_, kind)| *kind == WorkKind::Surplus.as_str());
         match self {
-            Self::NoneTaken => !listed && all().all(|money| !money.taken && !money.may_move),
+            Self::NoneTaken => {
+                !listed && !uncertain && all().all(|money| !money.taken && !money.may_move)
+            }
             Self::Taken => all().any(|money| money.taken && !money.is_back()),
             Self::PartBack => all().any(Money::is_partly_back),
             Self::AllBack => all().any(back) && all().filter(|money| money.taken).all(back),
-            Self::Unclear => all().any(|money| money.may_move),
+            Self::Unclear => uncertain || all().any(|money| money.may_move),
             Self::Own => mine.iter().any(|money| money.taken && !money.is_back()),
             Self::OwnPartBack => mine.iter().any(Money::is_partly_back),
             Self::OwnAllBack => mine.iter().any(back),
@@ -389,7 +400,7 @@ impl Claim {
     }
 }
 
-/// Numbers that are the same for the same seed (SplitMix64).
+/// Pseudo-random numbers, determined by the seed (SplitMix64).
 struct Draw(u64);
 
 impl Draw {
@@ -407,13 +418,13 @@ impl Draw {
     }
 }
 
-/// A payment on its way, with the work lines that are open about it.
+/// A payment with its open work items.
 struct Walk {
     draw: Draw,
     now: Time,
-    /// Whether a method is offered.
+    /// Whether a method is available.
     is_offered: bool,
-    /// Refunds that were ordered.
+    /// Number of ordered refunds.
     orders: u8,
     aggregate: PaymentAggregate,
     work: BTreeSet<(AttemptId, &'static str)>,
@@ -438,7 +449,7 @@ impl Walk {
 
     fn attempt(&mut self) -> AttemptId {
         let count = u64::try_from(self.aggregate.attempts.len()).unwrap();
-        // The newest is what most happens to.
+        // Most events concern the newest attempt.
         let back = if self.draw.below(3) == 0 {
             self.draw.below(count.max(1))
         } else {
@@ -457,8 +468,8 @@ impl Walk {
         let known = self.aggregate.attempt(attempt);
         Query {
             purpose,
-            notices: known.map_or(0, |known| known.notices),
-            held: known.and_then(|known| known.busy_until),
+            notices: known.map_or(0, |known| known.queries.notices()),
+            held: known.and_then(|known| known.claim.busy_until()),
         }
     }
 
@@ -517,7 +528,7 @@ impl Walk {
     }
 
     fn report(&mut self) -> Step {
-        use VendorStatus as V;
+        use ProviderStatus as V;
         let attempt = self.attempt();
         let status = self.draw.one([
             V::Completed,
@@ -549,10 +560,10 @@ impl Walk {
         let purpose = self.purpose();
         let asked = (via != Via::Callback).then(|| self.asked(attempt, purpose));
         let settlement = self.draw.one([
-            VendorSettlement::Confirmed,
-            VendorSettlement::Confirmed,
-            VendorSettlement::Pending,
-            VendorSettlement::Failed,
+            ProviderSettlement::Confirmed,
+            ProviderSettlement::Confirmed,
+            ProviderSettlement::Pending,
+            ProviderSettlement::Failed,
         ]);
         let report = Report {
             reference: format!("ref-{attempt}"),
@@ -576,12 +587,12 @@ impl Walk {
         }
     }
 
-    /// Refunds that a vendor tells one by one.
-    fn told_refunds(&mut self, received: u64) -> Vec<VendorRefund> {
+    /// Refunds that a provider reports individually.
+    fn told_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
         if self.draw.below(8) > 0 {
             return vec![];
         }
-        vec![VendorRefund {
+        vec![ProviderRefund {
             id: self.draw.one(["re-1", "re-2"]).into(),
             order: None,
             amount: Minor(self.draw.one([received.max(100), 100])),
@@ -590,6 +601,8 @@ impl Walk {
                 RefundState::Succeeded,
                 RefundState::Failed,
             ]),
+            paid_out: None,
+            at: None,
         }]
     }
 
@@ -603,10 +616,15 @@ impl Walk {
             state: self.draw.one(DisputeState::ALL),
             reason: None,
             respond_by: None,
+            kind: DisputeKind::Dispute,
+            withdrawn: Minor(0),
+            ends_by_refund: false,
+            listed_as_refund: false,
+            at: None,
         }]
     }
 
-    /// An order to give back all that is left, or a part.
+    /// An order to refund the remaining money or a part of it.
     fn refund(&mut self) -> Step {
         self.orders += 1;
         let origin = self
@@ -619,17 +637,18 @@ impl Walk {
             key: None,
             amount: self.draw.one([None, Some(Minor(100))]),
             reason: None,
-            line: None,
+            bucket: Bucket::Own,
             terms: Some(RefundTerms {
                 method: MethodId::Ideal,
                 parts: true,
                 at_most: None,
                 days: None,
+                whole_units: Vec::new(),
             }),
         }))
     }
 
-    /// The vendor is called about an order, or answers; none where nothing was ordered.
+    /// A call of the provider about an order, or its answer. `None` if no refund was ordered.
     fn refund_call(&mut self) -> Option<Step> {
         let refunds = self.aggregate.refunds();
         let ordered: Vec<Refund> = refunds
@@ -654,6 +673,7 @@ impl Walk {
                 state,
                 claim_url: None,
                 detail: String::new(),
+                paid_out: None,
             })
         };
         let busy = refund.ordered.as_ref().and_then(|order| order.busy_until);
@@ -681,6 +701,8 @@ impl Walk {
                     .one([None, Some(Settlement::Confirmed)])
                     .filter(|_| approves),
                 vouch: approves && draw.below(3) == 0,
+                accept: None,
+                despite: vec![],
                 operator: "ops".into(),
                 actor: "ann".into(),
                 reason: "seen".into(),
@@ -694,7 +716,7 @@ impl Walk {
         })
     }
 
-    /// Something that may happen next; the machine says whether it can.
+    /// A random next event; the state machine decides whether it is legal.
     fn next(&mut self) -> Step {
         match self.draw.below(25) {
             0..4 => self.open(),
@@ -730,7 +752,7 @@ impl Walk {
         }
     }
 
-    /// When the page may still be looked at though nothing has happened: once an attempt's time is over, the
+    /// A time at which the page may be viewed without any event: after an attempt's expiry, after the
     /// payment's, or much later.
     fn later(&mut self) -> Time {
         let hours = |hours: u64| self.now.after(Duration::from_secs(3600 * hours));
@@ -738,7 +760,7 @@ impl Walk {
         self.draw.one([hours(2), expires_at, hours(24 * 365)])
     }
 
-    /// What the gateway has a page show of it at a time.
+    /// The gateway's data for the page at a time.
     fn view(&self, now: Time) -> CheckoutView {
         let payment = &self.aggregate.payment;
         let mut shown = view(payment.status, vec![]);
@@ -752,12 +774,12 @@ impl Walk {
         shown
     }
 
-    /// Takes a step; whether anything is different after it.
+    /// Applies an event; returns whether anything changed.
     fn go(&mut self) -> bool {
         let minutes = self.draw.one([0, 0, 0, 1, 3, 70, 1500]);
         self.now = self.now.after(Duration::from_secs(60 * minutes));
         let step = self.next();
-        // So few questions that a vendor is soon asked for the last time.
+        // Few queries, so that the provider is soon queried for the last time.
         let schedule = QuerySchedule {
             first: vec![],
             days: 1,
@@ -766,33 +788,29 @@ impl Walk {
         let Ok((_, change)) = self.aggregate.step(step, self.now, &schedule) else {
             return false;
         };
-        for done in &change.work_done {
-            self.work.retain(|(attempt, _)| attempt != done);
-        }
-        for (attempt, kind) in &change.work_closed {
-            self.work.remove(&(*attempt, kind.as_str()));
-        }
-        let listed = change.work.iter();
-        self.work
-            .extend(listed.map(|line| (line.attempt, line.kind.as_str())));
+        let items = self.aggregate.work_items();
+        let keys = items
+            .iter()
+            .map(|item| (item.key.attempt, item.key.kind.as_str()));
+        self.work = keys.collect();
         change.dirty
     }
 }
 
-/// What pages say about money, and what of it is wrong.
+/// Sentences found on pages, and errors.
 #[derive(Default)]
 struct Sentences {
-    /// By the rows of the table.
+    /// Row of the table and state of the payment.
     seen: BTreeSet<(usize, Standing)>,
-    /// What is wrong where, with the first payment of which it was.
+    /// Wrong text and state, with the first payment that had it.
     wrong: BTreeMap<(&'static str, Standing), String>,
 }
 
 impl Sentences {
-    /// Adds what the pages of a payment say at a time.
+    /// Checks the sentences on a payment's pages at a time.
     async fn look(&mut self, walk: &Walk, now: Time, context: &str) {
         let aggregate = &walk.aggregate;
-        let standing = Standing::of(aggregate, now);
+        let standing = Standing::of_payment(aggregate, now);
         let shop = shop(walk.view(now));
         *shop.backend.now.lock().unwrap() = now;
         let mut pages = vec![shop.checkout().await];
@@ -821,7 +839,7 @@ impl Sentences {
         }
         let disputed = Claim::Disputed.holds(aggregate, &walk.work);
         for page in &pages {
-            // A payment that is over is told with what became of its money.
+            // Every page of an ended payment must contain a sentence about its money.
             let tells = |row: &(&str, _, Claim)| {
                 !matches!(row.2, Claim::Test | Claim::Disputed) && page.html.contains(row.0)
             };
@@ -836,7 +854,7 @@ impl Sentences {
     }
 }
 
-/// How many payments are walked, and how far.
+/// Number of walks, and steps per walk.
 const WALKS: u64 = 4000;
 const STEPS: u32 = 40;
 

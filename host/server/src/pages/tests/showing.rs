@@ -1,9 +1,10 @@
-//! What each page shows and where it leads.
+//! Content and links of each page.
 
 use super::*;
 use kassette_domain::brand::Brand;
+use kassette_domain::extras::Description;
 use kassette_domain::money::Minor;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::{ProviderRefund, ProviderStatus, RefundState};
 use kassette_gateway::start::{NotAvailable, NotStartable};
 
 #[tokio::test]
@@ -17,11 +18,11 @@ async fn the_choice_names_methods_providers_and_notes() {
     page.says("Your bank asks you to confirm in its app.");
     page.says(r#"href="https://sandbox.example/verify""#);
     page.says("Demo shop");
-    page.says("<dd>€49.90</dd>");
+    page.says(r#"<p class="amount">€49.90</p>"#);
     page.says("You pay \u{2068}Demo shop\u{2069}");
     page.says("<bdi>A-7</bdi>");
     page.says("<strong>TEST</strong>");
-    // True also of a method whose address or code stands on our own page.
+    // This is also true for a method with a link or code on our own page.
     page.says("Nothing is charged when you choose.");
     page.omits("secure page");
 }
@@ -38,6 +39,16 @@ async fn a_method_is_shown_in_the_pages_language_with_its_own_drawing() {
 }
 
 #[tokio::test]
+async fn the_merchants_description_stands_below_the_amount() {
+    let mut described = view(Status::Created, vec![]);
+    described.description = Description::parse("Two <b>tickets</b>").ok();
+    let page = shop(described).checkout().await;
+    page.says(r#"<p class="about"><bdi>Two &#60;b&#62;tickets&#60;/b&#62;</bdi></p>"#);
+    let plain = shop(view(Status::Created, vec![])).checkout().await;
+    plain.omits(r#"class="about""#);
+}
+
+#[tokio::test]
 async fn a_live_payment_carries_no_test_banner() {
     let mut live = view(Status::Created, vec![]);
     live.aggregate.payment.environment = Environment::Live;
@@ -45,22 +56,26 @@ async fn a_live_payment_carries_no_test_banner() {
 }
 
 #[tokio::test]
-async fn a_merchants_pages_have_its_colour_and_logo_and_name_no_provider_where_it_says_so() {
+async fn a_merchants_pages_have_its_colour_its_logo_and_its_support_address() {
     let png = b"\x89PNG pixels".to_vec();
     let mut own = view(Status::Created, vec![]);
     Arc::make_mut(&mut own.merchant).brand = Brand {
         colour: Some("#ffcc00".parse().unwrap()),
         logo: Some(png.clone().try_into().unwrap()),
-        hides_provider: true,
+        shows_provider: true,
+        support: "help%?@shop.example".parse().ok(),
     };
     let digest = own.merchant.brand.logo.as_ref().unwrap().digest();
     let shop = shop(own);
     let page = shop.checkout().await;
     page.says(r#"<link rel="stylesheet" href="/assets/colour-ffcc00.css">"#);
-    let logo = format!("/checkout/{TOKEN}/logo/{digest}.png");
+    let id = shop.backend.view.merchant.id;
+    let logo = format!("/logos/{id}/{digest}.png");
     page.says(&format!(r#"<img class="logo" src="{logo}" alt="">"#));
-    page.omits("Sandbox");
-    page.omits(r#"class="via""#);
+    page.says("via \u{2068}Sandbox\u{2069}");
+    page.says(
+        r#"<a href="mailto:help%25%3F@shop.example" rel="noreferrer">help%?@shop.example</a>"#,
+    );
     let sheet = shop.get("/assets/colour-ffcc00.css").await;
     assert_eq!(
         (sheet.status, sheet.header("content-type")),
@@ -76,11 +91,15 @@ async fn a_merchants_pages_have_its_colour_and_logo_and_name_no_provider_where_i
     let answer = shop.router.clone().oneshot(request).await.unwrap();
     assert_eq!(answer.headers()["content-type"], "image/png");
     assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+    let kept = answer.headers()["cache-control"].to_str().unwrap();
+    assert!(kept.starts_with("private, "), "{kept}");
     assert_eq!(to_bytes(answer.into_body(), 99).await.unwrap(), png);
-    let other = format!("/checkout/{TOKEN}/logo/{}.png", "0".repeat(64));
+    let other = format!("/logos/{id}/{}.png", "0".repeat(64));
     assert_eq!(shop.get(&other).await.status, StatusCode::NOT_FOUND);
-    let unknown = logo.replace(TOKEN, "unknown");
-    assert_eq!(shop.get(&unknown).await.status, StatusCode::NOT_FOUND);
+    for unknown in ["unknown", "9999"] {
+        let unknown = format!("/logos/{unknown}/{digest}.png");
+        assert_eq!(shop.get(&unknown).await.status, StatusCode::NOT_FOUND);
+    }
 }
 
 #[tokio::test]
@@ -89,7 +108,8 @@ async fn a_merchant_without_a_brand_has_our_colours_and_its_initial() {
     page.omits("/assets/colour-");
     page.omits("<img");
     page.says(r#"<span class="initial" aria-hidden="true">D</span>"#);
-    page.says(r#"class="via""#);
+    page.omits("via \u{2068}");
+    page.omits(r#"class="support""#);
 }
 
 #[tokio::test]
@@ -103,7 +123,7 @@ async fn what_others_wrote_is_escaped() {
     hostile.offers[0].providers[0].verification_note = Some(evil.into());
     hostile.offers[0].providers[0].verification_url = Some("javascript:alert(1)".into());
     let page = shop(hostile).checkout().await;
-    page.omits("<script");
+    page.omits("<script>");
     page.omits("javascript:");
     page.says("&#60;script&#62;");
 }
@@ -176,25 +196,24 @@ async fn other_pages_keep_their_address_from_others() {
 #[tokio::test]
 async fn the_method_that_the_merchant_named_stands_first_and_selected() {
     let plain = shop(view(Status::Created, vec![])).checkout().await;
-    plain.omits("aria-current");
+    plain.omits(" checked");
     let mut named = view(Status::Created, vec![]);
     let last = named.offers.last().unwrap().method;
     assert_ne!(named.offers[0].method, last);
     named.aggregate.payment.requested_method = Some(last);
     let page = shop(named.clone()).checkout().await;
-    let button = format!(r#"name="payment_method" value="{last}" autofocus aria-current="true""#);
+    let button = format!(r#"name="payment_method" value="{last}" required checked"#);
     page.says(&button);
     let first = page.html.find(r#"name="payment_method""#).unwrap();
     assert!(page.html[first..].starts_with(&button), "{}", page.html);
-    // A method that cannot be used now changes nothing.
+    // A preselected method that is unavailable changes nothing.
     named.aggregate.payment.requested_method = MethodId::parse("venmo");
-    shop(named).checkout().await.omits("aria-current");
+    shop(named).checkout().await.omits(" checked");
 }
 
 #[tokio::test]
 async fn a_tap_that_a_vendor_keeps_waiting_is_followed_by_a_page_that_waits() {
-    let mut starting = attempt(fixtures::redirect());
-    starting.action = None;
+    let starting = fixtures::starting();
     let started = view(Status::Pending, vec![starting]);
     let shop = shop_that_takes(Duration::from_secs(3600), started, declined, ORIGIN);
     let tapped = shop.post("choose", "payment_method=ideal").await;
@@ -203,8 +222,12 @@ async fn a_tap_that_a_vendor_keeps_waiting_is_followed_by_a_page_that_waits() {
     assert_eq!(tapped.status, StatusCode::SEE_OTHER);
     assert!(tapped.header("location").ends_with(&waiting));
     let shown = shop.get(&waiting).await;
-    shown.says("has not answered yet");
+    shown.says("Taking you to \u{2068}Sandbox\u{2069} …");
+    shown.omits("has not answered yet");
     assert_eq!(shown.header("refresh"), format!("2; url={page}/go"));
+    *shop.backend.now.lock().unwrap() = Time::from_secs(NOW.as_secs() + 10);
+    let longer = shop.get(&waiting).await;
+    longer.says("has not answered yet");
     let on = shop.get(&format!("{page}/go")).await;
     assert!(on.header("location").ends_with(&waiting), "it still waits");
     let other = shop.checkout().await;
@@ -229,11 +252,10 @@ async fn answers_that_a_vendor_keeps_waiting_are_followed_by_a_page_that_waits()
 async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_not() {
     let page = format!("/checkout/{TOKEN}");
     let leaving = format!("{page}?leave");
-    let mut closing = attempt(fixtures::redirect());
-    closing.closing = true;
-    closing.busy_until = Some(Time::from_secs(NOW.as_secs() + 60));
+    let until = Time::from_secs(NOW.as_secs() + 60);
+    let closing = fixtures::closing(attempt(fixtures::redirect()), until);
     let long = Duration::from_secs(3600);
-    let closes = view(Status::Pending, vec![closing.clone()]);
+    let closes = view(Status::Pending, vec![closing]);
     let shop = shop_that_takes(long, closes, declined, ORIGIN);
     let tapped = shop.post("abandon", "").await;
     assert_eq!(tapped.status, StatusCode::SEE_OTHER);
@@ -244,13 +266,13 @@ async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_
         shown.omits("/go\"");
         assert_eq!(shown.header("refresh"), format!("2; url={path}"));
     }
-    closing.busy_until = None;
+    let mut closing = fixtures::closing(attempt(fixtures::redirect()), NOW);
     let open = self::shop(view(Status::Pending, vec![closing.clone()]));
     let open = open.get(&leaving).await;
     assert_eq!(open.status, StatusCode::OK);
     open.says("could not be closed for certain");
     open.says("/abandon\"");
-    closing.state = AttemptState::Closed;
+    fixtures::put(&mut closing, AttemptState::Closed);
     let closed = self::shop(view(Status::Created, vec![closing]));
     let on = closed.get(&leaving).await;
     assert_eq!(on.status, StatusCode::SEE_OTHER);
@@ -261,10 +283,10 @@ async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_
 async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
     for (state, words) in [
         (AttemptState::Declined, "declined"),
-        (AttemptState::Unavailable, "no longer available"),
+        (AttemptState::Unavailable, "does not answer right now"),
     ] {
         let mut ended = attempt(fixtures::redirect());
-        ended.state = state;
+        fixtures::put(&mut ended, state);
         let shop = shop(view(Status::Created, vec![ended]));
         let page = shop.get(&format!("/checkout/{TOKEN}/go")).await;
         assert_eq!(page.status, StatusCode::OK);
@@ -277,9 +299,9 @@ async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
 #[tokio::test]
 async fn no_notice_says_that_no_money_was_taken_where_another_attempt_took_some() {
     let mut surplus = attempt(fixtures::redirect());
-    surplus.state = AttemptState::Surplus;
+    fixtures::put(&mut surplus, AttemptState::Surplus);
     let mut declined = attempt(fixtures::redirect());
-    declined.state = AttemptState::Declined;
+    fixtures::put(&mut declined, AttemptState::Declined);
     let shop = shop(view(Status::Created, vec![surplus, declined]));
     for page in [
         shop.get(&format!("/checkout/{TOKEN}/go")).await,
@@ -287,7 +309,7 @@ async fn no_notice_says_that_no_money_was_taken_where_another_attempt_took_some(
     ] {
         page.says(r#"role="alert""#);
         page.says("This is where your payment stands now");
-        page.omits("no money was taken");
+        page.omits("o money was taken");
     }
 }
 
@@ -321,7 +343,7 @@ async fn a_refused_start_shows_why_and_what_else_can_be_chosen() {
         ),
     ];
     for (start, status, words) in cases {
-        let shop = shop_at(view(Status::Created, vec![]), start, ORIGIN);
+        let shop = shop_at(ended(AttemptState::Declined), start, ORIGIN);
         let page = shop.post("choose", "payment_method=ideal").await;
         assert_eq!(page.status.as_u16(), status);
         page.says(r#"role="alert""#);
@@ -395,10 +417,177 @@ async fn instructions_show_code_details_and_link() {
     let link = page.html.find(r#"href="bitcoin:bc1q""#).unwrap();
     let code = page.html.find(r#"class="qr""#).unwrap();
     assert!(link < code, "a phone cannot scan its own screen");
-    assert_eq!(
-        page.header("refresh"),
-        format!("5; url=/checkout/{TOKEN}?wait")
+    // The page's script follows the payment. Without it the page reloads, as rarely as possible, so that the
+    // selection is preserved.
+    assert_eq!(page.header("refresh"), "");
+    page.says(&format!(
+        r#"<noscript><meta http-equiv="refresh" content="20; url=/checkout/{TOKEN}?wait"></noscript>"#
+    ));
+    page.says(&format!(
+        r#" data-status="/checkout/{TOKEN}/status" data-version="{}" data-next="/checkout/{TOKEN}?wait""#,
+        version(&pending(showing())).await
+    ));
+}
+
+/// The response to the page's script.
+async fn version(view: &CheckoutView) -> String {
+    let answer = shop(view.clone())
+        .get(&format!("/checkout/{TOKEN}/status"))
+        .await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let body: serde_json::Value = serde_json::from_str(&answer.html).unwrap();
+    assert_eq!(body.as_object().unwrap().len(), 1, "nothing else is told");
+    body["version"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_script_is_told_of_what_the_page_would_show_and_of_nothing_else() {
+    let shown = pending(showing());
+    let same = version(&shown).await;
+    let mut asked = shown.clone();
+    asked.aggregate.attempts[0].detail = "asked again".into();
+    asked.aggregate.payment.email = None;
+    assert_eq!(version(&asked).await, same);
+    let mut lapsed = shown.clone();
+    fixtures::set_until(&mut lapsed.aggregate.attempts[0], NOW);
+    let mut other = shown.clone();
+    other.aggregate.attempts = vec![attempt(posting())];
+    let paid = view(Status::Completed, vec![attempt(showing())]);
+    for changed in [lapsed, other, paid, ended(AttemptState::Declined)] {
+        assert_ne!(version(&changed).await, same);
+    }
+    let unknown = shop(shown).get("/checkout/nobody/status").await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_decline_says_why_and_what_can_be_done_about_it() {
+    for (reason, title, advice) in [
+        (
+            "insufficient_funds",
+            "not enough money was available",
+            "ask your bank about your balance",
+        ),
+        ("expired_card", "the card has expired", "check the date"),
+        (
+            "authentication_required",
+            "could not confirm that it is you",
+            "your bank’s app",
+        ),
+        (
+            "card_velocity_exceeded",
+            "the payment was declined",
+            "another",
+        ),
+        ("stolen_card", "no reason was given", "Use another card"),
+        ("fraudulent", "no reason was given", "Use another card"),
+    ] {
+        let mut view = ended(AttemptState::Declined);
+        view.aggregate.attempts[0].particulars.reason = Some(reason.into());
+        let shop = shop(view);
+        let page = shop.checkout().await;
+        page.says(r#"<div class="notice bad" role="alert">"#);
+        assert!(
+            page.html.to_lowercase().contains(&title.to_lowercase()),
+            "{reason}: {}",
+            page.html
+        );
+        page.says("No money was taken for this try.");
+        page.says(advice);
+        page.says("How would you like to pay now?");
+        page.says("<bdi>Your last try was declined.</bdi>");
+        page.omits("fraud");
+        page.omits("stolen");
+        let returned = shop.returned().await;
+        assert!(
+            returned.html.to_lowercase().contains(&title.to_lowercase()),
+            "{reason}"
+        );
+    }
+    let cancelled = shop(ended(AttemptState::Cancelled)).checkout().await;
+    cancelled.says("You cancelled the payment.");
+    cancelled.omits("Your last try was declined.");
+    let declined = ended(AttemptState::Declined).aggregate.attempts;
+    for (tries, left) in [(3, false), (4, true)] {
+        let attempts = declined.iter().cycle().take(tries).cloned().collect();
+        let page = shop(view(Status::Created, attempts)).checkout().await;
+        assert_eq!(page.html.contains("One try is left"), left, "{tries}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_answer_is_named_and_not_offered_for_a_minute() {
+    let mut down = ended(AttemptState::Unavailable);
+    down.offers[0].providers[0].id = AccountId::parse("other-test").unwrap();
+    let shop = shop(down);
+    let page = shop.checkout().await;
+    page.says("\u{2068}Sandbox\u{2069} does not answer right now.");
+    page.says("was not started there, and no money was taken.");
+    page.says("Not offered for about a minute, because \u{2068}Sandbox\u{2069} does not answer.");
+    page.says(r#"value="ideal" required disabled>"#);
+    let (offered, last) = (
+        page.html.find(r#"value="credit_card""#),
+        page.html.find(r#"value="ideal""#),
     );
+    assert!(offered < last, "it stands last");
+    *shop.backend.now.lock().unwrap() = Time::from_secs(NOW.as_secs() + 60);
+    let later = shop.checkout().await;
+    later.omits("does not answer");
+    later.omits(" disabled");
+}
+
+#[tokio::test]
+async fn a_single_method_is_a_button_and_no_list() {
+    let mut single = view(Status::Created, vec![]);
+    single.offers.truncate(1);
+    let page = shop(single).checkout().await;
+    page.says("<h1>Pay with \u{2068}Credit card\u{2069}</h1>");
+    page.says(r#"<button class="primary" type="submit" name="payment_method" value="credit_card""#);
+    page.omits(r#"type="radio""#);
+}
+
+#[tokio::test]
+async fn a_paid_page_is_a_receipt_with_what_was_refunded() {
+    let mut own = attempt(fixtures::redirect());
+    fixtures::put(&mut own, AttemptState::Captured);
+    own.vendor = Some(fixtures::facts(ProviderStatus::Completed, Minor(4990)));
+    own.references = vec!["tr_1".into()];
+    let refund = |id: &str, amount, state| ProviderRefund {
+        id: id.into(),
+        order: None,
+        amount: Minor(amount),
+        state,
+        paid_out: None,
+        at: Some(NOW),
+    };
+    let refunds = [
+        refund("re_1", 1000, RefundState::Succeeded),
+        refund("re_2", 990, RefundState::Pending),
+    ];
+    let reported = kassette_domain::funds::ReportedFunds {
+        refunds: &refunds,
+        ..fixtures::captured(None)
+    };
+    let mut partly = view(
+        Status::Completed,
+        vec![fixtures::merged(own.clone(), reported)],
+    );
+    let mut paid = view(Status::Completed, vec![own]);
+    for view in [&mut partly, &mut paid] {
+        view.aggregate.payment.completed_at = Some(NOW);
+    }
+    let page = shop(paid).checkout().await;
+    page.says(r#"data-zone>2026-11-21 09:30 UTC</time>"#);
+    page.says("\u{2068}iDEAL\u{2069}, with \u{2068}Sandbox\u{2069}");
+    page.says("<bdi>tr_1</bdi>");
+    page.says(r#"<div class="total"><dt>Amount paid</dt><dd>€49.90</dd></div>"#);
+    page.omits("Refunded");
+    let page = shop(partly).checkout().await;
+    page.says("\u{2068}€10.00\u{2069} of it was refunded.");
+    page.says("<dt>Refunded, \u{2068}2026-11-21\u{2069}</dt><dd>−€10.00</dd>");
+    page.says(r#"<div class="total"><dt>Paid after refunds</dt><dd>€39.90</dd></div>"#);
+    page.omits("−€9.90");
 }
 
 #[tokio::test]
@@ -411,7 +600,7 @@ async fn instructions_say_how_long_they_are_good() {
         (3 * 3600, "60\u{a0}min"),
     ] {
         let mut open = attempt(showing());
-        open.until = Some(Time::from_secs(NOW.as_secs() + seconds));
+        fixtures::set_until(&mut open, Time::from_secs(NOW.as_secs() + seconds));
         let page = shop(view(Status::Pending, vec![open])).checkout().await;
         page.says(&format!("Time left to pay: \u{2068}{left}\u{2069}"));
     }
@@ -432,11 +621,31 @@ async fn instructions_say_how_long_they_are_good() {
 }
 
 #[tokio::test]
+async fn an_open_payment_says_that_its_last_try_was_declined() {
+    for (reason, is_told) in [
+        (None, false),
+        (Some("payment_cancelled"), false),
+        (Some("insufficient_funds"), true),
+    ] {
+        let mut open = attempt(fixtures::redirect());
+        open.particulars.reason = reason.map(str::to_owned);
+        let page = shop(view(Status::Pending, vec![open])).checkout().await;
+        match is_told {
+            true => page.says("was declined. You can try again there."),
+            false => page.omits("declined"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn who_waits_on_our_page_is_led_to_the_shop_once_paid() {
     let shop = shop(view(Status::Completed, vec![attempt(showing())]));
     let waited = shop.get(&format!("/checkout/{TOKEN}?wait")).await;
-    assert_eq!(waited.header("refresh"), format!("3; url={BACK}"));
+    assert_eq!(waited.header("refresh"), format!("10; url={BACK}"));
     waited.says("In a few seconds you return to");
+    waited.says(&format!(
+        r#"href="/checkout/{TOKEN}">Stay on this page</a>"#
+    ));
     let later = shop.checkout().await;
     assert_eq!(later.header("refresh"), "");
     later.says(&format!(r#"href="{BACK}""#));
@@ -448,7 +657,7 @@ async fn who_waits_on_our_page_is_led_to_the_shop_once_paid() {
 
 #[tokio::test]
 async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
-    let line = |words: &str| format!("<span>{words} \u{2068}Demo shop\u{2069}</span>");
+    let line = |words: &str| format!("<p class=\"payee\">{words} \u{2068}Demo shop\u{2069}</p>");
     for (status, words) in [
         (Status::Created, "You pay"),
         (Status::Pending, "You pay"),
@@ -460,9 +669,12 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
         shop.checkout().await.says(&line(words));
     }
     let mut paid = attempt(fixtures::redirect());
-    paid.state = AttemptState::Captured;
-    for (received, amount) in [(4990, "<dd>€49.90</dd>"), (6000, "<dd>€60.00</dd>")] {
-        paid.vendor = Some(fixtures::facts(VendorStatus::Overpaid, Minor(received)));
+    fixtures::put(&mut paid, AttemptState::Captured);
+    for (received, amount) in [
+        (4990, "<p class=\"amount\">€49.90</p>"),
+        (6000, "<p class=\"amount\">€60.00</p>"),
+    ] {
+        paid.vendor = Some(fixtures::facts(ProviderStatus::Overpaid, Minor(received)));
         let shop = shop(view(Status::Completed, vec![paid.clone()]));
         let page = shop.checkout().await;
         page.says(&line("You paid"));
@@ -473,11 +685,11 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
 #[tokio::test]
 async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it() {
     let mut own = attempt(fixtures::redirect());
-    own.state = AttemptState::Captured;
+    fixtures::put(&mut own, AttemptState::Captured);
     let mut other = attempt(fixtures::redirect());
     other.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
-    other.state = AttemptState::Surplus;
-    other.vendor = Some(fixtures::facts(VendorStatus::Completed, Minor(4990)));
+    fixtures::put(&mut other, AttemptState::Surplus);
+    other.vendor = Some(fixtures::facts(ProviderStatus::Completed, Minor(4990)));
     let words = "Another payment was received for this order as well";
     let page = shop(view(Status::Completed, vec![own.clone()]));
     page.checkout().await.omits(words);
@@ -486,8 +698,8 @@ async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it(
         (1, ", and a part of it was given back."),
         (4990, ", and it was given back."),
     ] {
-        other.vendor.as_mut().unwrap().returned = Minor(returned);
-        let shop = shop(view(Status::Completed, vec![other.clone(), own.clone()]));
+        let other = fixtures::gone(other.clone(), Minor(returned));
+        let shop = shop(view(Status::Completed, vec![other, own.clone()]));
         let page = shop.checkout().await;
         page.says("You have paid \u{2068}€49.90\u{2069}");
         page.says(&format!("{words}{rest}"));
@@ -497,8 +709,8 @@ async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it(
 #[tokio::test]
 async fn a_page_under_review_tells_of_money_that_went_back() {
     let mut held = attempt(fixtures::redirect());
-    held.state = AttemptState::Review;
-    held.vendor = Some(fixtures::facts(VendorStatus::Review, Minor(4990)));
+    fixtures::put(&mut held, AttemptState::Review);
+    held.vendor = Some(fixtures::facts(ProviderStatus::Review, Minor(4990)));
     for (returned, words) in [
         (0, None),
         (
@@ -510,8 +722,8 @@ async fn a_page_under_review_tells_of_money_that_went_back() {
             Some("The money that was received has been given back."),
         ),
     ] {
-        held.vendor.as_mut().unwrap().returned = Minor(returned);
-        let shop = shop(view(Status::Review, vec![held.clone()]));
+        let held = fixtures::gone(held.clone(), Minor(returned));
+        let shop = shop(view(Status::Review, vec![held]));
         let page = shop.checkout().await;
         page.says("Please do not pay again.");
         match words {
@@ -524,14 +736,17 @@ async fn a_page_under_review_tells_of_money_that_went_back() {
 #[tokio::test]
 async fn a_payment_has_arrived_once_that_is_on_record() {
     let mut waits = attempt(fixtures::redirect());
-    waits.state = AttemptState::VerificationPending;
+    fixtures::put(&mut waits, AttemptState::VerificationPending);
     let page = shop(view(Status::VerificationPending, vec![waits.clone()]));
     let page = page.checkout().await;
     page.says(
         "waiting for \u{2068}Sandbox\u{2069} to confirm your payment. Please do not pay again.",
     );
     page.omits("has arrived");
-    waits.vendor = Some(fixtures::facts(VendorStatus::VerificationPending, Minor(1)));
+    waits.vendor = Some(fixtures::facts(
+        ProviderStatus::VerificationPending,
+        Minor(1),
+    ));
     let page = shop(view(Status::VerificationPending, vec![waits]));
     page.checkout().await.says("Your payment has arrived");
 }
@@ -547,8 +762,8 @@ async fn an_expired_page_says_what_became_of_the_money_and_what_to_do() {
     tried.says("no money was taken");
     tried.says("If you paid just before, do not pay again");
     let mut surplus = attempt(fixtures::redirect());
-    surplus.state = AttemptState::Surplus;
-    // Also before the expiry has been recorded.
+    fixtures::put(&mut surplus, AttemptState::Surplus);
+    // Also before the expiry is recorded.
     for status in [Status::Expired, Status::Created] {
         let mut late = view(status, vec![surplus.clone()]);
         late.aggregate.payment.expires_at = NOW;
@@ -703,6 +918,35 @@ async fn the_return_page_shows_the_truth_and_keeps_looking() {
 }
 
 #[tokio::test]
+async fn a_payer_who_returns_by_a_form_or_to_a_slash_sees_the_return_page() {
+    let shop = shop(pending(fixtures::redirect()));
+    for path in ["", "?a=b", "/", "/?a=b"].map(|end| match end.strip_prefix('/') {
+        Some(query) => format!("/return/{RETURN_TOKEN}/{query}"),
+        None => format!("/return/{RETURN_TOKEN}{end}"),
+    }) {
+        let form = Request::post(&path)
+            .header("sec-fetch-site", "cross-site")
+            .header("origin", "https://acs.bank.example")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Body::from("status=failed&MD=1"))
+            .unwrap();
+        let led = shop.send(form).await;
+        assert_eq!(led.status, StatusCode::SEE_OTHER, "{path}");
+        assert_eq!(led.header("location"), path);
+        let head = Request::head(&path).body(Body::empty()).unwrap();
+        assert_eq!(shop.send(head).await.status, StatusCode::OK, "{path}");
+        shop.get(&path)
+            .await
+            .says("Waiting for \u{2068}Sandbox\u{2069}");
+    }
+    let asked = shop.asked();
+    assert!(
+        asked.iter().all(|asked| !asked.contains("failed")),
+        "{asked:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_final_return_page_leads_back_by_itself() {
     for status in [
         Status::Completed,
@@ -712,8 +956,17 @@ async fn a_final_return_page_leads_back_by_itself() {
     ] {
         let mut done = view(status, vec![attempt(fixtures::redirect())]);
         let page = shop(done.clone()).returned().await;
-        assert_eq!(page.header("refresh"), format!("3; url={BACK}"));
+        assert_eq!(page.header("refresh"), format!("10; url={BACK}"));
         page.says("Back to merchant");
+        let stay = format!("/return/{RETURN_TOKEN}?stay");
+        page.says(&format!(r#"href="{stay}">Stay on this page</a>"#));
+        let staying = shop(done.clone());
+        assert_eq!(staying.get(&stay).await.header("refresh"), "");
+        assert_eq!(
+            staying.asked(),
+            ["returned "],
+            "the provider's module is not given our query"
+        );
         done.back_to_merchant = None;
         let end = shop(done).returned().await;
         assert_eq!(end.header("refresh"), "");
@@ -722,11 +975,11 @@ async fn a_final_return_page_leads_back_by_itself() {
     }
 }
 
-/// The attempt is the one that an operator's decline leaves: its money was taken and is to go back.
+/// The attempt of a payment that an operator has declined: its money was captured and is to be refunded.
 #[tokio::test]
 async fn no_page_says_that_no_money_was_taken_where_it_was() {
     let mut surplus = attempt(fixtures::redirect());
-    surplus.state = AttemptState::Surplus;
+    fixtures::put(&mut surplus, AttemptState::Surplus);
     for status in [Status::Failed, Status::Cancelled, Status::Expired] {
         let nothing = shop(view(status, vec![])).checkout().await;
         nothing.omits("money was received");
@@ -752,7 +1005,7 @@ async fn a_shop_outside_ascii_is_reached_by_its_encoded_name() {
     let page = shop(done).returned().await;
     assert_eq!(
         page.header("refresh"),
-        "3; url=https://xn--bcher-kva.example/%C3%BC"
+        "10; url=https://xn--bcher-kva.example/%C3%BC"
     );
     page.says("href=\"https://b\u{fc}cher.example/\u{fc}\"");
 }

@@ -1,4 +1,4 @@
-//! Fetches the bank's file.
+//! Fetches the rates of the European Central Bank.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use kassette_domain::rates::{RateSource, RateTable};
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
-use kassette_http::{Client, Guard, HeaderMap, Method, Request, SendError, StatusCode};
+use kassette_http::{Client, HeaderMap, Method, Request, SendError, StatusCode};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::file::{self, NotTheFile};
 
-/// How often it is fetched. It changes on working days, around 16:00 CET.
+/// Interval of fetches. The file changes on working days, around 16:00 CET.
 const EVERY: Duration = Duration::from_secs(3600);
-/// The pause after a failure; it doubles with each further one, up to [`EVERY`].
+/// Pause after a failure. Doubles with each further failure, up to [`EVERY`].
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
-/// For name, connection, request and answer.
+/// Timeout of a fetch, including name resolution, connection and response.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The file has about 1,600 bytes.
+/// Maximum size of the file, in bytes. It has about 1,600.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Why no rates were fetched.
+/// Reason why rates could not be fetched.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error(transparent)]
@@ -41,28 +41,28 @@ enum FetchError {
     Older(Time, Time),
 }
 
-/// Fetches the rates for as long as they are wanted. The last file that was taken over is kept, so that a
-/// gateway that is started again while the bank is away has rates.
+/// Fetches the rates while they are enabled. Stores the last applied file, so that a gateway has rates after a
+/// restart while the bank's server is unavailable.
 pub(in crate::serve) struct Ecb {
     gateway: Gateway,
     client: Client,
-    /// From where; none where they are not wanted.
+    /// URL of the rates. `None` while they are disabled.
     address: watch::Receiver<Option<Url>>,
-    /// The last file.
+    /// Path of the stored file.
     kept: PathBuf,
 }
 
 impl Ecb {
-    /// Takes over what was kept before, where rates are wanted.
+    /// Applies the stored file if the rates are enabled.
     pub(in crate::serve) fn begin(
         gateway: Gateway,
-        guard: Guard,
+        client: Client,
         address: watch::Receiver<Option<Url>>,
         kept: PathBuf,
     ) -> Self {
         let ecb = Self {
             gateway,
-            client: Client::new(guard),
+            client,
             address,
             kept,
         };
@@ -70,7 +70,7 @@ impl Ecb {
         ecb
     }
 
-    /// Until told to end.
+    /// Fetches until `ending`.
     pub(in crate::serve) async fn run(mut self, ending: CancellationToken) {
         ending.run_until_cancelled(self.keep_fetching()).await;
     }
@@ -125,7 +125,9 @@ impl Ecb {
 
     fn here(&self) -> Option<Time> {
         let tables = self.gateway.rates();
-        tables.get(&RateSource::Ecb).map(|table| table.of().date)
+        tables
+            .get(&RateSource::Ecb)
+            .map(|table| table.reference().date)
     }
 
     async fn fetch(&self, address: &Url) -> Result<(), FetchError> {
@@ -150,7 +152,7 @@ impl Ecb {
         }
         let text = String::from_utf8_lossy(&response.body);
         let table = file::read(&text, self.gateway.clock().now())?;
-        let date = table.of().date;
+        let date = table.reference().date;
         if let Some(here) = self.here().filter(|here| *here > date) {
             return Err(FetchError::Older(date, here));
         }
@@ -161,7 +163,7 @@ impl Ecb {
         Ok(())
     }
 
-    /// Keeps the file for the next start. Where the disk fails, the rates are used all the same.
+    /// Stores the file for the next start. If that fails, the rates are used anyway.
     async fn keep(&self, bytes: Vec<u8>) {
         let path = self.kept.clone();
         let write = move || kassette_files::write(&path, 0o600, &bytes);
@@ -174,7 +176,7 @@ impl Ecb {
         }
     }
 
-    /// Takes over the file that was kept, where rates are wanted and there are none of the bank's yet.
+    /// Applies the stored file if the rates are enabled and no rates of the bank are present.
     fn take_kept(&self) {
         let is_wanted = self.address.borrow().is_some();
         if !is_wanted || self.here().is_some() || !self.kept.exists() {

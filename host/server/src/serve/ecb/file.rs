@@ -1,4 +1,4 @@
-//! The bank's file of the day.
+//! Format of the European Central Bank's daily file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kassette_domain::rates::{NoDollars, RateSource, RateTable, TableRef};
 use kassette_domain::time::Time;
 use roxmltree::{Document, Node};
 
-/// Why a text is not the bank's file.
+/// Reason why a text is not a valid file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotTheFile {
     #[error("it is no XML: {0}")]
@@ -30,10 +30,10 @@ pub(super) enum NotTheFile {
     NoDollars(#[from] NoDollars),
 }
 
-/// Reads the file: units of each currency per euro, of one day. Currencies that no invoice is in are left
-/// out. What is wrong in a part of it refuses the whole.
+/// Parses the file: units of each currency per euro, of exactly one day. Currencies that invoices cannot use are
+/// ignored. Any invalid rate rejects the whole file.
 pub(super) fn read(text: &str, now: Time) -> Result<RateTable, NotTheFile> {
-    // No document type is read, so no entity grows.
+    // Document type declarations are rejected, so entities cannot expand.
     let document = Document::parse(text).map_err(|error| NotTheFile::NotXml(printable(&error)))?;
     let is_cube = |node: &Node<'_, '_>| node.tag_name().name() == "Cube";
     let dated = |node: &Node<'_, '_>| is_cube(node) && node.has_attribute("time");
@@ -66,7 +66,8 @@ pub(super) fn read(text: &str, now: Time) -> Result<RateTable, NotTheFile> {
     Ok(RateTable::of_euros(of, &units)?)
 }
 
-/// What the parser says, without what the text could put into the log by it.
+/// The parser's message, shortened and without control characters, because it is logged and can contain parts of
+/// the file.
 fn printable(error: &roxmltree::Error) -> String {
     let text = error.to_string();
     text.chars().filter(|c| !c.is_control()).take(100).collect()
@@ -80,7 +81,7 @@ mod tests {
     /// 2026-11-25T18:00:00Z
     const NOW: Time = Time::from_secs(1_795_629_600);
 
-    /// The bank's own form, with rates of some day.
+    /// The format of the bank, with rates of some day.
     const FILE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01" xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref">
 	<gesmes:subject>Reference rates</gesmes:subject>
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn the_rates_of_the_day_are_read_and_made_through_the_euro() {
         let table = read(FILE, NOW).unwrap();
-        assert_eq!(table.of().date.rfc3339(), "2026-11-25T00:00:00.000Z");
+        assert_eq!(table.reference().date.rfc3339(), "2026-11-25T00:00:00.000Z");
         let rate = |currency| {
             let rate = table.rate(currency, Margin::NONE);
             rate.map(|rate| rate.to_string())

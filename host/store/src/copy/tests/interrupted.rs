@@ -1,4 +1,4 @@
-//! A copy that ends in between: nothing half is served, and another one begins anew.
+//! Interrupted copies: a partial copy is never served, and another copy starts over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,9 +6,9 @@ use super::*;
 use crate::report::Unit;
 use crate::sled::maintenance::{MaintenanceError, always};
 
-/// Ends the process's thread in a part of the work, at some row.
+/// Panics in a part of the work, at a certain row.
 struct Ends {
-    /// The number of the part, from 1.
+    /// The part's number, from 1.
     part: u64,
     row: u64,
     parts: AtomicU64,
@@ -49,7 +49,7 @@ async fn half_a_database_is_not_served_and_is_filled_anew() {
         return;
     };
     let database = || places.scratch.options();
-    // While it is filled, and once it is full and is read through.
+    // While the database is filled, and while it is verified.
     for ends in [Ends::at(2, 20), Ends::at(3, 20)] {
         let copied = tokio::spawn(to_postgres(options(&places.folder), database(), ends));
         copied.await.unwrap_err();
@@ -78,7 +78,7 @@ async fn half_a_folder_is_no_store_and_is_filled_anew() {
         return;
     };
     places.to_postgres().await.unwrap();
-    // While rows are copied, and while what leads to them is written.
+    // While records are copied, and while derived rows are written.
     for part in 2..=3 {
         let ends = Ends::at(part, 20);
         let copied = to_sled(places.scratch.options(), options(&places.back), ends);
@@ -100,7 +100,7 @@ async fn what_was_moved_is_served_and_moved_again_only_without_its_mark() {
     };
     places.to_postgres().await.unwrap();
     assert!(is_moved(SledStore::open(&options(&places.folder))));
-    // Its mark would be lost by what writes it anew.
+    // Compaction would write a new store without the mark.
     let compacted = sled::maintenance::compact(&options(&places.folder), note(), &(), &always);
     let is_kept = matches!(
         compacted,

@@ -1,4 +1,4 @@
-//! Stores that are moved there and back.
+//! Moves stores in both directions.
 
 mod interrupted;
 mod lists;
@@ -28,12 +28,12 @@ struct Places {
     folder: TempDir,
     scratch: Scratch,
     back: TempDir,
-    /// When the next payment was due before it was leased.
+    /// Due time of the next payment before it was claimed.
     due: Time,
 }
 
 impl Places {
-    /// With rows of every kind in the first; none where there is no PostgreSQL.
+    /// Fills the first store with rows of every kind. `None` without PostgreSQL.
     async fn filled() -> Option<Self> {
         if !Scratch::available().unwrap() {
             eprintln!("NOT RUN: no PostgreSQL is installed");
@@ -43,7 +43,7 @@ impl Places {
         let store = SledStore::open(&options(&folder)).unwrap();
         let shared: Arc<dyn Store> = store.clone();
         full::fill(&shared).await;
-        // What a worker holds is for none to wait for when it is gone.
+        // The lease of a worker that no longer runs must not delay the payment.
         let due = store.next_due().await.unwrap().unwrap();
         let leased = store.claim_due(due, std::time::Duration::from_secs(3600), 9);
         assert!(!leased.await.unwrap().is_empty());

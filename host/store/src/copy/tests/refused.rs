@@ -1,4 +1,4 @@
-//! What is not copied, and stays as it was.
+//! Stores that are refused, and remain unchanged.
 
 use super::*;
 use crate::sled::maintenance::MaintenanceError;
@@ -56,6 +56,40 @@ async fn stores_under_two_master_keys_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_altered_row_is_copied_in_no_direction() {
+    let Some(places) = Places::filled().await else {
+        return;
+    };
+    places.to_postgres().await.unwrap();
+    let flip = async || {
+        let target = postgres::target::Target::parse(&places.scratch.options().url).unwrap();
+        let sql = "UPDATE payment SET body = set_byte(body, 40, get_byte(body, 40) # 1)";
+        // Opens a new connection each time, because a copy ends other sessions.
+        let client = target.connect().await.unwrap();
+        client.batch_execute(sql).await.unwrap();
+    };
+    flip().await;
+    let refused = places.to_sled().await.unwrap_err().to_string();
+    assert!(refused.contains("authentic"), "{refused}");
+    flip().await;
+    places.to_sled().await.unwrap();
+    let stopped = sled::maintenance::Stopped::open_marked(&options(&places.back)).unwrap();
+    let (key, row) = stopped.db.scan_prefix(b"opr/").next().unwrap().unwrap();
+    let mut row = row.to_vec();
+    *row.last_mut().unwrap() ^= 1;
+    stopped.db.insert(key, row).unwrap();
+    stopped.db.flush().unwrap();
+    drop(stopped);
+    for log in kassette_engine::LOG_FILES {
+        std::fs::remove_file(options(&places.back).path.join(log)).unwrap();
+    }
+    let empty = Scratch::new().await.unwrap();
+    let refused = to_postgres(options(&places.back), empty.options(), ()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("authentic"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_served_is_not_copied() {
     let Some(places) = Places::filled().await else {
         return;
@@ -74,7 +108,7 @@ async fn what_is_served_is_not_copied() {
     let is_used = matches!(&copied, Err(CopyError::Served(node)) if node == "a");
     assert!(is_used, "{copied:?}");
     node.probe().await.unwrap();
-    // One that was killed is waited for, and finds its place taken if it only stood still.
+    // The copy waits for a killed node. If the node was only suspended, it finds its row replaced.
     let target = postgres::target::Target::parse(&places.scratch.options().url).unwrap();
     let client = target.connect().await.unwrap();
     let still = "UPDATE node SET beat = beat - interval '1 hour', incarnation = incarnation + 1";

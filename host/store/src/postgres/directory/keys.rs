@@ -10,13 +10,15 @@ use crate::postgres::database::{Database, Failure, TransactionWork, Tx, execute,
 use crate::postgres::directory::merchants;
 use crate::postgres::lists::ListPosition;
 use crate::postgres::{PostgresStore, audit, millis, number, time, uuid};
+use crate::rows::records::OTHER_COLUMNS;
+use crate::rows::seal::Sealer;
 use crate::rows::{records, schema};
 use crate::{Fault, KeyIssued, Listed, MAX_SEEN, Paging};
 
-/// A key with when it was last seen.
+/// A key with the time of its last use.
 const SEEN: &str = "SELECT k.hash, k.body, s.seen, k.created_at, k.id FROM api_key k LEFT JOIN api_key_seen s USING (hash)";
 
-/// An owner, as it is stored.
+/// Stored kind and number of an owner.
 pub(crate) fn owner(owner: KeyOwner) -> (i16, i64) {
     match owner {
         KeyOwner::Merchant(id) => (0, number(id.0)),
@@ -24,7 +26,7 @@ pub(crate) fn owner(owner: KeyOwner) -> (i16, i64) {
     }
 }
 
-/// An environment, as it is stored.
+/// Stored number of an environment.
 pub(crate) const fn environment(environment: Environment) -> i16 {
     match environment {
         Environment::Test => 0,
@@ -32,16 +34,16 @@ pub(crate) const fn environment(environment: Environment) -> i16 {
     }
 }
 
-/// Reads a key from its hash and body.
-pub(crate) fn decode(hash: &[u8], body: &[u8]) -> Result<ApiKey, Fault> {
+/// Decodes a key from its hash and body.
+pub(crate) fn decode(sealer: &Sealer, hash: &[u8], body: &[u8]) -> Result<ApiKey, Fault> {
     let hash = hash
         .try_into()
         .map_err(|_| Fault::Corrupt("the hash of a key".into()))?;
-    records::decode(&schema::api_key(TokenHash(hash)), body)
+    records::decode(sealer, &schema::api_key(TokenHash(hash)), body)
 }
 
-fn with_last_use(row: &Row) -> Result<ApiKey, Fault> {
-    let mut key = decode(row.get(0), row.get(1))?;
+fn with_last_use(sealer: &Sealer, row: &Row) -> Result<ApiKey, Fault> {
+    let mut key = decode(sealer, row.get(0), row.get(1))?;
     key.last_used_at = row.get::<_, Option<i64>>(2).map(time);
     Ok(key)
 }
@@ -53,16 +55,25 @@ async fn by_id(tx: &Tx<'_>, id: KeyId) -> Result<Option<ApiKey>, Failure> {
         &[&uuid(id.as_bytes())],
     )
     .await?;
-    Ok(found
-        .map(|row| decode(row.get(0), row.get(1)))
-        .transpose()?)
+    let key = found
+        .map(|row| decode(tx.sealer(), row.get(0), row.get(1)))
+        .transpose()?;
+    Ok(key.map(|key| with_id(key, id)).transpose()?)
 }
 
-/// Why a key may not be issued, read in the same transaction that would write it.
+/// Returns a key that was found by an id, if its body contains that id.
+fn with_id(key: ApiKey, id: KeyId) -> Result<ApiKey, Fault> {
+    match key.id == id {
+        true => Ok(key),
+        false => Err(records::damaged(&schema::api_key(key.hash), OTHER_COLUMNS)),
+    }
+}
+
+/// Reason why a key must not be issued, read in the transaction that would insert it.
 async fn refused(tx: &Tx<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Failure> {
     let merchant = match key.owner {
         KeyOwner::Merchant(id) => merchants::load(tx, id).await?,
-        // Its live keys open nothing until its live rollout is on.
+        // Live keys of a reseller are unusable until its live rollout is enabled.
         KeyOwner::Reseller(id) => {
             let found = row(tx, "SELECT FROM reseller WHERE id = $1", &[&number(id.0)]).await?;
             return Ok(found.is_none().then_some(KeyIssued::Unknown));
@@ -70,14 +81,12 @@ async fn refused(tx: &Tx<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Failure
     };
     Ok(match merchant {
         None => Some(KeyIssued::Unknown),
-        Some(merchant) if key.environment == Environment::Live && !merchant.live_approved => {
-            Some(KeyIssued::NotLiveApproved)
-        }
+        Some(merchant) if !merchant.may_use(key.environment) => Some(KeyIssued::NotLiveApproved),
         Some(_) => None,
     })
 }
 
-/// Loads a key. When it was last used is left out.
+/// Loads a key, without the time of its last use.
 pub(crate) async fn load(tx: &Tx<'_>, hash: TokenHash) -> Result<Option<ApiKey>, Failure> {
     let found = row(
         tx,
@@ -86,11 +95,11 @@ pub(crate) async fn load(tx: &Tx<'_>, hash: TokenHash) -> Result<Option<ApiKey>,
     )
     .await?;
     Ok(found
-        .map(|row| decode(row.get(0), row.get(1)))
+        .map(|row| decode(tx.sealer(), row.get(0), row.get(1)))
         .transpose()?)
 }
 
-/// Whether a key that asked is still usable, and of this owner and environment.
+/// Whether the calling key is still usable and belongs to this owner and environment.
 pub(crate) async fn may_use(
     database: &Database,
     hash: TokenHash,
@@ -101,13 +110,12 @@ pub(crate) async fn may_use(
     let sql = "SELECT hash, body FROM api_key WHERE hash = $1";
     let found = database.read_one(sql, &[&&hash.0[..]]).await?;
     let key = found
-        .map(|row| decode(row.get(0), row.get(1)))
+        .map(|row| decode(database.sealer(), row.get(0), row.get(1)))
         .transpose()?;
-    let may = |key: ApiKey| key.usable(now) && key.owner == owner && key.environment == environment;
-    Ok(key.is_some_and(may))
+    Ok(key.is_some_and(|key| key.usable_by(owner, environment, now)))
 }
 
-/// Writes a key whose owner exists. Within a change of the directory.
+/// Inserts a key whose owner exists. Call within a change of the directory.
 pub(crate) async fn write_new(tx: &Tx<'_>, key: &ApiKey) -> Result<(), Failure> {
     let sql = "INSERT INTO api_key (hash, id, owner_kind, owner, environment, created_at, expires_at, revoked, body)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
@@ -117,7 +125,7 @@ pub(crate) async fn write_new(tx: &Tx<'_>, key: &ApiKey) -> Result<(), Failure> 
     }
 }
 
-/// Writes a key that is there. Within a change of the directory.
+/// Updates an existing key. Call within a change of the directory.
 async fn replace(tx: &Tx<'_>, key: &ApiKey) -> Result<(), Failure> {
     let sql = "UPDATE api_key SET id = $2, owner_kind = $3, owner = $4, environment = $5, created_at = $6,
         expires_at = $7, revoked = $8, body = $9 WHERE hash = $1";
@@ -125,7 +133,7 @@ async fn replace(tx: &Tx<'_>, key: &ApiKey) -> Result<(), Failure> {
 }
 
 async fn save(tx: &Tx<'_>, sql: &str, key: &ApiKey) -> Result<u64, Failure> {
-    let body = records::encode(&schema::api_key(key.hash), key)?;
+    let body = records::encode(tx.sealer(), &schema::api_key(key.hash), key)?;
     let (kind, owner) = owner(key.owner);
     let ends = key.expires_at.map(millis);
     let revoked = key.revoked_at.is_some();
@@ -153,8 +161,8 @@ async fn save(tx: &Tx<'_>, sql: &str, key: &ApiKey) -> Result<u64, Failure> {
     .await
 }
 
-/// Ends a key, and says whether it had not ended before; none where there is no such key. Within a change of
-/// the directory.
+/// Revokes a key; the flag is false if it was revoked before. `None` if the key does not exist. Call within a
+/// change of the directory.
 pub(crate) async fn revoke(
     tx: &Tx<'_>,
     id: KeyId,
@@ -171,7 +179,7 @@ pub(crate) async fn revoke(
     Ok(Some((key, changed)))
 }
 
-/// A new key.
+/// Issues a key.
 pub(super) struct Issue {
     pub(super) key: ApiKey,
     pub(super) audited: Audited,
@@ -191,7 +199,7 @@ impl TransactionWork for Issue {
     }
 }
 
-/// A key in place of another.
+/// Replaces a key by a new one.
 pub(super) struct Rotate {
     pub(super) old: KeyId,
     pub(super) new: ApiKey,
@@ -213,7 +221,7 @@ impl TransactionWork for Rotate {
         if let Some(refused) = refused(tx, &self.new).await? {
             return Ok(refused);
         }
-        // A rotation never makes a key live longer.
+        // A rotation never extends a key's life.
         old.expires_at = Some(
             old.expires_at
                 .map_or(self.old_ends, |end| end.min(self.old_ends)),
@@ -225,7 +233,7 @@ impl TransactionWork for Rotate {
     }
 }
 
-/// The end of a key.
+/// Revokes a key.
 pub(super) struct Revoke {
     pub(super) id: KeyId,
     pub(super) audited: Audited,
@@ -252,7 +260,9 @@ impl PostgresStore {
             .requests
             .read_one(&format!("{SEEN} WHERE k.hash = $1"), &[&&hash.0[..]])
             .await?;
-        found.as_ref().map(with_last_use).transpose()
+        let sealer = &self.secrets.sealer;
+        let key = found.as_ref().map(|row| with_last_use(sealer, row));
+        key.transpose()
     }
 
     pub(super) async fn key_read_by_id(&self, id: KeyId) -> Result<Option<ApiKey>, Fault> {
@@ -260,7 +270,9 @@ impl PostgresStore {
             .requests
             .read_one(&format!("{SEEN} WHERE k.id = $1"), &[&uuid(id.as_bytes())])
             .await?;
-        found.as_ref().map(with_last_use).transpose()
+        let sealer = &self.secrets.sealer;
+        let key = found.as_ref().map(|row| with_last_use(sealer, row));
+        key.transpose()?.map(|key| with_id(key, id)).transpose()
     }
 
     pub(super) async fn keys_listed(
@@ -274,14 +286,18 @@ impl PostgresStore {
             "{SEEN} WHERE k.owner_kind = $1 AND k.owner = $2 AND (k.created_at, k.id) < ($3, $4)
                 ORDER BY k.created_at DESC, k.id DESC LIMIT $5"
         );
-        self.list_by_time(&tag, paging, &sql, &[&kind, &owner], |row| {
-            Ok((ListPosition(row.get(3), row.get(4)), with_last_use(row)?))
+        self.list_by_time(&tag, paging, &sql, &[&kind, &owner], |sealer, row| {
+            let key = with_last_use(sealer, row)?;
+            if key.owner != of {
+                return Err(records::damaged(&schema::api_key(key.hash), OTHER_COLUMNS));
+            }
+            Ok((ListPosition(row.get(3), row.get(4)), key))
         })
         .await
     }
 
     pub(super) async fn keys_noted(&self, seen: Vec<(TokenHash, Time)>) -> Result<(), Fault> {
-        // Sorted and each once: two nodes never wait for each other, and a row is written once.
+        // Sorted and without duplicates, so that two nodes cannot deadlock and each row is written once.
         let latest: std::collections::BTreeMap<_, _> = {
             let mut seen: Vec<_> = seen
                 .into_iter()

@@ -30,16 +30,18 @@ impl TransactionWork for SwitchAccount {
     type Outcome = ();
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<(), Failure> {
-        let sql = "INSERT INTO account_switch (account, enabled) VALUES ($1, $2)
-            ON CONFLICT (account) DO UPDATE SET enabled = $2";
-        execute(tx, sql, &[&self.account.as_str(), &self.enabled]).await?;
+        let sql = "INSERT INTO account_switch (account, body) VALUES ($1, $2)
+            ON CONFLICT (account) DO UPDATE SET body = $2";
+        let key = rows::schema::switch(&self.account);
+        let body = rows::records::encode(tx.sealer(), &key, &(&self.account, self.enabled))?;
+        execute(tx, sql, &[&self.account.as_str(), &&body[..]]).await?;
         audit::append(tx, self.audited.clone(), self.now)
             .await
             .map(drop)
     }
 }
 
-/// A line about a change outside of the store.
+/// An audit entry about a change outside of the store.
 struct Line {
     audited: Audited,
     now: Time,
@@ -190,11 +192,13 @@ impl Directory for PostgresStore {
         Box::pin(async {
             let found = self
                 .requests
-                .read("SELECT account, enabled FROM account_switch", &[])
+                .read("SELECT account, body FROM account_switch", &[])
                 .await?;
-            let each = found
-                .iter()
-                .map(|row| Ok((account(row.get(0))?, row.get(1))));
+            let each = found.iter().map(|row| {
+                let account = account(row.get(0))?;
+                let key = rows::schema::switch(&account);
+                rows::switch(&self.secrets.sealer, &key, row.get(1), account)
+            });
             each.collect()
         })
     }
@@ -207,16 +211,16 @@ impl Directory for PostgresStore {
         Box::pin(async move {
             let sql =
                 "SELECT number, body FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
-            self.list_by_number(b"aud/", paging, sql, |row| {
+            self.list_by_number(b"aud/", paging, sql, |sealer, row| {
                 let key = rows::schema::audit(row.get::<_, i64>(0).unsigned_abs());
-                rows::audit::decode(&key, row.get(1))
+                rows::audit::decode(sealer, &key, row.get(1))
             })
             .await
         })
     }
 }
 
-/// An account as it was stored.
+/// Parses a stored account id.
 pub(crate) fn account(text: &str) -> Result<AccountId, Fault> {
     AccountId::parse(text).map_err(|_| Fault::Corrupt("the name of an account".into()))
 }

@@ -1,4 +1,4 @@
-//! The laws of beats, held against schedules drawn at random, and broken by each fault that is planted.
+//! Checks the rules of heartbeats with random schedules, and shows that each planted fault breaks them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,48 +10,48 @@ use super::*;
 const NODES: usize = 3;
 const NAMES: [&str; NODES] = ["a", "b", "c"];
 
-/// What happens next.
+/// An event of a schedule.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// Milliseconds pass.
+    /// Time passes, in milliseconds.
     Pass(u64),
-    /// A node sends a beat.
+    /// A node sends a heartbeat.
     Send(usize),
-    /// The database does what it was sent.
+    /// The database executes a sent statement.
     Arrive(usize),
-    /// The node hears of it.
+    /// The node receives an answer.
     Hear(usize),
-    /// The node's connection breaks; what it has sent may still arrive.
+    /// The node's connection breaks; statements already sent may still arrive.
     Break(usize),
     /// The directory is changed.
     Change,
-    /// The node that changed it looks whether it may answer.
+    /// The node that changed the directory checks whether it may answer.
     Look,
-    /// A node takes those off the list that are gone.
+    /// A node removes the rows of nodes that are gone.
     Remove(usize),
-    /// A request comes to a node.
+    /// A node receives a request.
     Request(usize),
-    /// The standby is as the database is now.
+    /// The standby replicates the current state of the database.
     Replicate,
-    /// The standby takes over, without what came after that.
+    /// The standby is promoted, without later changes.
     FailOver,
 }
 
-/// A fault of the code.
+/// A fault planted in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plant {
     None,
-    /// A beat's statement writes the version that it reads.
+    /// A heartbeat reports the version that it reads.
     ToldBeforeAdopted,
-    /// A beat is good from when its answer came.
+    /// A heartbeat is valid from the arrival of its answer.
     GoodFromAnswer,
-    /// A new connection goes on with what was adopted over the old one.
+    /// A new connection retains the version adopted over the old one.
     NeverAnew,
-    /// A row is removed however it is by now.
+    /// A row is removed even if it was renewed.
     RemovedBlindly,
-    /// A change is answered without a wait.
+    /// A change is answered without waiting.
     NoWait,
-    /// Nothing is dropped.
+    /// Cached data is not dropped.
     NothingDropped,
 }
 
@@ -76,16 +76,16 @@ fn event() -> impl Strategy<Value = Event> {
 #[derive(Clone, Default)]
 struct Database {
     version: i64,
-    /// Which change was the latest: a number that never comes back.
+    /// Number of the latest change; never reused.
     latest: u64,
-    /// Of each node: what it has told, when it was renewed, and its incarnation.
+    /// For each node: reported version, time of the last renewal, and incarnation.
     rows: [Option<(i64, u64, i64)>; NODES],
 }
 
 struct Flight {
     sent: Moment,
     told: i64,
-    /// What came of it; no rows where there was none of the node.
+    /// The answer: version and rows. `None` if the node had no row.
     found: Option<(i64, Vec<Row>)>,
 }
 
@@ -93,7 +93,7 @@ struct Node {
     membership: Membership,
     incarnation: i64,
     flight: Option<Flight>,
-    /// What a request has remembered.
+    /// Data that a request has cached.
     remembered: Option<(u64, u64)>,
 }
 
@@ -104,7 +104,7 @@ struct World {
     database: Database,
     standby: Database,
     nodes: [Node; NODES],
-    /// A change that was not answered yet: its version, which one it was, and when it was made.
+    /// A change that is not answered yet: version, ordinal number and time.
     waiting: Option<(i64, u64, Duration)>,
     answered: u64,
 }
@@ -237,7 +237,7 @@ impl World {
             return;
         };
         let adopted = |row: &Option<(i64, u64, i64)>| row.is_none_or(|row| row.0 >= version);
-        if self.now - made >= PATIENCE
+        if self.now - made >= SILENT_NODE_WAIT
             || self.database.rows.iter().all(adopted)
             || self.plant == Plant::NoWait
         {
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// A request that is received after a change was answered goes by nothing from before.
+    /// A request received after a change was answered must not use older data.
     fn request(&mut self, node: usize) -> TestCaseResult {
         let (now, latest) = (self.moment(), self.database.latest);
         let node = &mut self.nodes[node];
@@ -315,7 +315,7 @@ fn time(count: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(count)
 }
 
-/// Runs schedules with a fault planted; whether a law was broken.
+/// Runs schedules with a planted fault; returns whether a rule was broken.
 fn breaks(plant: Plant, schedules: u32) -> bool {
     let config = Config {
         cases: schedules,
@@ -433,11 +433,11 @@ fn a_change_of_its_own_is_adopted_without_a_second_look() {
     assert_eq!((node.number(), node.seen()), (number, 8));
     assert_eq!(beaten(&mut node, at(101, 101), 8), Next::InTime);
     assert_eq!(node.number(), number);
-    // Another node's change stands between.
+    // Another node's change was committed in between.
     node.on_own_change(10);
     assert_eq!(node.seen(), 8);
     assert_eq!(beaten(&mut node, at(200, 200), 10), Next::AtOnce);
-    // Versions were lost.
+    // Versions were lost by a failover.
     assert_eq!(beaten(&mut node, at(300, 300), 9), Next::AtOnce);
     assert_eq!(beaten(&mut node, at(301, 301), 9), Next::AtOnce);
     assert_eq!(node.seen(), 9);
@@ -469,7 +469,7 @@ proptest! {
         prop_assert_eq!(shares.iter().map(|share| share.own).sum::<u64>(), shares[0].all);
         for share in &shares {
             prop_assert_eq!(share.all, shares[0].all);
-            // Half of an equal part, out of at most one and a half.
+            // Half of an equal share, of at most one and a half.
             prop_assert!(share.own * 3 * u64::try_from(rows.len()).unwrap() >= share.all);
         }
     }
@@ -478,11 +478,11 @@ proptest! {
 #[test]
 fn a_node_that_all_requests_come_to_has_most_of_a_limit() {
     let rows = [row("a", 100_000), row("b", 0), row("c", 0)];
-    let of = |name| share(name, &rows).of(120);
+    let of = |name| share(name, &rows).share_of(120);
     assert_eq!([of("a"), of("b"), of("c")], [90, 15, 15]);
     let idle = [row("a", 0), row("b", 0)];
-    assert_eq!(share("a", &idle).of(100), 50);
-    assert_eq!(share("a", &idle).of(1), 1, "none is shut out");
+    assert_eq!(share("a", &idle).share_of(100), 50);
+    assert_eq!(share("a", &idle).share_of(1), 1, "none is shut out");
 }
 
 #[test]

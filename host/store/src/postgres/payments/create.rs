@@ -1,7 +1,9 @@
-//! Making payments, exactly one for each reference, in batches.
+//! Creates payments in batches, exactly one per reference.
 //!
-//! Each statement inserts what waits, in the order of the references, so that two nodes never wait for each other;
-//! the key that asked is checked in it. Only what was not inserted is looked at again: it was made before, or may not be.
+//! Each statement inserts a batch in the order of references, so that two nodes cannot deadlock, and checks the
+//! caller's API key. Payments that were not inserted are examined one by one: they exist already or are not
+//! allowed. The gateway has checked the authenticated bodies; columns only detect later changes, and can only
+//! refuse.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,23 +18,24 @@ use crate::postgres::batches::Commit;
 use crate::postgres::columns::payment_id;
 use crate::postgres::database::{Database, Failure, Tries};
 use crate::postgres::directory::keys;
-use crate::postgres::payments::stored::{self, COLUMNS, DECISION, FROM};
+use crate::postgres::payments::stored::{self, COLUMNS, DECISION, FROM, NOTES};
 use crate::postgres::statement::column;
 use crate::postgres::{millis, number, resellers, uuid};
+use crate::rows::notes;
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
-use crate::rows::seal::Secrets;
+use crate::rows::seal::{SearchMark, Secrets};
 use crate::rows::stored::{PaymentCounters, PaymentRow};
-use crate::{Created, Fault};
+use crate::{Created, Fault, SearchKey};
 
-/// Payments that are made at once.
+/// Maximum number of payments in one batch.
 pub(crate) const AT_ONCE: usize = 64;
 
 const INSERT: &str = "WITH v AS MATERIALIZED (SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::bytea[],
         $5::bigint[], $6::smallint[], $7::bigint[], $8::bytea[], $9::bytea[], $10::smallint[], $11::bytea[], $12::bigint[],
-        $13::bytea[], $14::bytea[])
+        $13::bytea[], $14::bytea[], $16::bytea[], $17::bytea[], $18::bytea[])
         AS v (id, owner_kind, owner, reference, merchant, environment, created_at, order_id, token_hash, status, body, due,
-            decision, authority)),
+            decision, authority, amount_mark, email_mark, notes)),
     made AS (INSERT INTO payment (id, owner_kind, owner, reference, merchant, environment, created_at, order_id,
             token_hash, status, body)
         SELECT id, owner_kind, owner, reference, merchant, environment, created_at, order_id, token_hash, status, body
@@ -45,13 +48,18 @@ const INSERT: &str = "WITH v AS MATERIALIZED (SELECT * FROM unnest($1::uuid[], $
                     WHERE r.id = v.owner AND g.authorized AND (v.environment = 0 OR r.live_rollout))
                 AND (v.environment = 0 OR EXISTS (SELECT FROM merchant m WHERE m.id = v.merchant AND m.live_approved))))
         ORDER BY owner_kind, owner, reference
-        ON CONFLICT ON CONSTRAINT payment_reference DO NOTHING RETURNING id),
+        ON CONFLICT ON CONSTRAINT payment_reference DO NOTHING RETURNING id, number),
+    marks AS (INSERT INTO search_mark (mark, created_at, number, payment)
+        SELECT v.amount_mark, v.created_at, made.number, v.id FROM made JOIN v USING (id)
+        UNION ALL SELECT v.email_mark, v.created_at, made.number, v.id FROM made JOIN v USING (id)
+        WHERE v.email_mark IS NOT NULL),
     timers AS (INSERT INTO due (payment, due_at) SELECT v.id, v.due FROM made JOIN v USING (id) WHERE v.due IS NOT NULL),
     lines AS (INSERT INTO timeline (payment, kind, ordinal, body)
-        SELECT v.id, $15, 0, v.decision FROM made JOIN v USING (id) WHERE v.decision IS NOT NULL)
+        SELECT v.id, $15::smallint, 0, v.decision FROM made JOIN v USING (id) WHERE v.decision IS NOT NULL
+        UNION ALL SELECT v.id, $19::smallint, 0, v.notes FROM made JOIN v USING (id) WHERE v.notes IS NOT NULL)
     SELECT id FROM made";
 
-/// A creation, with all that can be made ready before it is its turn: sealing takes longer than all else.
+/// A creation with everything prepared in advance, because sealing takes longer than all other steps.
 pub(crate) struct Create {
     request: Request,
     payment: Payment,
@@ -61,7 +69,10 @@ pub(crate) struct Create {
     due: Option<i64>,
     body: Vec<u8>,
     decision: Option<Vec<u8>>,
+    notes: Option<Vec<u8>>,
     token: [u8; 32],
+    amount_mark: Option<SearchMark>,
+    email_mark: Option<SearchMark>,
 }
 
 impl Create {
@@ -74,7 +85,10 @@ impl Create {
         let request = new.request.clone();
         let decision = new.decision.take();
         let email_mark = secrets.email_mark(&request);
-        let aggregate = PaymentAggregate::new(Payment::new(new, email_mark, now));
+        let notes = notes::encode(&secrets.sealer, new.id, &request.extras.notes)?;
+        let mut payment = Payment::new(new, email_mark, now);
+        payment.notes = secrets.notes_kept(&request.extras.notes);
+        let aggregate = PaymentAggregate::new(payment);
         let due = aggregate.due_at().map(millis);
         let payment = aggregate.payment;
         let counters = PaymentCounters {
@@ -83,7 +97,7 @@ impl Create {
         };
         let line = schema::line(payment.id, Line::Decision, 0);
         let decision = decision
-            .map(|decision| records::encode(&line, &decision))
+            .map(|decision| records::encode(&secrets.sealer, &line, &decision))
             .transpose()?;
         Ok(Self {
             reference: stored::origin(request.merchant, &request.origin),
@@ -92,7 +106,13 @@ impl Create {
                 .1
                 .to_vec(),
             decision: decision.map(|decision| decision.to_vec()),
-            token: TokenHash::of(payment.token.expose()).0,
+            notes: notes.map(|(_, row)| row.to_vec()),
+            token: TokenHash::hash(payment.token.expose()).0,
+            amount_mark: secrets.marker.search(&SearchKey::Amount(payment.due)),
+            email_mark: payment
+                .email
+                .clone()
+                .and_then(|email| secrets.marker.search(&SearchKey::Email(email))),
             request,
             payment,
             authority,
@@ -100,7 +120,7 @@ impl Create {
         })
     }
 
-    /// Why the key that asked may not.
+    /// Reason why the calling key must not create the payment.
     async fn refused(&self, database: &Database) -> Result<Option<Created>, Fault> {
         let Some(hash) = self.authority else {
             return Ok(None);
@@ -122,7 +142,7 @@ impl Create {
     }
 }
 
-/// What a request that was made before gets, and the id of its payment; none where it is new.
+/// The outcome and payment id for a request that repeats an earlier one. `None` if the request is new.
 pub(crate) async fn replay(
     database: &Database,
     secrets: &Secrets,
@@ -141,25 +161,29 @@ pub(crate) async fn replay(
     let payment = stored::payment(&secrets.sealer, &row)?;
     let id = payment.id;
     Ok(Some(
-        match payment.differs(request, secrets.email_mark(request)) {
+        match payment.differs(
+            request,
+            secrets.email_mark(request),
+            secrets.notes_kept(&request.extras.notes),
+        ) {
             Some(field) => (id, Created::Differs { field }),
             None => (id, Created::Replay(payment)),
         },
     ))
 }
 
-/// How a creation that is looked at alone has begun.
+/// Result of a batch's statement for a creation that is then processed individually.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Began {
-    /// It was tried in a statement that did not insert it.
+    /// The statement succeeded, but did not insert it.
     Inserted,
-    /// It was tried in a statement whose answer was lost.
+    /// The statement's answer was lost, so it may have inserted it.
     Lost,
-    /// Not at all.
+    /// The statement failed and inserted nothing.
     Anew,
 }
 
-/// Makes payments.
+/// Creates payments.
 pub(crate) struct Creating {
     pub(crate) database: Database,
     pub(crate) secrets: Arc<Secrets>,
@@ -172,12 +196,12 @@ impl Commit for Creating {
     async fn commit(&self, batch: Vec<Create>) -> Vec<Result<Created, Fault>> {
         let (made, began) = match self.insert(&batch).await {
             Ok(made) => (made, Began::Inserted),
-            // Nor are they tried one by one where a lock was waited for in vain: each would wait as long.
+            // If a lock could not be acquired in time, individual tries would wait as long.
             Err(failure @ (Failure::Unreachable(_) | Failure::Late)) => {
                 let fault = failure.fault();
                 return batch.iter().map(|_| Err(fault.clone())).collect();
             }
-            // One that cannot be made must not keep the others from it.
+            // One payment that cannot be created must not block the others of the batch.
             Err(Failure::Lost) => (HashSet::new(), Began::Lost),
             Err(_) => (HashSet::new(), Began::Anew),
         };
@@ -193,7 +217,7 @@ impl Commit for Creating {
                 Some(fault) => Err(Failure::Fault(Fault::clone(fault))),
             };
             answers.push(answer.map_err(|failure| match failure {
-                // Where a statement before was lost, what became of this one is not known either.
+                // If the batch's answer was lost, the outcome of this payment is unknown too.
                 Failure::Unreachable(_) | Failure::Late | Failure::Lost if began == Began::Lost => {
                     given_up.insert(Fault::Stopping).clone()
                 }
@@ -208,7 +232,7 @@ impl Commit for Creating {
 }
 
 impl Creating {
-    /// Inserts what may be and is new.
+    /// Inserts the payments that are allowed and new; returns their ids.
     async fn insert(&self, batch: &[Create]) -> Result<HashSet<PaymentId>, Failure> {
         let rows = self
             .database
@@ -232,6 +256,12 @@ impl Creating {
                         each.authority.as_ref().map(|hash| &hash.0[..])
                     }),
                     &DECISION,
+                    &column(batch, |each| {
+                        each.amount_mark.as_ref().map(|mark| &mark[..])
+                    }),
+                    &column(batch, |each| each.email_mark.as_ref().map(|mark| &mark[..])),
+                    &column(batch, |each| each.notes.as_deref()),
+                    &NOTES,
                 ],
             )
             .await?;
@@ -243,7 +273,7 @@ impl Creating {
         found.map_err(of_read)
     }
 
-    /// Makes one payment, or says why not.
+    /// Creates one payment, or returns the reason why not.
     async fn one(&self, create: Create, began: Began) -> Result<Created, Failure> {
         let mut tries = Tries::new();
         tries.lost = began == Began::Lost;
@@ -257,7 +287,7 @@ impl Creating {
                         tries.again(&failure).await.map_err(|_| failure)?;
                         continue;
                     }
-                    // A payment of the same reference and token was made at the same moment.
+                    // A payment of the same reference and token was created concurrently.
                     Err(Failure::Duplicate(rule)) => {
                         if self.replay(&create).await?.is_none() {
                             return Err(Failure::Duplicate(rule));
@@ -267,7 +297,7 @@ impl Creating {
                 }
             }
             let made_before = self.replay(&create).await?;
-            // Its own, whose answer was lost.
+            // Created by a try of this call whose answer was lost.
             if let Some((id, Created::Replay(payment))) = &made_before
                 && tries.lost
                 && *id == create.payment.id
@@ -281,7 +311,7 @@ impl Creating {
             }
             match made_before {
                 Some((_, made_before)) => return Ok(made_before),
-                // What was in the way is not any more.
+                // The conflicting row no longer exists.
                 None => tries.again(&Failure::Stale).await?,
             }
             tried = false;
@@ -289,7 +319,7 @@ impl Creating {
     }
 }
 
-/// Why something was not read: a row that is damaged, or else no database.
+/// Why reading failed: a damaged row, otherwise an unreachable database.
 fn of_read(fault: Fault) -> Failure {
     match fault {
         Fault::Corrupt(_) => Failure::Fault(fault),

@@ -10,33 +10,39 @@ pub(crate) mod stored;
 mod timers;
 mod work;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::event::Event;
+use kassette_domain::extras::Notes;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
-use kassette_domain::key::TokenHash;
+use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{NewRefund, NewWork, PaymentAggregate, QuerySchedule, Step};
+use kassette_domain::movement::Movement;
 use kassette_domain::payment::{NewPayment, Payment, Request};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkItem;
+use kassette_domain::work::{WorkItem, WorkKey};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
+use crate::postgres::columns::payment_id;
 use crate::postgres::payments::create::{Create, replay};
 use crate::postgres::payments::refunds::OrderRefund;
 use crate::postgres::payments::step::DoStep;
-use crate::postgres::payments::stored::{COLUMNS, DECISION, EVENT, FROM, TRANSITION};
-use crate::postgres::payments::work::WorkDone;
+use crate::postgres::payments::stored::{COLUMNS, DECISION, EVENT, FROM, NOTES, TRANSITION};
+use crate::postgres::payments::work::{WorkDone, Works};
 use crate::postgres::{PostgresStore, uuid};
+use crate::rows::notes;
 use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
+use crate::rows::seal::Sealer;
 use crate::rows::stored::EventRow;
 use crate::{
-    About, Created, EventsAsked, Fault, History, KeptCallback, Listed, Paging, PaymentFilter,
-    Payments, RefundOrdered, Stepped, StoreFuture,
+    About, Created, EventsAsked, Fault, FoundId, History, IdPrefix, KeptCallback, Listed, Paging,
+    PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
 impl Payments for PostgresStore {
@@ -97,8 +103,38 @@ impl Payments for PostgresStore {
         self.schedule.store(Arc::new(schedule));
     }
 
-    fn unknown_money(&self, found: NewWork, now: Time) -> StoreFuture<'_, ()> {
-        self.run_to_end(async move |store| store.note_unknown_money(found, now).await)
+    fn unknown_money(&self, found: NewWork, movement: Movement, now: Time) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.note_unknown_money(found, movement, now).await)
+    }
+
+    fn open_work(
+        &self,
+        found: NewWork,
+        environment: Environment,
+        now: Time,
+    ) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| {
+            let works = Works {
+                payment: None,
+                environment,
+                closed: &[],
+                new: std::slice::from_ref(&found),
+            };
+            store.change_work(works, None, now).await
+        })
+    }
+
+    fn close_work(&self, key: WorkKey, now: Time) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| {
+            let works = Works {
+                payment: None,
+                // Unused, because no item is opened.
+                environment: Environment::Test,
+                closed: std::slice::from_ref(&key),
+                new: &[],
+            };
+            store.change_work(works, None, now).await
+        })
     }
 
     fn keep_callback(
@@ -166,7 +202,7 @@ impl Payments for PostgresStore {
                     .await?;
             Ok(loaded.and_then(|loaded| {
                 let aggregate = loaded.aggregate;
-                let is_its = |token_of: &str| TokenHash::of(token_of) == token;
+                let is_its = |token_of: &str| TokenHash::hash(token_of) == token;
                 let attempt = aggregate
                     .attempts
                     .iter()
@@ -183,21 +219,52 @@ impl Payments for PostgresStore {
             else {
                 return Ok(None);
             };
-            // A step that is written meanwhile adds lines behind those that the payment's row counts.
+            // A concurrent step appends lines after those that the payment's row counts.
             let sql = "SELECT kind, ordinal, body FROM timeline WHERE payment = $1 ORDER BY kind, ordinal";
             let rows = self.requests.read(sql, &[&uuid(id.as_bytes())]).await?;
             let counters = &loaded.counters;
             let decision = |ordinal| schema::line(id, Line::Decision, ordinal);
             let transition = |ordinal| schema::line(id, Line::Transition, ordinal);
             let event = |ordinal| schema::event(id, ordinal);
-            let events: Vec<EventRow> = lines(&rows, EVENT, counters.events, event)?;
+            let events: Vec<EventRow> =
+                lines(&self.secrets.sealer, &rows, EVENT, counters.events, event)?;
             let events: Vec<Event> = events.into_iter().map(|row| row.event(id)).collect();
+            let notes = rows.iter().find(|row| row.get::<_, i16>(0) == NOTES);
+            let key = schema::notes(id);
+            let notes = notes.map(|row| notes::decode(&self.secrets.sealer, &key, row.get(2)));
             Ok(Some(History {
-                decisions: lines(&rows, DECISION, counters.decisions, decision)?,
-                transitions: lines(&rows, TRANSITION, counters.transitions, transition)?,
+                decisions: lines(
+                    &self.secrets.sealer,
+                    &rows,
+                    DECISION,
+                    counters.decisions,
+                    decision,
+                )?,
+                transitions: lines(
+                    &self.secrets.sealer,
+                    &rows,
+                    TRANSITION,
+                    counters.transitions,
+                    transition,
+                )?,
                 events,
+                notes: notes.transpose()?.unwrap_or_default(),
                 aggregate: loaded.aggregate,
             }))
+        })
+    }
+
+    fn notes(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, HashMap<PaymentId, Notes>> {
+        Box::pin(async move {
+            let ids: Vec<_> = payments.iter().map(|id| uuid(id.as_bytes())).collect();
+            let sql = "/* notes */ SELECT payment, body FROM timeline WHERE payment = ANY($1) AND kind = $2";
+            let rows = self.requests.read(sql, &[&ids, &NOTES]).await?;
+            let read = rows.iter().map(|row| {
+                let id = payment_id(row, 0);
+                let read = notes::decode(&self.secrets.sealer, &schema::notes(id), row.get(1))?;
+                Ok((id, read))
+            });
+            read.collect()
         })
     }
 
@@ -211,6 +278,10 @@ impl Payments for PostgresStore {
         paging: Paging,
     ) -> StoreFuture<'_, Listed<(Event, Payment)>> {
         Box::pin(self.events_listed(asked, paging))
+    }
+
+    fn find_ids(&self, prefix: IdPrefix) -> StoreFuture<'_, Vec<FoundId>> {
+        Box::pin(self.ids(prefix))
     }
 
     fn accounts_in_use(&self) -> StoreFuture<'_, Vec<AccountId>> {
@@ -235,8 +306,9 @@ impl Payments for PostgresStore {
     }
 }
 
-/// Lines of a kind with numbers below an end; rows of `kind, ordinal, body`.
+/// Lines of a kind with ordinals below `end`, from rows of `kind, ordinal, body`.
 fn lines<T: DeserializeOwned>(
+    sealer: &Sealer,
     rows: &[Row],
     kind: i16,
     end: u16,
@@ -246,6 +318,6 @@ fn lines<T: DeserializeOwned>(
     let numbered = of_kind.filter_map(|row| Some((u16::try_from(row.get::<_, i32>(1)).ok()?, row)));
     let before = numbered.filter(|(ordinal, _)| *ordinal < end);
     before
-        .map(|(ordinal, row)| records::decode(&key(ordinal), row.get(2)))
+        .map(|(ordinal, row)| records::decode(sealer, &key(ordinal), row.get(2)))
         .collect()
 }

@@ -1,26 +1,28 @@
-//! Ordering money to be given back, exactly once for each idempotency key.
+//! Ordering refunds, exactly once per idempotency key.
 //!
-//! As a step: read, stepped, and saved by one statement if nothing has changed meanwhile. The key of the order is
-//! unique, so of two orders that use it at once one is read again, and is a replay.
+//! Like a step, an order is loaded, applied, and saved by one statement if nothing has changed since. The key
+//! is unique: if two orders use it concurrently, one of them is loaded again and is a replay.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{PaymentId, RefundId};
-use kassette_domain::key::{KeyOwner, TokenHash};
-use kassette_domain::lifecycle::{NewRefund, Step};
+use kassette_domain::key::TokenHash;
+use kassette_domain::lifecycle::{NewRefund, PaymentAggregate, Step};
 use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
 
+use crate::payment_steps::{self, work_of_refund};
 use crate::postgres::columns::{id, payment_id};
 use crate::postgres::database::{Failure, Tries};
 use crate::postgres::directory::keys;
 use crate::postgres::payments::stored::{self, Loaded, OP, Saved};
 use crate::postgres::payments::work::{self, Works};
 use crate::postgres::statement::{StatementBuilder, values};
-use crate::postgres::{PostgresStore, number, uuid};
+use crate::postgres::{PostgresStore, resellers, uuid};
+use crate::rows::schema;
 use crate::rows::seal::fill;
 use crate::{About, Fault, RefundOrdered};
 
-/// An order, to be done to its end.
+/// A refund order.
 pub(super) struct OrderRefund {
     pub(super) payment: PaymentId,
     pub(super) new: NewRefund,
@@ -29,12 +31,12 @@ pub(super) struct OrderRefund {
     pub(super) now: Time,
 }
 
-/// What one try has come to.
+/// Result of one try.
 enum RefundTry {
     Ended(RefundOrdered),
-    /// Something has changed since the payment was read.
+    /// Data has changed since the payment was read.
     Again,
-    /// What has to be written for the order.
+    /// The order changes the payment, by this statement.
     Write {
         done: RefundOrdered,
         statement: StatementBuilder,
@@ -69,7 +71,7 @@ impl PostgresStore {
                     self.ring(row.as_ref(), asked.now);
                     return Ok(done);
                 }
-                // Another order with the same key, for one.
+                // For example, another order with the same key.
                 Err(failure @ (Failure::Stale | Failure::Collided | Failure::Duplicate(_))) => {
                     tries.again(&failure).await?;
                 }
@@ -89,10 +91,10 @@ impl PostgresStore {
         op: [u8; OP],
     ) -> Result<RefundTry, Fault> {
         let mut aggregate = loaded.aggregate.clone();
-        if self.is_refused(asked, &aggregate.payment).await? {
-            return Ok(RefundTry::Ended(RefundOrdered::KeyRefused));
+        if let Some(refused) = self.refused(asked, &aggregate.payment).await? {
+            return Ok(RefundTry::Ended(refused));
         }
-        if let Some((refund, payment)) = self.ordered_before(asked, &aggregate.payment).await? {
+        if let Some((refund, payment)) = self.ordered_before(asked, &aggregate).await? {
             if payment != asked.payment {
                 let field = "payment_id";
                 return Ok(RefundTry::Ended(RefundOrdered::Differs { field }));
@@ -105,45 +107,49 @@ impl PostgresStore {
                 None => RefundOrdered::Replay { aggregate, refund },
             }));
         }
-        let line = asked.new.line.map(|(kind, _)| (asked.new.attempt, kind));
-        if let Some((attempt, kind)) = line {
-            let sql = "SELECT FROM work WHERE attempt = $1 AND kind = $2 AND is_open";
-            let about = uuid(attempt.as_bytes());
-            let open = self
-                .requests
-                .read_one(sql, &[&about, &(kind as i16)])
-                .await?;
-            if open.is_none() {
-                return Ok(RefundTry::Ended(RefundOrdered::LineClosed));
-            }
+        let line = work_of_refund(&asked.new);
+        if let Some(about) = &line
+            && !work::is_open(&self.requests, about).await?
+        {
+            return Ok(RefundTry::Ended(RefundOrdered::LineClosed));
         }
         let (now, schedule) = (asked.now, self.schedule.load_full());
         let step = Step::Refund(Box::new(asked.new.clone()));
-        let change = match aggregate.step(step, now, &schedule) {
+        let mut change = match aggregate.step(step, now, &schedule) {
             Ok((_, change)) => change,
             Err(refusal) => return Ok(RefundTry::Ended(RefundOrdered::Refused(refusal))),
         };
+        let timed = self.time_step(
+            (&loaded.ledger, loaded.clock),
+            now,
+            &loaded.aggregate,
+            &mut aggregate,
+            &mut change,
+        );
         let of = Works {
-            done: &change.work_done,
+            payment: Some(&aggregate.payment),
+            environment: aggregate.payment.environment,
             closed: &change.work_closed,
             new: &change.work,
         };
-        let works = work::lines(&self.requests, Some(asked.payment), of, now).await?;
+        let works = work::lines(&self.requests, of, now).await?;
         let mut statement = Saved {
             before: loaded,
             after: &aggregate,
             change: &change,
             named: &[],
             works,
+            timed,
             op,
             now,
         }
         .statement(&self.secrets)?;
-        if let Some((attempt, kind)) = line {
-            // An operator who marks it done meanwhile is waited for, or waits.
-            let sql = "SELECT FROM work WHERE attempt = $1 AND kind = $2 AND is_open FOR SHARE";
-            let about = uuid(attempt.as_bytes());
-            statement.add("open_line", sql, values![about, kind as i16]);
+        if let Some(about) = line {
+            // Waits for an operator who closes the item concurrently, or makes the operator wait.
+            let sql = "SELECT FROM work
+                WHERE attempt = $1 AND kind = $2 AND subject = '' AND is_open FOR SHARE";
+            let attempt = uuid(about.attempt.as_bytes());
+            statement.add("open_line", sql, values![attempt, about.kind as i16]);
             statement.assert("open_line", 1);
         }
         let change = Box::new(change);
@@ -151,35 +157,50 @@ impl PostgresStore {
         Ok(RefundTry::Write { done, statement })
     }
 
-    async fn is_refused(&self, asked: &OrderRefund, payment: &Payment) -> Result<bool, Fault> {
-        let Some(hash) = asked.authority else {
-            return Ok(false);
-        };
-        let (owner, environment) = (KeyOwner::Merchant(payment.merchant), payment.environment);
-        let may = keys::may_use(&self.requests, hash, owner, environment, asked.now);
-        may.await.map(|may| !may)
-    }
-
-    /// The refund that was ordered with the same key, and of which payment.
-    async fn ordered_before(
+    /// Reason why the caller must not refund the payment. `None` if it may.
+    async fn refused(
         &self,
         asked: &OrderRefund,
         payment: &Payment,
+    ) -> Result<Option<RefundOrdered>, Fault> {
+        let (database, environment) = (&self.requests, payment.environment);
+        let Some((owner, reseller)) = payment_steps::refunder(payment, asked.new.origin) else {
+            return Ok(Some(RefundOrdered::Unknown));
+        };
+        if let Some(hash) = asked.authority
+            && !keys::may_use(database, hash, owner, environment, asked.now).await?
+        {
+            return Ok(Some(RefundOrdered::KeyRefused));
+        }
+        let Some(reseller) = reseller else {
+            return Ok(None);
+        };
+        let bars = resellers::bars_refund(database, reseller, payment.merchant, environment);
+        Ok(bars.await?.map(RefundOrdered::Barred))
+    }
+
+    /// The refund that was ordered with the same key, and its payment.
+    async fn ordered_before(
+        &self,
+        asked: &OrderRefund,
+        aggregate: &PaymentAggregate,
     ) -> Result<Option<(RefundId, PaymentId)>, Fault> {
+        let payment = &aggregate.payment;
         let Some(key) = &asked.new.key else {
             return Ok(None);
         };
-        let sql = "SELECT id, payment FROM refund
-            WHERE merchant = $1 AND environment = $2 AND key = $3 AND key IS NOT NULL";
-        let (merchant, environment) = (
-            number(payment.merchant.0),
-            keys::environment(payment.environment),
-        );
-        let key = key.as_str().as_bytes();
-        let found = self
-            .requests
-            .read_one(sql, &[&merchant, &environment, &key])
-            .await?;
+        // The payment's body takes precedence over the row that refers to it.
+        let origin = asked.new.origin;
+        if let Some((_, refund)) = aggregate
+            .refunds()
+            .into_iter()
+            .find(|(_, refund)| refund.is_ordered_by(origin, key))
+        {
+            return Ok(Some((refund.id, asked.payment)));
+        }
+        let sql = "SELECT id, payment FROM refund WHERE key = $1 AND key IS NOT NULL";
+        let key = schema::refund_by_key(payment, origin, key);
+        let found = self.requests.read_one(sql, &[&&key[..]]).await?;
         Ok(found.map(|row| (id(&row, 0, RefundId::from_bytes), payment_id(&row, 1))))
     }
 }

@@ -1,25 +1,37 @@
-//! Payments by what an operator knows of them.
+//! Search of payments by operators.
 //!
-//! One that names an attempt or a reference is found by its row. All others go along an index from where the period
-//! ends to where it begins; what no index holds is compared on the way, for a bounded number of payments, after which
-//! the page ends with a cursor.
+//! A filter with an attempt or a reference uses its row. Other filters scan an index from the end of the period
+//! to its start. Conditions that no index covers are compared for a bounded number of payments, after which the
+//! page ends with a cursor.
 
-use kassette_domain::id::{AccountId, Digest, MerchantId, ResellerId};
+use std::collections::HashSet;
+
+use kassette_domain::id::{
+    AccountId, AttemptId, DeliveryId, Digest, EventId, MerchantId, PaymentId, RefundId, ResellerId,
+};
 use kassette_domain::key::Environment;
 use kassette_domain::payment::Payment;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::postgres::columns::{id, payment_id};
 use crate::postgres::database::Arguments;
 use crate::postgres::directory::{account, keys};
 use crate::postgres::lists::{ListPosition, ListQuery};
-use crate::postgres::payments::stored::{self, COLUMNS, FROM};
+use crate::postgres::payments::stored::{self, COLUMN_COUNT, COLUMNS, FROM};
+use crate::postgres::webhooks::outbox;
 use crate::postgres::{PostgresStore, millis, number, uuid};
-use crate::{Fault, Listed, Paging, PaymentFilter};
+use crate::rows::stored::open_attempt;
+use crate::rows::{records, schema};
+use crate::{Fault, FoundId, IdPrefix, Listed, MAX_FOUND, Paging, PaymentFilter, SearchKey};
 
-/// Most payments that one call looks at.
+/// Maximum number of payments that one call reads.
 const MAX_SCAN: i64 = 2000;
 
-/// Where a payment stands in lists.
+/// Maximum number of payments that one call reads for a search key, because nearly all match.
+const MAX_MARKED: i64 = 500;
+
+/// Position of a payment in lists.
 fn list_position(created_at: i64, number: i64) -> ListPosition {
     ListPosition(
         created_at,
@@ -27,13 +39,14 @@ fn list_position(created_at: i64, number: i64) -> ListPosition {
     )
 }
 
-/// The number of a payment at a position.
+/// The number of a payment at a list position.
 fn number_of(position: ListPosition) -> i64 {
     i64::try_from(position.1.as_u128()).unwrap_or(i64::MAX)
 }
 
-/// Which list a filter goes along: its tag for cursors, and where its payments come from.
-fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
+/// The list that a filter uses: its tag for cursors, and the source of its payments in SQL.
+/// `mark` is the mark of the search key.
+fn list(filter: &PaymentFilter, mark: &[u8]) -> (Vec<u8>, &'static str) {
     let along = |condition| {
         match condition {
         'r' => {
@@ -43,6 +56,13 @@ fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
                 WHERE reference = $9 AND (created_at, number) < ($1, $2)
                 ORDER BY created_at DESC, number DESC LIMIT $3)) f"
         }
+        's' => {
+            "(SELECT created_at, number, payment AS id FROM search_mark WHERE mark = $14) f"
+        }
+        'c' => {
+            "(SELECT f.created_at, f.number, f.id FROM reseller r
+                JOIN payment f ON f.owner_kind = 1 AND f.owner = r.id AND f.reference = $14) f"
+        }
         't' => "(SELECT f.created_at, f.number, f.id FROM payment f WHERE id = (SELECT payment FROM attempt WHERE id = $8)) f",
         'o' => "(SELECT created_at, number, id FROM payment WHERE order_id = $5) f",
         'm' => "(SELECT created_at, number, id FROM payment WHERE merchant = $4) f",
@@ -50,7 +70,7 @@ fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
     }
     };
     let tagged = |kind: char, of: &[u8]| {
-        let hash = Digest::of(of).0;
+        let hash = Digest::hash(of).0;
         (
             [&b"pay/"[..], &[kind as u8], &hash[..8]].concat(),
             along(kind),
@@ -70,6 +90,13 @@ fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
             ..
         } => tagged('o', order.as_bytes()),
         PaymentFilter {
+            search: Some(SearchKey::ClientRef(client_ref)),
+            ..
+        } => tagged('c', client_ref.as_bytes()),
+        PaymentFilter {
+            search: Some(_), ..
+        } => tagged('s', mark),
+        PaymentFilter {
             merchant: Some(merchant),
             ..
         } => tagged('m', &merchant.0.to_be_bytes()),
@@ -78,24 +105,35 @@ fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
 }
 
 impl PostgresStore {
-    /// One page of the payments that a filter finds.
+    /// Returns one page of the payments that match a filter.
     pub(super) async fn search(
         &self,
         filter: PaymentFilter,
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
-        let (tag, from) = list(&filter);
-        let Some(asked) = ListQuery::read(&tag, &paging) else {
+        let mark = filter.search.as_ref().map(|key| match key {
+            SearchKey::ClientRef(client_ref) => client_ref.clone().into_bytes(),
+            key => {
+                let mark = self.secrets.marker.search(key);
+                mark.unwrap_or_default().to_vec()
+            }
+        });
+        let (tag, from) = list(&filter, mark.as_deref().unwrap_or_default());
+        let Some(asked) = ListQuery::read(&self.secrets.sealer, &tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let of_attempt =
             filter.account.is_some() || filter.attempt.is_some() || filter.reference.is_some();
-        // What the index does not hold; where there is nothing of the kind no payment is passed over.
+        // Conditions that the index does not cover. Without them, the scan skips no payment.
         let passes = of_attempt
             || filter.status.is_some()
             || filter.environment.is_some()
             || (filter.merchant.is_some() && filter.order_id.is_some());
-        let scan = if passes { MAX_SCAN } else { asked.rows() };
+        let scan = match passes {
+            true if filter.search.is_some() => MAX_MARKED,
+            true => MAX_SCAN,
+            false => asked.rows(),
+        };
         let sql = format!(
             "WITH w AS MATERIALIZED (SELECT created_at, number, id FROM {from}
                 WHERE (created_at, number) < ($1, $2) AND created_at >= $11 AND created_at < $12
@@ -104,6 +142,7 @@ impl PostgresStore {
                 LEFT JOIN (payment p LEFT JOIN due d ON d.payment = p.id) ON p.id = w.id
                 AND ($4::bigint IS NULL OR p.merchant = $4) AND ($5::bytea IS NULL OR p.order_id = $5)
                 AND ($6::smallint IS NULL OR p.status = $6) AND ($7::smallint IS NULL OR p.environment = $7)
+                AND ($14::bytea IS NULL OR true)
                 AND (NOT $13 OR EXISTS (SELECT FROM attempt a WHERE a.payment = p.id
                     AND ($8::uuid IS NULL OR a.id = $8) AND ($10::text IS NULL OR a.account = $10)
                     AND ($9::bytea IS NULL
@@ -129,17 +168,94 @@ impl PostgresStore {
             &filter.since.map_or(i64::MIN, millis),
             &filter.until.map_or(i64::MAX, millis),
             &of_attempt,
+            &mark,
         ];
         let rows = self.requests.read(&sql, arguments).await?;
         let sealer = &self.secrets.sealer;
+        let with = match filter.search.as_ref().filter(|key| key.is_of_attempt()) {
+            Some(key) => Some(self.with_attempts_that_fit(key, &rows).await?),
+            None => None,
+        };
         asked.page_of_looked(
             scan,
             rows.iter().map(|row| {
                 let is_found = row.get::<_, Option<Uuid>>(0).is_some();
                 let payment = is_found.then(|| stored::payment(sealer, row)).transpose()?;
-                Ok((list_position(row.get(3), row.get(4)), payment))
+                let search = filter.search.as_ref();
+                let payment = payment
+                    .filter(|payment| search.is_none_or(|key| key.fits(payment)))
+                    .filter(|payment| with.as_ref().is_none_or(|with| with.contains(&payment.id)));
+                Ok((
+                    list_position(row.get(COLUMN_COUNT), row.get(COLUMN_COUNT + 1)),
+                    payment,
+                ))
             }),
         )
+    }
+
+    /// Payments in `rows` with an attempt that matches the key.
+    async fn with_attempts_that_fit(
+        &self,
+        key: &SearchKey,
+        rows: &[Row],
+    ) -> Result<HashSet<PaymentId>, Fault> {
+        let ids: Vec<Uuid> = rows.iter().filter_map(|row| row.get(0)).collect();
+        let sql = "SELECT payment, ordinal, body FROM attempt WHERE payment = ANY($1)";
+        let mut fitting = HashSet::new();
+        for row in self.requests.read(sql, &[&ids]).await? {
+            let payment = payment_id(&row, 0);
+            let ordinal = u8::try_from(row.get::<_, i16>(1)).unwrap_or(u8::MAX);
+            let of = schema::attempt(payment, ordinal);
+            let attempt = open_attempt(&self.secrets.sealer, &of, row.get(2))?;
+            if key.fits_attempt(&attempt) {
+                fitting.insert(payment);
+            }
+        }
+        Ok(fitting)
+    }
+
+    /// Objects whose ids have a prefix.
+    pub(super) async fn ids(&self, prefix: IdPrefix) -> Result<Vec<FoundId>, Fault> {
+        let of = |table: &str, columns: &str| {
+            format!(
+                "SELECT {columns} FROM {table} WHERE id BETWEEN $1 AND $2 ORDER BY id DESC LIMIT $3"
+            )
+        };
+        let most = i64::try_from(MAX_FOUND).unwrap_or_default();
+        let (first, last) = (uuid(&prefix.first), uuid(&prefix.last));
+        let read = async |table, columns| {
+            let sql = of(table, columns);
+            self.requests.read(&sql, &[&first, &last, &most]).await
+        };
+        let mut found = Vec::new();
+        for row in read("payment", "id").await? {
+            found.push(FoundId::Payment(payment_id(&row, 0)));
+        }
+        for row in read("attempt", "id, payment").await? {
+            let attempt = id(&row, 0, AttemptId::from_bytes);
+            found.push(FoundId::Attempt(attempt, payment_id(&row, 1)));
+        }
+        for row in read("refund", "id, payment").await? {
+            let refund = id(&row, 0, RefundId::from_bytes);
+            found.push(FoundId::Refund(refund, payment_id(&row, 1)));
+        }
+        let unknown = |key: &[u8]| records::damaged(key, "its kind is not known");
+        for row in read("event", "id, payment, kind").await? {
+            let event = id(&row, 0, EventId::from_bytes);
+            let kind = outbox::kind(row.get(2));
+            let kind = kind.ok_or_else(|| unknown(&schema::event_index(event)))?;
+            found.push(FoundId::Event(event, payment_id(&row, 1), kind));
+        }
+        for row in read("delivery", "id, payment, kind, status").await? {
+            let delivery = id(&row, 0, DeliveryId::from_bytes);
+            let of = (outbox::kind(row.get(2)), outbox::status(row.get(3)));
+            let (Some(kind), Some(status)) = of else {
+                return Err(unknown(&schema::webhooks::delivery(delivery)));
+            };
+            let payment = payment_id(&row, 1);
+            found.push(FoundId::Delivery(delivery, payment, kind, status));
+        }
+        Ok(found)
     }
 
     /// One page of the payments that a reseller made for a merchant in an environment.
@@ -154,7 +270,7 @@ impl PostgresStore {
         let world = keys::environment(environment);
         let numbers = [of.to_be_bytes(), to.to_be_bytes()].concat();
         let tag = [b"resold/".as_slice(), &numbers, &world.to_be_bytes()].concat();
-        let Some(asked) = ListQuery::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&self.secrets.sealer, &tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let (at, behind) = (asked.before.0, number_of(asked.before));
@@ -168,14 +284,14 @@ impl PostgresStore {
         let found = self.requests.read(&sql, arguments).await?;
         let sealer = &self.secrets.sealer;
         let each = found.iter().map(|row| {
-            let position = list_position(row.get(3), row.get(4));
+            let position = list_position(row.get(COLUMN_COUNT), row.get(COLUMN_COUNT + 1));
             Ok((position, stored::payment(sealer, row)?))
         });
-        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        asked.page(each.collect::<Result<_, Fault>>()?)
     }
 
     pub(super) async fn accounts(&self) -> Result<Vec<AccountId>, Fault> {
-        // From one account to the next along the index, however many attempts each has.
+        // Skips from one account to the next in the index, however many attempts each has.
         let sql = "WITH RECURSIVE each (account) AS (
                 (SELECT account FROM attempt WHERE in_use ORDER BY account LIMIT 1)
                 UNION ALL SELECT (SELECT a.account FROM attempt a WHERE a.in_use AND a.account > each.account

@@ -1,16 +1,14 @@
-//! A step of the machine, with everything that follows from it: read, stepped, and saved by one statement if
-//! nothing has changed meanwhile; else from the beginning.
+//! A step of the state machine with all its effects: loaded, applied, and saved by one statement if nothing has
+//! changed since; otherwise retried from the start.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::lifecycle::{
-    Change, PaymentAggregate, QuerySchedule, Refusal, Step, StepOutcome,
-};
+use kassette_domain::lifecycle::{Change, PaymentAggregate, QuerySchedule, Step, StepOutcome};
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
-use crate::payment_steps::{account_of, count, merge, step_of_callback};
+use crate::payment_steps::{self, account_of, count};
 use crate::postgres::database::{Failure, TransactionWork, Tries, Tx};
 use crate::postgres::payments::callbacks;
 use crate::postgres::payments::stored::{self, Named, OP, Saved, is_attempt};
@@ -20,7 +18,7 @@ use crate::postgres::{PostgresStore, audit, resellers};
 use crate::rows::seal::fill;
 use crate::{About, Fault, Stepped};
 
-/// A step, to be done to its end.
+/// A step to be executed.
 pub(super) struct DoStep {
     pub(super) about: About,
     pub(super) step: Step,
@@ -28,7 +26,7 @@ pub(super) struct DoStep {
     pub(super) now: Time,
 }
 
-/// What one try has come to, and what has to be written for it.
+/// Result of one try, and the statement that saves it.
 struct StepTry {
     done: Stepped,
     statement: StatementBuilder,
@@ -36,7 +34,7 @@ struct StepTry {
 }
 
 impl StepTry {
-    /// Nothing is to be written.
+    /// A result that writes nothing.
     fn ended(done: Stepped) -> Self {
         Self {
             done,
@@ -57,7 +55,7 @@ impl PostgresStore {
             else {
                 return Ok(Stepped::Unknown);
             };
-            // Of the next try it is no longer asked which payment is meant.
+            // Later tries load the same payment, even if the reference now leads elsewhere.
             asked.about = About::Payment(loaded.aggregate.payment.id);
             if let Some(done) = lost.take_if(|_| loaded.has_done(op)) {
                 self.requests.confirm().await.map_err(Failure::fault)?;
@@ -76,7 +74,7 @@ impl PostgresStore {
                     self.ring(row.as_ref(), asked.now);
                     return Ok(done);
                 }
-                // An id that is drawn anew, or a line of the work list that was opened meanwhile.
+                // An id was generated twice, or a work item was opened concurrently.
                 Err(failure @ (Failure::Stale | Failure::Collided | Failure::Duplicate(_))) => {
                     tries.again(&failure).await?;
                 }
@@ -89,7 +87,7 @@ impl PostgresStore {
         }
     }
 
-    /// Writes what a try has come to, with its line of the audit log; answers for [`PostgresStore::ring`].
+    /// Saves a try with its audit entry; returns the row for [`PostgresStore::ring`].
     pub(super) async fn save(
         &self,
         statement: StatementBuilder,
@@ -115,14 +113,22 @@ impl PostgresStore {
     ) -> Result<StepTry, Fault> {
         let mut aggregate = loaded.aggregate.clone();
         let (mut step, now, schedule) = (asked.step.clone(), asked.now, self.schedule.load_full());
-        if let Some(barred) = self.bars_opening(&aggregate.payment, &step).await? {
-            match &mut step {
-                Step::Started { next, .. } => *next = None,
-                _ => {
-                    let refusal = Refusal::Barred(barred);
-                    return Ok(StepTry::ended(Stepped::Refused { aggregate, refusal }));
-                }
-            }
+        if let Some(barred) = self.bars_opening(&aggregate.payment, &step).await?
+            && let Err(refusal) = step.bar(barred)
+        {
+            return Ok(StepTry::ended(Stepped::Refused { aggregate, refusal }));
+        }
+        if let Some(booked) = payment_steps::correction(&aggregate, &step)
+            && self
+                .movement_read(Some(aggregate.payment.id), booked)
+                .await?
+                .is_some()
+        {
+            return Ok(StepTry::ended(Stepped::Done {
+                aggregate,
+                outcome: StepOutcome::Nothing,
+                change: Box::default(),
+            }));
         }
         let (outcome, mut change) = match aggregate.step(step, now, &schedule) {
             Ok(done) => done,
@@ -136,15 +142,24 @@ impl PostgresStore {
                 loaded.aggregate.clone(),
             )));
         };
+        let timed = self.time_step(
+            (&loaded.ledger, loaded.clock),
+            now,
+            &loaded.aggregate,
+            &mut aggregate,
+            &mut change,
+        );
         let statement = if change == Change::default() {
             StatementBuilder::default()
         } else {
+            let payment = &aggregate.payment;
             let of = Works {
-                done: &change.work_done,
+                payment: Some(payment),
+                environment: payment.environment,
                 closed: &change.work_closed,
                 new: &change.work,
             };
-            let works = work::lines(&self.requests, Some(aggregate.payment.id), of, now).await?;
+            let works = work::lines(&self.requests, of, now).await?;
             let (after, change, named) = (&aggregate, &change, &named[..]);
             Saved {
                 before: loaded,
@@ -152,6 +167,7 @@ impl PostgresStore {
                 change,
                 named,
                 works,
+                timed,
                 op,
                 now,
             }
@@ -172,15 +188,14 @@ impl PostgresStore {
         })
     }
 
-    /// Why a step may not open an attempt of a reseller's payment; none for steps that open none.
+    /// Reason why a step may not open an attempt of a reseller's payment. `None` if it may, or opens none.
     async fn bars_opening(
         &self,
         payment: &Payment,
         step: &Step,
     ) -> Result<Option<ResellerNotAllowed>, Fault> {
-        let opens = matches!(step, Step::Open(_) | Step::Started { next: Some(_), .. });
         match &payment.origin {
-            Origin::Reseller { reseller, .. } if opens => {
+            Origin::Reseller { reseller, .. } if step.opens_attempt() => {
                 resellers::bars(
                     &self.requests,
                     *reseller,
@@ -193,9 +208,9 @@ impl PostgresStore {
         }
     }
 
-    /// Looks at the references that the step made known, and applies the callbacks that were kept for them; none
-    /// where one of the step's own belongs to another attempt of the account. A report can bring another reference;
-    /// an attempt keeps few, and each is looked at once.
+    /// Resolves references that became known in this step and applies their pending callbacks. `None` if such a
+    /// reference belongs to another attempt of the account. A report can add another reference; an attempt has
+    /// few, and each is resolved once.
     async fn name(
         &self,
         aggregate: &mut PaymentAggregate,
@@ -221,7 +236,7 @@ impl PostgresStore {
             {
                 continue;
             }
-            let (parked, reports) =
+            let (parked, waiting) =
                 callbacks::kept(&self.requests, &account, &reference, now).await?;
             named.push(Named {
                 account,
@@ -229,14 +244,14 @@ impl PostgresStore {
                 ordinal: count(at)?,
                 parked,
             });
-            for report in reports {
+            for callback in waiting {
                 let mut next = aggregate.clone();
-                match next.step(step_of_callback(attempt, report, now), now, schedule) {
+                match next.step(callback.step(attempt, now), now, schedule) {
                     Ok((_, more)) if self.are_free(&next, &more).await? => {
                         *aggregate = next;
-                        merge(change, more);
+                        change.append(more);
                     }
-                    // What the vendor would hear as "ignored" had it come now.
+                    // A callback that arrived now would be answered "ignored".
                     Ok(_) => {
                         tracing::warn!(attempt.id = %attempt, "a pending callback names another attempt's reference");
                     }
@@ -249,7 +264,7 @@ impl PostgresStore {
         Ok(Some(named))
     }
 
-    /// Whether no other attempt of the account has one of the references.
+    /// Whether no other attempt of the account has any of the references.
     async fn are_free(&self, aggregate: &PaymentAggregate, change: &Change) -> Result<bool, Fault> {
         for (attempt, reference) in &change.references {
             let Some(attempt) = aggregate.attempt(*attempt) else {
@@ -269,7 +284,7 @@ impl PostgresStore {
     }
 }
 
-/// A step with a line of the audit log.
+/// A step with an audit entry.
 struct Audit {
     statement: StatementBuilder,
     audited: Audited,

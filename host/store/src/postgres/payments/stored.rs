@@ -1,4 +1,4 @@
-//! Payments with their attempts as rows: loaded, and saved with everything that follows from a change.
+//! Rows of payments and their attempts: loading, and saving a change with all its effects.
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::event::Event;
@@ -6,47 +6,63 @@ use kassette_domain::id::{AccountId, MerchantId, PaymentId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::payment::{Origin, Payment, Status};
+use kassette_domain::reseller::may_work;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::payment_steps::{self, count, uses_account};
+use crate::payment_steps::{self, count};
 use crate::postgres::database::Database;
 use crate::postgres::directory::keys;
+use crate::postgres::movements::{self, CLOCK, LEDGER};
 use crate::postgres::payments::work;
 use crate::postgres::statement::{StatementBuilder, column, values};
 use crate::postgres::{millis, number, time, uuid, webhooks};
-use crate::rows::records;
+use crate::rows::notes;
+use crate::rows::records::{self, OTHER_COLUMNS};
 use crate::rows::schema::{self, Line};
-use crate::rows::seal::{Sealer, Secrets};
+use crate::rows::seal::{Sealer, SearchMark, Secrets};
 use crate::rows::stored::{EventRow, PaymentCounters, PaymentRow, encode_attempt, open_attempt};
 use crate::rows::wants::number_of;
-use crate::{About, Fault};
+use crate::{About, Fault, LedgerState};
 
-/// Columns of a payment alone, as [`payment`] reads them.
-pub(crate) const COLUMNS: &str = "p.id, p.body, d.claimed_until";
-/// Where they come from.
+/// Columns of a payment's row as [`payment`] reads them: the body, then those compared with it.
+pub(crate) const COLUMNS: &str =
+    "p.id, p.body, d.claimed_until, p.merchant, p.environment, p.status, p.created_at,
+    p.owner_kind, p.owner, p.reference, p.order_id, p.token_hash";
+/// Number of [`COLUMNS`].
+pub(crate) const COLUMN_COUNT: usize = 12;
+/// Source of [`COLUMNS`].
 pub(crate) const FROM: &str = "payment p LEFT JOIN due d ON d.payment = p.id";
+/// Determines whether the reseller that created the payment receives its events.
+const RESELLER: &str = "(SELECT r.body FROM reseller r WHERE p.owner_kind = 1 AND r.id = p.owner),
+    (SELECT g.body FROM delegation g WHERE p.owner_kind = 1 AND g.reseller = p.owner AND g.merchant = p.merchant)";
 
 /// Kinds of lines in `timeline`.
 pub(crate) const DECISION: i16 = 0;
 pub(crate) const TRANSITION: i16 = 1;
 pub(crate) const EVENT: i16 = 2;
+pub(crate) const NOTES: i16 = 3;
 
-/// Operations of a payment that are remembered, and the bytes of each.
+/// Number of recent operations stored per payment, and the size of each in bytes.
 const OPS: usize = 8;
 pub(crate) const OP: usize = 8;
 
-/// A payment as it was loaded.
+/// A loaded payment.
 pub(crate) struct Loaded {
     pub(crate) aggregate: PaymentAggregate,
     pub(crate) counters: PaymentCounters,
     revision: i64,
-    /// Its number in order of arrival.
+    /// Number in order of creation.
     number: i64,
     ops: Vec<u8>,
-    /// Its row of `due`.
+    /// Its row in `due`.
     timer: Option<TimerRow>,
+    pub(crate) ledger: LedgerState,
+    /// Whether the payment was created by a reseller that may work for the merchant.
+    tells_reseller: bool,
+    /// Time of the database server when the payment was loaded.
+    pub(crate) clock: Time,
 }
 
 #[derive(Clone, Copy)]
@@ -56,19 +72,19 @@ struct TimerRow {
 }
 
 impl Loaded {
-    /// Whether an operation is one of the last that changed it.
+    /// Whether an operation is among the last ones that changed the payment.
     pub(crate) fn has_done(&self, op: [u8; OP]) -> bool {
         self.ops.chunks(OP).any(|done| done == op)
     }
 }
 
-/// A status, as it is stored.
+/// Stored number of a status.
 pub(crate) fn status(status: Status) -> i16 {
     let at = Status::ALL.iter().position(|each| *each == status);
     at.and_then(|at| i16::try_from(at).ok()).unwrap_or(-1)
 }
 
-/// The space of a reference and the reference, as they are stored.
+/// Stored kind, owner and bytes of a reference.
 pub(crate) fn origin(merchant: MerchantId, origin: &Origin) -> (i16, i64, Vec<u8>) {
     match origin {
         Origin::Merchant { idempotency_key } => {
@@ -81,7 +97,7 @@ pub(crate) fn origin(merchant: MerchantId, origin: &Origin) -> (i16, i64, Vec<u8
     }
 }
 
-/// Opens a payment's row; `claimed` is until when `due` says that it is claimed.
+/// Decodes a payment's row; `claimed` is the end of the claim according to `due`.
 pub(crate) fn open(
     sealer: &Sealer,
     id: Uuid,
@@ -90,7 +106,7 @@ pub(crate) fn open(
 ) -> Result<(Payment, PaymentCounters), Fault> {
     let id = PaymentId::from_bytes(id.into_bytes());
     let (mut payment, counters) =
-        PaymentRow::decode(id, &schema::payment(id), body)?.open(sealer)?;
+        PaymentRow::decode(sealer, id, &schema::payment(id), body)?.open(sealer)?;
     if let Some(claimed) = claimed {
         payment.claimed_until = Some(time(claimed));
     }
@@ -99,26 +115,48 @@ pub(crate) fn open(
 
 /// Reads a row of [`COLUMNS`].
 pub(crate) fn payment(sealer: &Sealer, row: &Row) -> Result<Payment, Fault> {
-    Ok(open(sealer, row.get(0), row.get(1), row.get(2))?.0)
+    Ok(compared(sealer, row)?.0)
 }
 
-/// Loads the payment that is meant, with its attempts, all of it as of one moment.
+/// The same with its counters. Columns used by statements must match the body.
+fn compared(sealer: &Sealer, row: &Row) -> Result<(Payment, PaymentCounters), Fault> {
+    let (payment, counters) = open(sealer, row.get(0), row.get(1), row.get(2))?;
+    let (kind, owner, reference) = origin(payment.merchant, &payment.origin);
+    let token = TokenHash::hash(payment.token.expose());
+    let fits = row.get::<_, i64>(3) == number(payment.merchant.0)
+        && row.get::<_, i16>(4) == keys::environment(payment.environment)
+        && row.get::<_, i16>(5) == status(payment.status)
+        && row.get::<_, i64>(6) == millis(payment.created_at)
+        && (row.get(7), row.get(8)) == (kind, owner)
+        && row.get::<_, &[u8]>(9) == reference
+        && row.get::<_, &[u8]>(10) == payment.order_id.as_str().as_bytes()
+        && row.get::<_, &[u8]>(11) == token.0;
+    match fits {
+        true => Ok((payment, counters)),
+        false => Err(records::damaged(
+            &schema::payment(payment.id),
+            OTHER_COLUMNS,
+        )),
+    }
+}
+
+/// Loads a payment with its attempts in one snapshot.
 pub(crate) async fn load(
     database: &Database,
     sealer: &Sealer,
     about: &About,
 ) -> Result<Option<Loaded>, Fault> {
-    match about {
+    let loaded = match about {
         About::Payment(id) => {
-            load_where(database, sealer, "p.id = $1", &[&uuid(id.as_bytes())]).await
+            load_where(database, sealer, "p.id = $1", &[&uuid(id.as_bytes())]).await?
         }
         About::Attempt(id) => {
             let of = "p.id = (SELECT payment FROM attempt WHERE id = $1)";
-            load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await
+            load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await?
         }
         About::Refund(id) => {
             let of = "p.id = (SELECT payment FROM refund WHERE id = $1)";
-            load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await
+            load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await?
         }
         About::Reference { account, reference } => {
             let of = "p.id = (SELECT payment FROM reference WHERE account = $1 AND reference = $2)";
@@ -128,35 +166,67 @@ pub(crate) async fn load(
                 of,
                 &[&account.as_str(), &reference.as_bytes()],
             )
-            .await
+            .await?
         }
+    };
+    // The payment's body must confirm the key by which it was found.
+    if let Some(loaded) = &loaded
+        && !is_about(&loaded.aggregate, about)
+    {
+        let key = schema::payment(loaded.aggregate.payment.id);
+        return Err(records::damaged(
+            &key,
+            "an index leads to it that is another's",
+        ));
+    }
+    Ok(loaded)
+}
+
+fn is_about(aggregate: &PaymentAggregate, about: &About) -> bool {
+    let mut attempts = aggregate.attempts.iter();
+    match about {
+        About::Payment(id) => aggregate.payment.id == *id,
+        About::Attempt(id) => attempts.any(|attempt| attempt.id == *id),
+        About::Refund(id) => attempts.any(|attempt| attempt.funds.refund(*id).is_some()),
+        About::Reference { account, reference } => attempts
+            .any(|attempt| attempt.account == *account && attempt.references.contains(reference)),
     }
 }
 
-/// Loads the payment that a condition finds.
+/// Loads the payment that matches a condition.
 pub(crate) async fn load_where(
     database: &Database,
     sealer: &Sealer,
     condition: &str,
     arguments: crate::postgres::database::Arguments<'_>,
 ) -> Result<Option<Loaded>, Fault> {
+    const ORDINAL: usize = COLUMN_COUNT + 5;
     let sql = format!(
-        "SELECT {COLUMNS}, p.revision, p.number, p.ops, d.due_at, d.claim, a.ordinal, a.body FROM {FROM}
+        "SELECT {COLUMNS}, p.revision, p.number, p.ops, d.due_at, d.claim, a.ordinal, a.body, a.id,
+            a.return_hash, a.account, {LEDGER}, {CLOCK}, {RESELLER} FROM {FROM}
             LEFT JOIN attempt a ON a.payment = p.id WHERE {condition} ORDER BY a.ordinal"
     );
     let rows = database.read(&sql, arguments).await?;
     let Some(first) = rows.first() else {
         return Ok(None);
     };
-    let (payment, counters) = open(sealer, first.get(0), first.get(1), first.get(2))?;
+    let (payment, counters) = compared(sealer, first)?;
     let mut attempts = Vec::with_capacity(counters.attempts.into());
     for (at, row) in rows
         .iter()
-        .filter(|row| row.get::<_, Option<i16>>(8).is_some())
+        .filter(|row| row.get::<_, Option<i16>>(ORDINAL).is_some())
         .enumerate()
     {
         let key = schema::attempt(payment.id, count(at)?);
-        attempts.push(open_attempt(sealer, &key, row.get(9))?);
+        let attempt = open_attempt(sealer, &key, row.get(ORDINAL + 1))?;
+        let fits = row.get::<_, i16>(ORDINAL) == i16::from(count(at)?)
+            && row.get::<_, Uuid>(ORDINAL + 2) == uuid(attempt.id.as_bytes())
+            && row.get::<_, &[u8]>(ORDINAL + 3) == TokenHash::hash(attempt.return_token.expose()).0
+            && row.get::<_, &str>(ORDINAL + 4) == attempt.account.as_str();
+        if !fits {
+            return Err(records::damaged(&key, OTHER_COLUMNS));
+        }
+        attempts.push(attempt);
     }
     if attempts.len() != usize::from(counters.attempts) {
         return Err(records::damaged(
@@ -165,20 +235,39 @@ pub(crate) async fn load_where(
         ));
     }
     let timer = first
-        .get::<_, Option<i64>>(6)
-        .zip(first.get::<_, Option<i64>>(7));
+        .get::<_, Option<i64>>(COLUMN_COUNT + 3)
+        .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
     Ok(Some(Loaded {
+        tells_reseller: tells_reseller(sealer, &payment, first)?,
         aggregate: PaymentAggregate { payment, attempts },
         counters,
-        revision: first.get(3),
-        number: first.get(4),
-        ops: first.get(5),
+        revision: first.get(COLUMN_COUNT),
+        number: first.get(COLUMN_COUNT + 1),
+        ops: first.get(COLUMN_COUNT + 2),
         timer: timer.map(|(at, claim)| TimerRow { at, claim }),
+        ledger: movements::ledger(sealer, first.get(COLUMN_COUNT + 10))?,
+        clock: time(first.get(COLUMN_COUNT + 11)),
     }))
 }
 
-/// A reference that a change makes known: of which account it is, the number of the attempt, and how often notices
-/// were kept for it.
+/// Decodes [`RESELLER`]. Damaged rows of the reseller must not block the payment.
+fn tells_reseller(sealer: &Sealer, payment: &Payment, row: &Row) -> Result<bool, Fault> {
+    let body = |at| row.get::<_, Option<&[u8]>>(COLUMN_COUNT + at);
+    let (Origin::Reseller { reseller, .. }, Some(who), Some(granted)) =
+        (&payment.origin, body(12), body(13))
+    else {
+        return Ok(false);
+    };
+    let key = schema::resellers::delegation(*reseller, payment.merchant);
+    let granted = records::readable(records::decode(sealer, &key, granted))?;
+    let key = schema::resellers::reseller(*reseller);
+    let who = records::readable(records::decode(sealer, &key, who))?;
+    let may = |who| may_work(&who, granted.as_ref(), payment.environment).is_ok();
+    Ok(who.is_some_and(may))
+}
+
+/// A reference that becomes known in a change: its account, the attempt's ordinal, and the number of callbacks
+/// stored for it.
 pub(crate) struct Named {
     pub(crate) account: AccountId,
     pub(crate) reference: String,
@@ -186,7 +275,7 @@ pub(crate) struct Named {
     pub(crate) parked: i32,
 }
 
-/// What a change to a payment is, to be saved.
+/// A change to a payment that is to be saved.
 pub(crate) struct Saved<'s> {
     pub(crate) before: &'s Loaded,
     pub(crate) after: &'s PaymentAggregate,
@@ -194,11 +283,13 @@ pub(crate) struct Saved<'s> {
     pub(crate) named: &'s [Named],
     pub(crate) works: Vec<work::Line>,
     pub(crate) op: [u8; OP],
+    /// See [`movements::write`].
+    pub(crate) timed: Option<Time>,
     pub(crate) now: Time,
 }
 
 impl Saved<'_> {
-    /// The statement that saves it, if the payment is still as it was loaded.
+    /// Builds the statement that saves the change if the payment is unchanged since it was loaded.
     pub(crate) fn statement(self, secrets: &Secrets) -> Result<StatementBuilder, Fault> {
         let (sealer, payment) = (&secrets.sealer, &self.after.payment);
         let mut statement = StatementBuilder::default();
@@ -211,22 +302,30 @@ impl Saved<'_> {
             lines.add(
                 DECISION,
                 ordinal,
-                records::encode(&schema::line(payment.id, Line::Decision, ordinal), decision)?,
+                records::encode(
+                    sealer,
+                    &schema::line(payment.id, Line::Decision, ordinal),
+                    decision,
+                )?,
             );
         }
         for (ordinal, transition) in
             payment_steps::transitions(payment.id, &mut counters, self.change)
         {
             let key = schema::line(payment.id, Line::Transition, ordinal);
-            lines.add(TRANSITION, ordinal, records::encode(&key, transition)?);
+            lines.add(
+                TRANSITION,
+                ordinal,
+                records::encode(sealer, &key, transition)?,
+            );
         }
-        let events = payment_steps::events(payment.id, &mut counters, self.change, self.now)?;
+        let events = payment_steps::events(payment, &mut counters, self.change, self.now)?;
         for (ordinal, event) in &events {
             let key = schema::event(payment.id, *ordinal);
             lines.add(
                 EVENT,
                 *ordinal,
-                records::encode(&key, &EventRow::of(event))?,
+                records::encode(sealer, &key, &EventRow::new(event))?,
             );
         }
         self.payment(&mut statement, sealer, counters)?;
@@ -234,13 +333,17 @@ impl Saved<'_> {
         self.refunds(&mut statement);
         self.references(&mut statement);
         self.search_references(&mut statement)?;
+        self.search_marks(&mut statement, secrets);
+        self.notes(&mut statement);
         self.timer(&mut statement);
         self.review(&mut statement);
         lines.write(&mut statement, payment.id);
-        work::write(&mut statement, self.works)?;
+        work::write(&mut statement, sealer, self.works)?;
+        movements::write(&mut statement, sealer, &self.change.movements, self.timed)?;
         listed(&mut statement, payment, &events);
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        webhooks::outbox::add(&mut statement, payment, &events);
+        let told = self.before.tells_reseller;
+        webhooks::outbox::add(&mut statement, sealer, payment, &events, told)?;
         Ok(statement)
     }
 
@@ -270,6 +373,17 @@ impl Saved<'_> {
         Ok(())
     }
 
+    /// Removes the notes of a payment whose payer's data are erased.
+    fn notes(&self, statement: &mut StatementBuilder) {
+        if notes::has_row(&self.before.aggregate.payment) && !notes::has_row(&self.after.payment) {
+            statement.add(
+                "notes",
+                "DELETE FROM timeline WHERE payment = $1 AND kind = $2",
+                values![uuid(self.after.payment.id.as_bytes()), NOTES],
+            );
+        }
+    }
+
     /// Has the other nodes hear of it where the payment goes into review or out of it.
     fn review(&self, statement: &mut StatementBuilder) {
         let waits = |payment: &Payment| payment.status == Status::Review;
@@ -287,15 +401,17 @@ impl Saved<'_> {
         let (mut ordinals, mut ids, mut returns) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accounts, mut uses, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
         for (at, attempt) in self.after.attempts.iter().enumerate() {
-            let used = uses_account(&self.after.payment, attempt);
+            let used = attempt.needs_account(self.after.payment.settlement);
             let old = before.attempts.get(at);
-            if old.is_some_and(|old| old == attempt && uses_account(&before.payment, old) == used) {
+            if old.is_some_and(|old| {
+                old == attempt && old.needs_account(before.payment.settlement) == used
+            }) {
                 continue;
             }
             let ordinal = count(at)?;
             ordinals.push(i16::from(ordinal));
             ids.push(uuid(attempt.id.as_bytes()));
-            returns.push(TokenHash::of(attempt.return_token.expose()).0.to_vec());
+            returns.push(TokenHash::hash(attempt.return_token.expose()).0.to_vec());
             accounts.push(attempt.account.as_str().to_owned());
             uses.push(used);
             bodies.push(encode_attempt(sealer, attempt, ordinal)?.1.to_vec());
@@ -320,43 +436,30 @@ impl Saved<'_> {
         Ok(())
     }
 
-    /// Keeps the rows by which refunds are found.
+    /// Maintains the rows by which refunds are found.
     fn refunds(&self, statement: &mut StatementBuilder) {
-        let (mut gone, mut ids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut keys) = (Vec::new(), Vec::new());
         for (at, attempt) in self.after.attempts.iter().enumerate() {
-            let (new, over) =
-                payment_steps::refunds(self.before.aggregate.attempts.get(at), attempt);
-            gone.extend(over.iter().map(|refund| uuid(refund.id.as_bytes())));
-            for refund in new {
-                let ordered = refund.ordered.as_ref();
-                let key = ordered.and_then(|ordered| ordered.key.as_ref());
+            let before = self.before.aggregate.attempts.get(at);
+            for refund in payment_steps::new_refunds(before, attempt) {
                 ids.push(uuid(refund.id.as_bytes()));
-                texts.push(key.map(|key| key.as_str().as_bytes().to_vec()));
+                keys.push(schema::key_of_refund(&self.after.payment, refund));
             }
-        }
-        if !gone.is_empty() {
-            let sql = "DELETE FROM refund WHERE id = ANY($1)";
-            statement.add("refunds_gone", sql, values![gone]);
         }
         if ids.is_empty() {
             return;
         }
-        let payment = &self.after.payment;
+        let payment = uuid(self.after.payment.id.as_bytes());
         statement.add(
             "refunds",
-            "INSERT INTO refund (id, payment, merchant, environment, key)
-                SELECT v.id, $3, $4, $5, v.key FROM unnest($1::uuid[], $2::bytea[]) AS v (id, key)",
-            values![
-                ids,
-                texts,
-                uuid(payment.id.as_bytes()),
-                number(payment.merchant.0),
-                keys::environment(payment.environment),
-            ],
+            "INSERT INTO refund (id, payment, key)
+                SELECT v.id, $3, v.key FROM unnest($1::uuid[], $2::bytea[]) AS v (id, key)",
+            values![ids, keys, payment],
         );
     }
 
-    /// A reference that notices were kept for since it was read is not taken: they have to be applied.
+    /// Saves references, unless callbacks were stored for them since they were read: those must be applied
+    /// first.
     fn references(&self, statement: &mut StatementBuilder) {
         if self.named.is_empty() {
             return;
@@ -420,6 +523,35 @@ impl Saved<'_> {
             );
         }
         Ok(())
+    }
+
+    fn search_marks(&self, statement: &mut StatementBuilder, secrets: &Secrets) {
+        let old = secrets.search_marks(&self.before.aggregate);
+        let new = secrets.search_marks(self.after);
+        let payment = &self.after.payment;
+        let marks = |marks: Vec<&SearchMark>| column(&marks, |mark| mark.to_vec());
+        let gone: Vec<_> = old.difference(&new).collect();
+        if !gone.is_empty() {
+            statement.add(
+                "unmarked",
+                "DELETE FROM search_mark WHERE mark = ANY($1::bytea[]) AND created_at = $2 AND number = $3",
+                values![marks(gone), millis(payment.created_at), self.before.number],
+            );
+        }
+        let added: Vec<_> = new.difference(&old).collect();
+        if !added.is_empty() {
+            statement.add(
+                "marked",
+                "INSERT INTO search_mark (mark, created_at, number, payment)
+                    SELECT v.mark, $2, $3, $4 FROM unnest($1::bytea[]) AS v (mark) ON CONFLICT DO NOTHING",
+                values![
+                    marks(added),
+                    millis(payment.created_at),
+                    self.before.number,
+                    uuid(payment.id.as_bytes()),
+                ],
+            );
+        }
     }
 
     /// A claim since the payment was read is not overwritten.
@@ -486,7 +618,7 @@ impl Lines {
     }
 }
 
-/// Whether two attempts are the same one of a payment.
+/// Whether two attempts are the same attempt of a payment.
 pub(crate) fn is_attempt(
     aggregate: &PaymentAggregate,
     payment: Uuid,
@@ -500,7 +632,7 @@ pub(crate) fn is_attempt(
         && there.is_some_and(|there| there.id == attempt.id)
 }
 
-/// Lists events among those of their merchant and environment.
+/// Adds events to the list of their merchant and environment.
 fn listed(statement: &mut StatementBuilder, payment: &Payment, events: &[(u16, Event)]) {
     if events.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Timers of payments: which are due, and who takes them.
+//! Timers of payments: due payments and their claims.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ impl PostgresStore {
         lease: Duration,
         at_most: usize,
     ) -> Result<Vec<PaymentId>, Fault> {
-        // Materialized: a plan that joins it again would take more than the limit.
+        // Materialized: a plan that evaluates it again would claim more than the limit.
         let sql = "WITH c AS MATERIALIZED (SELECT payment, due_at, claimed_until FROM due WHERE due_at <= $1 ORDER BY due_at, payment
                 LIMIT $3 FOR UPDATE SKIP LOCKED),
             taken AS (UPDATE due d SET due_at = greatest(d.due_at, $2), claimed_until = $2, claim = d.claim + 1
                 FROM c WHERE d.payment = c.payment RETURNING d.payment)
             SELECT c.payment, c.claimed_until IS NOT NULL FROM c JOIN taken USING (payment) ORDER BY c.due_at, c.payment";
         let limit = i64::try_from(at_most.min(MAX_DUE)).unwrap_or_default();
-        // Where an answer was lost, what it told of waits until its lease ends.
+        // If the answer is lost, the claimed payments wait until the lease ends.
         let rows = self
             .workers
             .repeat(sql, &[&millis(now), &millis(now.after(lease)), &limit])

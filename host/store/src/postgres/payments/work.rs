@@ -1,22 +1,28 @@
 //! The operators' work list.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{AttemptId, PaymentId, WorkId};
+use kassette_domain::id::WorkId;
+use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::NewWork;
+use kassette_domain::movement::Movement;
+use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
-use kassette_domain::work::{WorkItem, WorkKind};
+use kassette_domain::work::{WorkItem, WorkKey};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::payment_steps::work_item;
 use crate::postgres::database::{Database, Failure, TransactionWork, Tries, Tx, execute, row};
 use crate::postgres::lists::ListPosition;
+use crate::postgres::movements;
 use crate::postgres::statement::{StatementBuilder, column, values};
 use crate::postgres::{PostgresStore, audit, millis, uuid};
-use crate::rows::seal::random_id;
+use crate::rows::records::OTHER_COLUMNS;
+use crate::rows::seal::{Sealer, random_id};
 use crate::rows::{records, schema};
 use crate::{Fault, Listed, Paging};
 
-/// A line to be written.
+/// A work item to be written.
 pub(crate) struct Line {
     item: WorkItem,
     is_new: bool,
@@ -29,69 +35,90 @@ fn key(opened_at: i64, id: Uuid) -> schema::Key {
     )
 }
 
-/// Reads a row of `id, opened_at, body`.
-fn read(row: &Row) -> Result<WorkItem, Fault> {
-    records::decode(&key(row.get(1), row.get(0)), row.get(2))
+/// Columns that [`read`] reads.
+macro_rules! columns {
+    () => {
+        "id, opened_at, body, attempt, kind, subject, is_open"
+    };
 }
 
-/// What a change does to the work list.
-#[derive(Clone, Copy, Default)]
+/// Reads a row of `columns!`.
+fn read(sealer: &Sealer, row: &Row) -> Result<WorkItem, Fault> {
+    let key = key(row.get(1), row.get(0));
+    let item: WorkItem = records::decode(sealer, &key, row.get(2))?;
+    let fits = uuid(item.key.attempt.as_bytes()) == row.get::<_, Uuid>(3)
+        && item.key.kind as i16 == row.get::<_, i16>(4)
+        && item.key.subject.as_bytes() == row.get::<_, &[u8]>(5)
+        && item.done_at.is_none() == row.get::<_, bool>(6);
+    match fits {
+        true => Ok(item),
+        false => Err(records::damaged(&key, OTHER_COLUMNS)),
+    }
+}
+
+/// Whether an item is open.
+pub(super) async fn is_open(database: &Database, about: &WorkKey) -> Result<bool, Fault> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM work WHERE attempt = $1 AND kind = $2 AND subject = $3 AND is_open"
+    );
+    let (attempt, subject) = (uuid(about.attempt.as_bytes()), about.subject.as_bytes());
+    let found = database
+        .read_one(sql, &[&attempt, &(about.kind as i16), &subject])
+        .await?;
+    let item = found.map(|row| read(database.sealer(), &row)).transpose()?;
+    Ok(item.is_some())
+}
+
+/// Changes to the work list.
+#[derive(Clone, Copy)]
 pub(crate) struct Works<'c> {
-    /// Attempts all of whose lines are done.
-    pub(crate) done: &'c [AttemptId],
-    /// Lines that are done.
-    pub(crate) closed: &'c [(AttemptId, WorkKind)],
+    /// `None` for money of an unknown payment.
+    pub(crate) payment: Option<&'c Payment>,
+    pub(crate) environment: Environment,
+    /// Items that are settled.
+    pub(crate) closed: &'c [WorkKey],
     pub(crate) new: &'c [NewWork],
 }
 
-/// What becomes of the work list: lines of attempts that are settled are done, and new ones take the place of open
-/// ones of the same kind and attempt.
+/// Prepares the changed items: closed ones are marked done, and new ones replace open ones with the same key.
 pub(crate) async fn lines(
     database: &Database,
-    payment: Option<PaymentId>,
-    Works { done, closed, new }: Works<'_>,
+    Works {
+        payment,
+        environment,
+        closed,
+        new,
+    }: Works<'_>,
     now: Time,
 ) -> Result<Vec<Line>, Fault> {
-    if done.is_empty() && closed.is_empty() && new.is_empty() {
+    if closed.is_empty() && new.is_empty() {
         return Ok(Vec::new());
     }
-    let about = done.iter().chain(new.iter().map(|each| &each.attempt));
-    let about = about.chain(closed.iter().map(|(attempt, _)| attempt));
-    let about: Vec<_> = about.map(|attempt| uuid(attempt.as_bytes())).collect();
-    let sql = "SELECT id, opened_at, body FROM work WHERE attempt = ANY($1) AND is_open";
+    let about = new.iter().map(|each| &each.key).chain(closed);
+    let about: Vec<_> = about.map(|key| uuid(key.attempt.as_bytes())).collect();
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM work WHERE attempt = ANY($1) AND is_open"
+    );
     let open = database.read(sql, &[&about]).await?;
     let open = open.iter().map(|row| {
         Ok(Line {
-            item: read(row)?,
+            item: read(database.sealer(), row)?,
             is_new: false,
         })
     });
     let mut lines = open.collect::<Result<Vec<_>, Fault>>()?;
     lines
         .iter_mut()
-        .filter(|line| {
-            let about = (line.item.attempt, line.item.kind);
-            done.contains(&line.item.attempt) || closed.contains(&about)
-        })
+        .filter(|line| closed.contains(&line.item.key))
         .for_each(|line| line.item.done_at = Some(now));
     for each in new {
-        let same = |line: &&mut Line| {
-            line.item.done_at.is_none()
-                && line.item.attempt == each.attempt
-                && line.item.kind == each.kind
-        };
-        let mut item = WorkItem {
-            id: WorkId::from_bytes(random_id()?),
-            kind: each.kind,
-            payment,
-            attempt: each.attempt,
-            account: each.account.clone(),
-            amount: each.amount,
-            currency: each.currency.clone(),
-            detail: each.detail.clone(),
-            opened_at: now,
-            done_at: None,
-        };
+        let same = |line: &&mut Line| line.item.done_at.is_none() && line.item.key == each.key;
+        let id = WorkId::from_bytes(random_id()?);
+        let mut item = work_item(each, payment, environment, (id, now));
         match lines.iter_mut().find(same) {
             Some(line) => {
                 (item.id, item.opened_at) = (line.item.id, line.item.opened_at);
@@ -103,8 +130,13 @@ pub(crate) async fn lines(
     Ok(lines)
 }
 
-/// Writes lines, if those that were open still are: first what is done, which makes room for what is new.
-pub(crate) fn write(statement: &mut StatementBuilder, mut lines: Vec<Line>) -> Result<(), Fault> {
+/// Writes items if those that were open still are. Closed items come first, because an open item's key is
+/// unique.
+pub(crate) fn write(
+    statement: &mut StatementBuilder,
+    sealer: &Sealer,
+    mut lines: Vec<Line>,
+) -> Result<(), Fault> {
     if lines.is_empty() {
         return Ok(());
     }
@@ -112,18 +144,20 @@ pub(crate) fn write(statement: &mut StatementBuilder, mut lines: Vec<Line>) -> R
     let items = column(&lines, |line| &line.item);
     let mut bodies = Vec::new();
     for item in &items {
-        bodies.push(records::encode(&schema::work(item.opened_at, item.id), item)?.to_vec());
+        bodies
+            .push(records::encode(sealer, &schema::work(item.opened_at, item.id), item)?.to_vec());
     }
     statement.add(
         "works",
-        "INSERT INTO work AS known (id, attempt, kind, opened_at, is_open, body)
-            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::boolean[], $6::bytea[])
+        "INSERT INTO work AS known (id, attempt, kind, subject, opened_at, is_open, body)
+            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::bigint[], $6::boolean[], $7::bytea[])
             ON CONFLICT (id) DO UPDATE SET is_open = excluded.is_open, body = excluded.body WHERE known.is_open
             RETURNING 1",
         values![
             column(&items, |item| uuid(item.id.as_bytes())),
-            column(&items, |item| uuid(item.attempt.as_bytes())),
-            column(&items, |item| item.kind as i16),
+            column(&items, |item| uuid(item.key.attempt.as_bytes())),
+            column(&items, |item| item.key.kind as i16),
+            column(&items, |item| item.key.subject.clone().into_bytes()),
             column(&items, |item| millis(item.opened_at)),
             column(&items, |item| item.done_at.is_none()),
             bodies,
@@ -133,7 +167,7 @@ pub(crate) fn write(statement: &mut StatementBuilder, mut lines: Vec<Line>) -> R
     Ok(())
 }
 
-/// An operator marks a line done.
+/// Marks an item done for an operator.
 pub(super) struct WorkDone {
     pub(super) id: WorkId,
     pub(super) audited: Audited,
@@ -145,14 +179,14 @@ impl TransactionWork for WorkDone {
     const CHANGES_DIRECTORY: bool = false;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
-        let sql = "SELECT id, opened_at, body FROM work WHERE id = $1 FOR UPDATE";
+        let sql = concat!("SELECT ", columns!(), " FROM work WHERE id = $1 FOR UPDATE");
         let Some(found) = row(tx, sql, &[&uuid(self.id.as_bytes())]).await? else {
             return Ok(None);
         };
-        let mut item = read(&found)?;
+        let mut item = read(tx.sealer(), &found)?;
         if item.done_at.is_none() {
             item.done_at = Some(self.now);
-            let body = records::encode(&schema::work(item.opened_at, item.id), &item)?;
+            let body = records::encode(tx.sealer(), &schema::work(item.opened_at, item.id), &item)?;
             let sql = "UPDATE work SET is_open = false, body = $2 WHERE id = $1";
             execute(tx, sql, &[&uuid(self.id.as_bytes()), &&body[..]]).await?;
             audit::append(tx, self.audited.clone(), self.now).await?;
@@ -162,26 +196,46 @@ impl TransactionWork for WorkDone {
 }
 
 impl PostgresStore {
-    pub(super) async fn note_unknown_money(&self, found: NewWork, now: Time) -> Result<(), Fault> {
+    pub(super) async fn note_unknown_money(
+        &self,
+        found: NewWork,
+        mut movement: Movement,
+        now: Time,
+    ) -> Result<(), Fault> {
+        movement.payment = None;
+        let works = Works {
+            payment: None,
+            environment: movement.environment,
+            closed: &[],
+            new: std::slice::from_ref(&found),
+        };
+        self.change_work(works, Some(movement), now).await
+    }
+
+    /// Changes items without a payment, and books a movement without one.
+    pub(super) async fn change_work(
+        &self,
+        works: Works<'_>,
+        mut movement: Option<Movement>,
+        now: Time,
+    ) -> Result<(), Fault> {
         let mut tries = Tries::new();
         loop {
-            let found = std::slice::from_ref(&found);
-            let lines = lines(
-                &self.requests,
-                None,
-                Works {
-                    new: found,
-                    ..Works::default()
-                },
-                now,
-            )
-            .await?;
+            let lines = lines(&self.requests, works, now).await?;
+            if lines.is_empty() && movement.is_none() {
+                return Ok(());
+            }
             let mut statement = StatementBuilder::default();
-            write(&mut statement, lines)?;
+            write(&mut statement, &self.secrets.sealer, lines)?;
+            if let Some(movement) = &mut movement {
+                let timed = self.time_movement(movement, now).await?;
+                let (sealer, movement) = (&self.secrets.sealer, std::slice::from_ref(movement));
+                movements::write(&mut statement, sealer, movement, timed)?;
+            }
             match statement.write(&self.requests).await {
                 Ok(_) => return Ok(()),
-                // Another line about it was opened, or this one was done. Where the answer was lost and it was done,
-                // the line is found open, and takes the same figures.
+                // Another item with this key was opened, or this one was closed. If the answer was lost after a
+                // commit, the item is found open and gets the same figures.
                 Err(failure @ (Failure::Stale | Failure::Duplicate(_) | Failure::Lost)) => {
                     tries.again(&failure).await?;
                 }
@@ -191,9 +245,10 @@ impl PostgresStore {
     }
 
     pub(super) async fn work_read(&self, id: WorkId) -> Result<Option<WorkItem>, Fault> {
-        let sql = "SELECT id, opened_at, body FROM work WHERE id = $1";
+        let sql = concat!("SELECT ", columns!(), " FROM work WHERE id = $1");
         let found = self.requests.read_one(sql, &[&uuid(id.as_bytes())]).await?;
-        found.as_ref().map(read).transpose()
+        let item = found.as_ref().map(|row| read(&self.secrets.sealer, row));
+        item.transpose()
     }
 
     pub(super) async fn work_listed(
@@ -204,11 +259,12 @@ impl PostgresStore {
         let tag: &[u8] = if open { b"wro/" } else { b"wrk/" };
         let only = if open { "AND is_open" } else { "" };
         let sql = format!(
-            "SELECT id, opened_at, body FROM work WHERE (opened_at, id) < ($1, $2) {only}
-                ORDER BY opened_at DESC, id DESC LIMIT $3"
+            "SELECT {} FROM work WHERE (opened_at, id) < ($1, $2) {only}
+                ORDER BY opened_at DESC, id DESC LIMIT $3",
+            columns!()
         );
-        self.list_by_time(tag, paging, &sql, &[], |row| {
-            Ok((ListPosition(row.get(1), row.get(0)), read(row)?))
+        self.list_by_time(tag, paging, &sql, &[], |sealer, row| {
+            Ok((ListPosition(row.get(1), row.get(0)), read(sealer, row)?))
         })
         .await
     }

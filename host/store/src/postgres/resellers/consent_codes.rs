@@ -1,4 +1,4 @@
-//! Consent codes. What has ended is taken away by those that are issued after it.
+//! Consent codes. Issuing a code deletes expired ones.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
@@ -12,25 +12,25 @@ use crate::postgres::{audit, millis};
 use crate::resellers::MAX_SWEPT;
 use crate::rows::{records, schema};
 
-/// Loads the code of a handle, and keeps it as it is until the transaction ends.
+/// Loads the code of a handle and locks it until the transaction ends.
 pub(super) async fn lock(tx: &Tx<'_>, handle: TokenHash) -> Result<Option<ConsentCode>, Failure> {
     let sql = "/* consent code: lock */ SELECT body FROM consent_code WHERE handle = $1 FOR UPDATE";
     let found = row(tx, sql, &[&&handle.0[..]]).await?;
     let key = schema::resellers::consent(handle);
     Ok(found
-        .map(|found| records::decode(&key, found.get(0)))
+        .map(|found| records::decode(tx.sealer(), &key, found.get(0)))
         .transpose()?)
 }
 
-/// Writes a code that is there.
+/// Updates a code.
 pub(super) async fn replace(tx: &Tx<'_>, code: &ConsentCode) -> Result<(), Failure> {
-    let body = records::encode(&schema::resellers::consent(code.handle), code)?;
+    let body = records::encode(tx.sealer(), &schema::resellers::consent(code.handle), code)?;
     let sql = "/* consent code: update */ UPDATE consent_code SET body = $2 WHERE handle = $1";
     execute(tx, sql, &[&&code.handle.0[..], &&body[..]]).await?;
     Ok(())
 }
 
-/// A new code.
+/// Issues a code.
 pub(super) struct IssueConsentCode {
     pub(super) code: ConsentCode,
     pub(super) audited: Audited,
@@ -50,7 +50,7 @@ impl TransactionWork for IssueConsentCode {
             SELECT handle FROM consent_code WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
             FOR UPDATE SKIP LOCKED)";
         execute(tx, sql, &[&millis(self.now), &i64::from(MAX_SWEPT)]).await?;
-        let body = records::encode(&schema::resellers::consent(code.handle), code)?;
+        let body = records::encode(tx.sealer(), &schema::resellers::consent(code.handle), code)?;
         let sql = "/* consent code: insert */ INSERT INTO consent_code (handle, expires_at, body)
             VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         let ends = millis(code.expires_at);

@@ -1,4 +1,4 @@
-//! Invitations: made once for each reference, answered once.
+//! Invitations: created once per reference, answered once.
 
 use std::sync::Arc;
 
@@ -17,15 +17,18 @@ use crate::postgres::directory::keys;
 use crate::postgres::resellers::{consent_codes, delegations, registry};
 use crate::postgres::{PostgresStore, audit, millis, number, uuid};
 use crate::resellers::{accepted_by, declined};
+use crate::rows::records::OTHER_COLUMNS;
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::{invitations, records, schema};
 use crate::{Answered, Fault, InvitationStanding, Invited};
 
-/// An invitation with what came of it, where it was accepted, by what `$1` is compared with.
+/// Selects an invitation with the delegation that accepted it, if any, by the expression that `$1` is compared
+/// with.
 macro_rules! select_invitation {
     ($by:literal) => {
         concat!(
-            "/* invitation */ SELECT i.id, i.body, d.reseller, d.merchant, d.body
+            "/* invitation */ SELECT i.id, i.body, d.reseller, d.merchant, d.body,
+                i.reseller, i.client_ref, i.token_hash
             FROM invitation i LEFT JOIN delegation d
                 ON d.reseller = i.reseller AND d.merchant = i.merchant WHERE ",
             $by
@@ -34,7 +37,7 @@ macro_rules! select_invitation {
 }
 
 const BY_TOKEN: &str = select_invitation!("i.token_hash = $1");
-/// The same, and keeps the invitation as it is until the transaction ends.
+/// The same, locking the invitation until the transaction ends.
 const LOCK: &str = select_invitation!("i.token_hash = $1 FOR UPDATE OF i");
 const BY_REFERENCE: &str = select_invitation!("i.reseller = $1 AND i.client_ref = $2");
 
@@ -42,8 +45,14 @@ const BY_REFERENCE: &str = select_invitation!("i.reseller = $1 AND i.client_ref 
 fn with_status(sealer: &Sealer, row: &Row, now: Time) -> Result<InvitationStanding, Fault> {
     let id = id(row, 0, InvitationId::from_bytes);
     let key = schema::resellers::invitation(id);
-    let invitation = invitations::open(sealer, id, records::decode(&key, row.get(1))?)?;
-    let delegation = delegations::joined(row, 2)?;
+    let invitation = invitations::open(sealer, id, records::decode(sealer, &key, row.get(1))?)?;
+    let fits = number(invitation.reseller.0) == row.get::<_, i64>(5)
+        && invitation.client_ref.as_str().as_bytes() == row.get::<_, &[u8]>(6)
+        && TokenHash::hash(invitation.token.expose()).0 == row.get::<_, &[u8]>(7);
+    if !fits {
+        return Err(records::damaged(&key, OTHER_COLUMNS));
+    }
+    let delegation = delegations::joined(sealer, row, 2)?;
     if matches!(invitation.reply, Reply::Accepted { .. }) && delegation.is_none() {
         return Err(records::damaged(
             &key,
@@ -57,7 +66,7 @@ fn with_status(sealer: &Sealer, row: &Row, now: Time) -> Result<InvitationStandi
 }
 
 impl PostgresStore {
-    /// The invitation that a token opens.
+    /// Reads the invitation that a token opens.
     pub(super) async fn read_invitation(
         &self,
         token: TokenHash,
@@ -71,7 +80,7 @@ impl PostgresStore {
     }
 }
 
-/// A new invitation.
+/// Creates an invitation.
 pub(super) struct Invite {
     pub(super) new: NewInvitation,
     pub(super) authority: Option<TokenHash>,
@@ -80,7 +89,7 @@ pub(super) struct Invite {
 }
 
 impl Invite {
-    /// Whether the reseller still may, now that it is written.
+    /// Whether the reseller may still invite, checked in the transaction of the write.
     async fn may(&self, tx: &Tx<'_>) -> Result<bool, Failure> {
         let reseller = self.new.request.reseller;
         let Some(who) = registry::load(tx, reseller).await? else {
@@ -91,8 +100,7 @@ impl Invite {
         };
         let key = keys::load(tx, hash).await?;
         Ok(key.is_some_and(|key| {
-            key.usable(self.now)
-                && key.owner == KeyOwner::Reseller(reseller)
+            key.usable_by(KeyOwner::Reseller(reseller), key.environment, self.now)
                 && who.may_use(key.environment)
         }))
     }
@@ -105,7 +113,7 @@ impl TransactionWork for Invite {
     async fn apply(&self, tx: &Tx<'_>) -> Result<Invited, Failure> {
         let invitation = Invitation::new(self.new.clone(), self.now);
         let reseller = number(invitation.reseller.0);
-        // The invitations of a reseller are written one after the other: they are counted.
+        // Invitations of a reseller are inserted one after the other because they are counted.
         let sql = "/* reseller: lock */ SELECT FROM reseller WHERE id = $1 FOR NO KEY UPDATE";
         row(tx, sql, &[&reseller]).await?;
         if !self.may(tx).await? {
@@ -127,7 +135,7 @@ impl TransactionWork for Invite {
         }
         let (id, token) = (
             uuid(invitation.id.as_bytes()),
-            TokenHash::of(invitation.token.expose()),
+            TokenHash::hash(invitation.token.expose()),
         );
         let body = invitations::encode(sealer, &invitation)?;
         let sql = "/* invitation: insert */ INSERT INTO invitation
@@ -151,7 +159,7 @@ impl TransactionWork for Invite {
     }
 }
 
-/// Writes an invitation that is there.
+/// Updates an invitation.
 async fn replace(tx: &Tx<'_>, sealer: &Sealer, invitation: &Invitation) -> Result<(), Failure> {
     let body = invitations::encode(sealer, invitation)?;
     let merchant = match invitation.reply {
@@ -178,7 +186,7 @@ async fn lock(
     Ok(found.map(|found| found.invitation))
 }
 
-/// An invitation declined.
+/// Declines an invitation.
 pub(super) struct Decline {
     pub(super) token: TokenHash,
     pub(super) now: Time,
@@ -203,10 +211,10 @@ impl TransactionWork for Decline {
     }
 }
 
-/// An invitation accepted, or a wrong code counted.
+/// Accepts an invitation, or counts a wrong code.
 pub(super) struct Accept {
     pub(super) token: TokenHash,
-    /// The consent code as it was presented.
+    /// The consent code that the caller presented.
     pub(super) presented: Secret,
     pub(super) now: Time,
     pub(super) secrets: Arc<Secrets>,
@@ -221,11 +229,11 @@ impl TransactionWork for Accept {
             return Ok(Answered::Unknown);
         };
         let mut code = consent_codes::lock(tx, ConsentCode::handle(presented)).await?;
-        let accepted = invitation.accept(TokenHash::of(presented), code.as_mut(), self.now);
+        let accepted = invitation.accept(TokenHash::hash(presented), code.as_mut(), self.now);
         if accepted == Err(NotAnswered::Over) {
             return Ok(Answered::Not(NotAnswered::Over));
         }
-        // A wrong try is written down too.
+        // A wrong attempt is stored too.
         replace(tx, sealer, &invitation).await?;
         if let Some(code) = &code {
             consent_codes::replace(tx, code).await?;
@@ -236,7 +244,8 @@ impl TransactionWork for Accept {
         };
         let (reseller, id) = (invitation.reseller, invitation.id);
         let audited = accepted_by(merchant, id);
-        let granted = delegations::authorize(tx, (reseller, merchant), Some(id), audited, self.now);
+        let between = (reseller, merchant);
+        let granted = delegations::authorize(tx, between, Some(id), None, audited, self.now);
         granted.await.map(Answered::Accepted)
     }
 }

@@ -5,14 +5,14 @@ mod delegations;
 mod invitations;
 mod registry;
 
-pub(crate) use delegations::{bars, bars_creation};
+pub(crate) use delegations::{bars, bars_creation, bars_refund};
 pub(crate) use registry::load;
 
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
-use kassette_domain::delegation::{DelegatedMerchant, Delegation};
+use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationDecision};
 use kassette_domain::id::{MerchantId, ResellerId};
 use kassette_domain::invitation::NewInvitation;
 use kassette_domain::key::{Environment, TokenHash};
@@ -46,7 +46,7 @@ impl Resellers for PostgresStore {
                 .read_one(registry::ONE, &[&number(id.0)])
                 .await?;
             found
-                .map(|found| registry::decode(id, found.get(0)))
+                .map(|found| registry::decode(&self.secrets.sealer, id, found.get(0)))
                 .transpose()
         })
     }
@@ -55,8 +55,8 @@ impl Resellers for PostgresStore {
         Box::pin(async move {
             let sql = "/* resellers: list */ SELECT id, body FROM reseller WHERE id < $1
                 ORDER BY id DESC LIMIT $2";
-            self.list_by_number(b"reseller/", paging, sql, |row| {
-                registry::decode(reseller_id(row, 0), row.get(1))
+            self.list_by_number(b"reseller/", paging, sql, |sealer, row| {
+                registry::decode(sealer, reseller_id(row, 0), row.get(1))
             })
             .await
         })
@@ -134,14 +134,14 @@ impl Resellers for PostgresStore {
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
-        authorized: bool,
+        decision: DelegationDecision,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<Delegation>> {
         self.operate(SetDelegation {
             reseller,
             merchant,
-            authorized,
+            decision,
             audited,
             now,
         })
@@ -156,7 +156,7 @@ impl Resellers for PostgresStore {
             let between = [&number(reseller.0) as _, &number(merchant.0) as _];
             let found = self.requests.read_one(delegations::ONE, &between).await?;
             Ok(found
-                .map(|found| delegations::joined(&found, 0))
+                .map(|found| delegations::joined(&self.secrets.sealer, &found, 0))
                 .transpose()?
                 .flatten())
         })

@@ -1,4 +1,4 @@
-//! Resellers themselves.
+//! Resellers.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::ResellerId;
@@ -9,23 +9,30 @@ use crate::Fault;
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::merchants::next_number;
 use crate::postgres::{audit, number};
+use crate::rows::seal::Sealer;
 use crate::rows::{records, schema};
 
 pub(super) const ONE: &str = "/* reseller */ SELECT body FROM reseller WHERE id = $1";
 
-/// A reseller, from its body.
-pub(super) fn decode(id: ResellerId, body: &[u8]) -> Result<Reseller, Fault> {
-    records::decode(&schema::resellers::reseller(id), body)
+/// Decodes a reseller's body.
+pub(super) fn decode(sealer: &Sealer, id: ResellerId, body: &[u8]) -> Result<Reseller, Fault> {
+    records::decode(sealer, &schema::resellers::reseller(id), body)
 }
 
 /// Loads a reseller.
 pub(crate) async fn load(tx: &Tx<'_>, id: ResellerId) -> Result<Option<Reseller>, Failure> {
     let found = row(tx, ONE, &[&number(id.0)]).await?;
-    Ok(found.map(|found| decode(id, found.get(0))).transpose()?)
+    Ok(found
+        .map(|found| decode(tx.sealer(), id, found.get(0)))
+        .transpose()?)
 }
 
 async fn save(tx: &Tx<'_>, reseller: &Reseller) -> Result<(), Failure> {
-    let body = records::encode(&schema::resellers::reseller(reseller.id), reseller)?;
+    let body = records::encode(
+        tx.sealer(),
+        &schema::resellers::reseller(reseller.id),
+        reseller,
+    )?;
     let sql =
         "/* reseller: save */ INSERT INTO reseller (id, live_rollout, body) VALUES ($1, $2, $3)
         ON CONFLICT (id) DO UPDATE SET live_rollout = $2, body = $3";
@@ -60,7 +67,7 @@ impl TransactionWork for CreateReseller {
     }
 }
 
-/// The switch of a reseller's live rollout.
+/// Enables or disables a reseller's live rollout.
 pub(super) struct SetLiveRollout {
     pub(super) id: ResellerId,
     pub(super) enabled: bool,

@@ -43,6 +43,8 @@ ALTER TABLE node ADD COLUMN IF NOT EXISTS demand bigint NOT NULL DEFAULT 0
 
 ALTER TABLE node ADD COLUMN IF NOT EXISTS info text
 
+ALTER TABLE node ADD COLUMN IF NOT EXISTS keeps_ledger boolean NOT NULL DEFAULT false
+
 CREATE TABLE IF NOT EXISTS schedule (
     task text PRIMARY KEY,
     holder text NOT NULL,
@@ -53,8 +55,7 @@ CREATE INDEX IF NOT EXISTS schedule_until ON schedule (until)
 
 CREATE TABLE IF NOT EXISTS audit_end (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
-    number bigint NOT NULL,
-    hash bytea NOT NULL
+    body bytea
 )
 
 CREATE TABLE IF NOT EXISTS audit (
@@ -96,7 +97,7 @@ CREATE TABLE IF NOT EXISTS operator (
 
 CREATE TABLE IF NOT EXISTS account_switch (
     account text PRIMARY KEY,
-    enabled boolean NOT NULL
+    body bytea NOT NULL
 )
 
 CREATE TABLE IF NOT EXISTS nonce (
@@ -123,4 +124,4 @@ INSERT INTO directory (epoch, version) VALUES (1, 0) ON CONFLICT DO NOTHING
 
 INSERT INTO counter (name, value) VALUES ('merchant', 0), ('reseller', 0) ON CONFLICT DO NOTHING
 
-INSERT INTO audit_end (number, hash) VALUES (0, '') ON CONFLICT DO NOTHING
+INSERT INTO audit_end (body) VALUES (NULL) ON CONFLICT DO NOTHING

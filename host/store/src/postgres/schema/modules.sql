@@ -14,7 +14,9 @@ CREATE TABLE IF NOT EXISTS slot_change (
     proposed boolean NOT NULL,
     proposer text NOT NULL,
     incarnation bigint NOT NULL,
-    at bigint NOT NULL
+    at bigint NOT NULL,
+    candidate text,
+    body bytea NOT NULL
 )
 
 INSERT INTO counter (name, value) VALUES ('slot_change', 0) ON CONFLICT DO NOTHING

@@ -76,6 +76,19 @@ CREATE TABLE IF NOT EXISTS reference (
     PRIMARY KEY (account, reference)
 )
 
+-- The user that serves forgets references that no attempt has, and neither removes nor changes one that an attempt has:
+-- else a second attempt could be given it.
+
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = 'reference'::regclass) THEN
+        CREATE POLICY reference_read ON reference FOR SELECT USING (true);
+        CREATE POLICY reference_add ON reference FOR INSERT WITH CHECK (true);
+        CREATE POLICY reference_give ON reference FOR UPDATE USING (payment IS NULL) WITH CHECK (true);
+        CREATE POLICY reference_forget ON reference FOR DELETE USING (payment IS NULL);
+        ALTER TABLE reference ENABLE ROW LEVEL SECURITY;
+    END IF;
+END $$
+
 CREATE INDEX IF NOT EXISTS reference_text ON reference (reference) WHERE payment IS NOT NULL
 
 CREATE INDEX IF NOT EXISTS reference_until ON reference (until) WHERE payment IS NULL
@@ -100,6 +113,16 @@ CREATE TABLE IF NOT EXISTS search_reference (
     PRIMARY KEY (reference, created_at, number, ordinal)
 )
 
+-- By keyed hashes of a mailbox, an amount, last four digits and the ids of disputes.
+
+CREATE TABLE IF NOT EXISTS search_mark (
+    mark bytea NOT NULL,
+    created_at bigint NOT NULL,
+    number bigint NOT NULL,
+    payment uuid NOT NULL,
+    PRIMARY KEY (mark, created_at, number)
+)
+
 CREATE TABLE IF NOT EXISTS timeline (
     payment uuid NOT NULL,
     kind smallint NOT NULL,
@@ -119,16 +142,19 @@ CREATE TABLE IF NOT EXISTS event (
     PRIMARY KEY (merchant, environment, created_at, id)
 )
 
+CREATE INDEX IF NOT EXISTS event_id ON event (id)
+
 CREATE TABLE IF NOT EXISTS work (
     id uuid PRIMARY KEY,
     attempt uuid NOT NULL,
     kind smallint NOT NULL,
+    subject bytea NOT NULL,
     opened_at bigint NOT NULL,
     is_open boolean NOT NULL,
     body bytea NOT NULL
 )
 
-CREATE UNIQUE INDEX IF NOT EXISTS work_about ON work (attempt, kind) WHERE is_open
+CREATE UNIQUE INDEX IF NOT EXISTS work_about ON work (attempt, kind, subject) WHERE is_open
 
 CREATE INDEX IF NOT EXISTS work_opened ON work (opened_at, id)
 
@@ -137,9 +163,7 @@ CREATE INDEX IF NOT EXISTS work_open ON work (opened_at, id) WHERE is_open
 CREATE TABLE IF NOT EXISTS refund (
     id uuid PRIMARY KEY,
     payment uuid NOT NULL,
-    merchant bigint NOT NULL,
-    environment smallint NOT NULL,
     key bytea
 )
 
-CREATE UNIQUE INDEX IF NOT EXISTS refund_key ON refund (merchant, environment, key) WHERE key IS NOT NULL
+CREATE UNIQUE INDEX IF NOT EXISTS refund_key ON refund (key) WHERE key IS NOT NULL

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS event_body (
     id uuid PRIMARY KEY,
     kind smallint NOT NULL,
     payment uuid NOT NULL,
-    body text NOT NULL,
+    body bytea NOT NULL,
     deliveries integer NOT NULL
 )
 
@@ -41,5 +41,9 @@ CREATE TABLE IF NOT EXISTS delivery (
 CREATE INDEX IF NOT EXISTS delivery_due ON delivery (endpoint, next_at, id) INCLUDE (created_at) WHERE status = 0
 
 CREATE INDEX IF NOT EXISTS delivery_endpoint ON delivery (endpoint, id)
+
+CREATE INDEX IF NOT EXISTS delivery_payment ON delivery (payment, id)
+
+CREATE INDEX IF NOT EXISTS delivery_event ON delivery (event, id)
 
 CREATE INDEX IF NOT EXISTS delivery_exhausted ON delivery (endpoint, id) WHERE status = 2

@@ -1,4 +1,4 @@
-//! Two stores on one database at once: what one has, the other has not.
+//! Two stores on one database at once: each holds leases and claims that the other cannot take.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -9,7 +9,7 @@ use kassette_domain::connect::CodeUse;
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{Step, Via};
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::webhook::{Endpoint, EventFilter};
 
 use crate::postgres::PostgresStore;
@@ -21,7 +21,7 @@ use crate::{
     Store, TriedOutcome,
 };
 
-/// A database with two stores on it; none where there is no PostgreSQL.
+/// A database with two stores. `None` without PostgreSQL.
 async fn two() -> Option<(Scratch, [Arc<dyn Store>; 2])> {
     if !Scratch::available().unwrap() {
         return None;
@@ -32,7 +32,7 @@ async fn two() -> Option<(Scratch, [Arc<dyn Store>; 2])> {
     Some((scratch, [serves, beside]))
 }
 
-/// Has callers ask the two by turns, all at once.
+/// Sends concurrent calls to both stores alternately.
 async fn race<T, F>(
     stores: &[Arc<dyn Store>; 2],
     callers: usize,
@@ -111,11 +111,11 @@ async fn a_lease_of_one_store_is_not_given_back_by_the_other() {
         };
     let due = claim(&a, NOW).await;
     assert_eq!(claim(&b, later(59)).await, []);
-    // The lease has ended; the one that had it gives it back too late.
+    // The lease has expired, and its former holder releases it too late.
     assert_eq!(claim(&b, later(60)).await, due);
     a.give_back(vec![due[0].id]).await.unwrap();
     assert_eq!(claim(&a, later(61)).await, [], "the other store has it");
-    // Both record what came of their attempts: one is in the log.
+    // Both record the outcome of their attempts: one is in the log.
     let records = [
         a.tried(due[0].id, arrived(0), None, later(61)),
         b.tried(due[0].id, arrived(0), None, later(61)),
@@ -192,11 +192,11 @@ async fn a_step_is_done_once_over_two_stores_and_told_once() {
     let aggregate = stores[1].aggregate(payment_of("a")).await.unwrap().unwrap();
     let attempt = aggregate.attempts[0].id;
     assert_eq!(aggregate.attempts.len(), 1);
-    // The vendor says the same to both, often.
+    // The provider repeats the same report to both.
     race(&stores, 32, move |store: Arc<dyn Store>, _| async move {
         let step = Step::Report {
             attempt,
-            report: report("vendor-a", VendorStatus::Completed),
+            report: report("vendor-a", ProviderStatus::Completed),
             via: Via::Callback,
             asked: None,
         };
@@ -204,9 +204,8 @@ async fn a_step_is_done_once_over_two_stores_and_told_once() {
     })
     .await;
     let filter = DeliveryFilter {
-        of: None,
         endpoint: Some(endpoint),
-        status: None,
+        ..DeliveryFilter::default()
     };
     let told = page(stores[1].deliveries(filter, first(100)).await.unwrap()).items;
     assert_eq!(told.len(), 2, "pending and completed: {told:?}");

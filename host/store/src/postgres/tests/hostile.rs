@@ -1,7 +1,7 @@
-//! The suite where everything is against it: SERIALIZABLE, collisions at any statement and at commits, connections
-//! that are cut before they have asked. And what holds where answers are lost.
+//! The suite under adverse conditions: SERIALIZABLE, collisions of any statement and commit, connections cut
+//! before a request. Also checks lost answers.
 //!
-//! It takes minutes, and a machine whose other work leaves it little answers `Busy`: run with `KASSETTE_LONG` set.
+//! It takes minutes, and a busy machine answers `Busy`, so it runs only with `KASSETTE_LONG` set.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,11 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::event::EventType;
-use kassette_domain::lifecycle::NewWork;
 use kassette_domain::money::Minor;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::pending_callback::PendingCallback;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::webhook::DeliveryStatus;
-use kassette_domain::work::WorkKind;
 use tokio::sync::OnceCell;
 use url::Url;
 
@@ -26,8 +25,8 @@ use crate::suite::Harness;
 use crate::suite::deliveries::arrived;
 use crate::suite::fixtures::*;
 use crate::{
-    ClaimedDeliveries, Created, DeliveryFilter, Fault, KeptCallback, MAX_CALLBACKS_PER_REFERENCE,
-    Payments as _, Retention, Stepped, Store, Upkeep as _,
+    ClaimedDeliveries, Created, DeliveryFilter, Fault, KeptCallback, Payments as _, Retention,
+    Stepped, Store, Upkeep as _,
 };
 
 /// A database whose transactions are serializable, behind a proxy.
@@ -49,7 +48,7 @@ impl Hostile {
         Self { scratch, proxy }
     }
 
-    /// A store behind the proxy, opened before anything goes wrong.
+    /// A store behind the proxy, opened before faults are injected.
     async fn open(&self, faults: Faults) -> Arc<PostgresStore> {
         self.proxy.set(Faults::default());
         let mut options = self.scratch.options();
@@ -63,7 +62,7 @@ impl Hostile {
     }
 }
 
-/// The folder of the socket in an address.
+/// Folder of the socket in a URL.
 fn folder(url: &str) -> PathBuf {
     let url = Url::parse(url).unwrap();
     let host = url.host_str().unwrap();
@@ -74,7 +73,7 @@ fn folder(url: &str) -> PathBuf {
     PathBuf::from(decoded.into_owned())
 }
 
-/// The suite's place.
+/// Setup of the suite.
 #[derive(Default)]
 struct Place(OnceCell<Hostile>);
 
@@ -108,7 +107,7 @@ mod suite {
     crate::store_suite!(Place::default());
 }
 
-/// Asks until the store has an answer, as a client does that is told to come again.
+/// Repeats a request until it succeeds, as a client does after `Busy`.
 async fn until_answered<T, F>(mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, Fault>>,
@@ -159,11 +158,11 @@ async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
                 started(&attempt, &format!("vendor-{name}")),
                 news(
                     &attempt,
-                    report(&format!("vendor-{name}"), VendorStatus::Completed),
+                    report(&format!("vendor-{name}"), ProviderStatus::Completed),
                 ),
             ];
             for step in steps {
-                // A step that was done already is refused, or changes nothing.
+                // A step that was already done is refused, or changes nothing.
                 let step = || store.step(payment_of(&name), step.clone(), None, NOW);
                 let stepped = until_answered(step).await;
                 assert!(!matches!(stepped, Stepped::Unknown), "{name}");
@@ -173,7 +172,7 @@ async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
     for each in paying {
         each.await.unwrap();
     }
-    // What was claimed and its answer lost is due again when the lease has ended.
+    // Deliveries whose claim's answer was lost are due again when the lease ends.
     let (mut tried, mut now) = (BTreeMap::<_, usize>::new(), NOW);
     loop {
         let claim = || shared.claim(endpoint.id, now, Duration::from_secs(60), 9);
@@ -246,22 +245,15 @@ async fn what_can_be_done_again_is_done_once_though_answers_are_lost() {
         ..Faults::default()
     };
     let store = hostile.open(faults).await;
-    let most = u64::try_from(MAX_CALLBACKS_PER_REFERENCE).unwrap();
+    let most = u64::try_from(PendingCallback::MAX_PER_REFERENCE).unwrap();
     for number in 0..most {
-        let mut notice = report("vendor-a", VendorStatus::Processing);
+        let mut notice = report("vendor-a", ProviderStatus::Processing);
         notice.received = Minor(number);
         let of = (account("sandbox-test"), "vendor-a".to_owned());
         let kept = store.keep_callback(of.0, of.1, Some(notice), NOW).await;
         assert_eq!(kept, Ok(KeptCallback::Kept), "{number}");
-        let found = NewWork {
-            kind: WorkKind::Unknown,
-            attempt: attempt_id("unknown"),
-            account: account("sandbox-test"),
-            amount: Minor(number),
-            currency: "EUR".into(),
-            detail: String::new(),
-        };
-        assert_eq!(store.unknown_money(found, NOW).await, Ok(()));
+        let (found, movement) = crate::suite::movements::unknown("unknown", number);
+        assert_eq!(store.unknown_money(found, movement, NOW).await, Ok(()));
         assert!(store.forget(Retention::default(), NOW).await.is_ok());
     }
     assert!(hostile.proxy.met() > 5, "{} faults", hostile.proxy.met());

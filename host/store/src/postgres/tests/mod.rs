@@ -1,7 +1,9 @@
-//! The behavioural suite on PostgreSQL, and what only PostgreSQL can get wrong.
+//! The behavioural suite on PostgreSQL, and tests of failures that only PostgreSQL can have.
 
+mod authentic;
 mod beside;
 mod hostile;
+mod ledger;
 mod modules;
 mod nodes;
 mod opening;
@@ -36,20 +38,20 @@ impl Harness for Database {
                 .0
                 .get_or_init(async || Scratch::new().await.unwrap())
                 .await;
-            let store: Arc<dyn Store> = PostgresStore::open(&scratch.options()).await.unwrap();
+            let store: Arc<dyn Store> = PostgresStore::open(&scratch.serving()).await.unwrap();
             store
         })
     }
 }
 
-/// Whatever a test has done, its database reads through.
+/// Verifies the database at the end of each test.
 impl Drop for Database {
     fn drop(&mut self) {
         let Some(scratch) = self.0.get().filter(|_| !std::thread::panicking()) else {
             return;
         };
         let options = scratch.options();
-        // A runtime of its own: this may be the end of the test's.
+        // A separate runtime: the test's may be shutting down.
         let read = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -66,4 +68,24 @@ mod suite {
     use super::Database;
 
     crate::store_suite!(Database::default());
+}
+
+/// `cargo test --release -p kassette-store --lib -- --ignored --nocapture searching`; KASSETTE_TEST_PAYMENTS sets the number of
+/// payments.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "it tells what it measured")]
+async fn searching_takes_milliseconds() {
+    let payments = std::env::var("KASSETTE_TEST_PAYMENTS").ok();
+    let payments = payments
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100_000);
+    let database = Database::default();
+    if !database.is_available() {
+        return;
+    }
+    let store = database.open().await;
+    let medians = crate::suite::search::searching_among(&store, payments).await;
+    println!("PostgreSQL, {payments} payments: {medians:?}");
+    assert!(medians.iter().all(|(_, millis)| *millis <= 50));
 }

@@ -1,4 +1,4 @@
-//! What serves in slots, for several nodes.
+//! Contents of slots with several nodes.
 
 use std::sync::Arc;
 
@@ -42,24 +42,24 @@ async fn settle(store: &PostgresStore, number: u64) -> Option<u64> {
     store.settle_version(number, line, NOW).await.unwrap()
 }
 
-/// A version that serves from then on.
+/// Proposes and settles a version that serves from then on.
 async fn serve(store: &PostgresStore, bytes: &[u8]) {
     let number = propose(store, bytes).await.unwrap();
     settle(store, number).await.unwrap();
 }
 
-/// A version that can be put on trial from then on.
+/// Adds a version that can then be put on trial.
 async fn bring(store: &PostgresStore, bytes: &[u8]) {
     let proposed = store.propose_version(proposal(bytes, TRIAL_CAUSE), NOW);
     let number = proposed.await.unwrap().unwrap();
     settle(store, number).await.unwrap();
 }
 
-/// A change that says that a version is on trial, or none.
+/// A change that puts a version on trial, or ends a trial.
 async fn try_out(store: &PostgresStore, bytes: Option<&[u8]>) -> SlotContent {
     let canary = Canary::begin(&[5, 25], 600, [7; 16], NOW).unwrap();
     let on_trial = bytes.map(|bytes| Candidate {
-        digest: Digest::of(bytes),
+        digest: Digest::hash(bytes),
         since: NOW,
         canary: Some(canary),
     });
@@ -70,7 +70,7 @@ async fn try_out(store: &PostgresStore, bytes: Option<&[u8]>) -> SlotContent {
     content
 }
 
-/// The versions that served or serve, the earliest first.
+/// The versions that serve or have served, earliest first.
 async fn served(store: &PostgresStore) -> Vec<Digest> {
     let served = |change: &SlotChange| match &change.content {
         SlotContent::Version { digest, cause } if cause != TRIAL_CAUSE => Some(*digest),
@@ -80,12 +80,12 @@ async fn served(store: &PostgresStore) -> Vec<Digest> {
 }
 
 async fn is_kept(store: &PostgresStore, bytes: &[u8]) -> bool {
-    let kept = store.module_bytes(Digest::of(bytes)).await.unwrap();
+    let kept = store.module_bytes(Digest::hash(bytes)).await.unwrap();
     assert!(kept.as_ref().is_none_or(|kept| kept == bytes));
     kept.is_some()
 }
 
-/// What another node sees of a change that is followed from there on.
+/// The changes that another node sees after a number.
 async fn seen(store: &PostgresStore, after: u64) -> Vec<SlotChange> {
     store.slot_changes(after).await.unwrap()
 }
@@ -107,7 +107,7 @@ async fn a_version_is_proposed_to_all_nodes_and_settled_once() {
     assert_eq!(bytes.as_deref(), Some(&b"one"[..]));
     assert_eq!(propose(&b, b"two").await, None, "one at a time");
 
-    // A switch that is made meanwhile does not hide the settlement from a node that has followed it.
+    // A node that has followed a concurrent switch still sees the settled change.
     let off = SlotContent::Disabled(true);
     let line = audited("plugin.disable");
     let switched = b.change_slot(slot(), off.clone(), line, NOW).await.unwrap();
@@ -135,13 +135,13 @@ async fn what_a_dead_node_proposed_is_in_no_ones_way_and_settles_no_more() {
     let next = propose(&b, b"two").await.unwrap();
     assert_eq!(settle(&b, number).await, None);
     assert!(settle(&b, next).await.is_some());
-    assert_eq!(b.module_bytes(Digest::of(b"one")).await.unwrap(), None);
+    assert_eq!(b.module_bytes(Digest::hash(b"one")).await.unwrap(), None);
 
-    // A proposal that is taken back leaves nothing.
+    // A withdrawn proposal leaves nothing.
     let number = propose(&b, b"three").await.unwrap();
     b.withdraw_version(number).await.unwrap();
     assert_eq!(settle(&b, number).await, None);
-    assert_eq!(b.module_bytes(Digest::of(b"three")).await.unwrap(), None);
+    assert_eq!(b.module_bytes(Digest::hash(b"three")).await.unwrap(), None);
     assert_eq!(seen(&b, 0).await.len(), 1);
 }
 
@@ -158,12 +158,12 @@ async fn as_many_versions_of_a_slot_are_kept_as_attempts_may_need() {
         settle(&a, number).await.unwrap();
     }
     let kept: Vec<_> = seen(&a, 0).await.iter().map(version).collect();
-    let expected = (last - KEPT_VERSIONS..last).map(|each| Digest::of(&bytes(each)));
+    let expected = (last - KEPT_VERSIONS..last).map(|each| Digest::hash(&bytes(each)));
     assert_eq!(kept, expected.collect::<Vec<_>>());
-    assert_eq!(a.module_bytes(Digest::of(&bytes(0))).await.unwrap(), None);
+    assert_eq!(a.module_bytes(Digest::hash(&bytes(0))).await.unwrap(), None);
     assert!(a.module_bytes(kept[0]).await.unwrap().is_some());
 
-    // Taken away: nothing of it is kept but that.
+    // Removal: only the removal itself is retained.
     let line = audited("plugin.remove");
     a.change_slot(slot(), SlotContent::Removed, line, NOW)
         .await
@@ -189,8 +189,8 @@ async fn what_is_on_trial_is_told_to_all_nodes_beside_what_serves_until_nothing_
         told.map(|change| change.content).collect::<Vec<_>>()
     };
     assert_eq!(told().await, [on_trial]);
-    assert_eq!(served(&b).await, [Digest::of(b"active")]);
-    // Neither says anything of the other.
+    assert_eq!(served(&b).await, [Digest::hash(b"active")]);
+    // The two settings are independent.
     let off = SlotContent::Disabled(true);
     let line = audited("plugin.disable");
     b.change_slot(slot(), off.clone(), line, NOW).await.unwrap();
@@ -200,7 +200,7 @@ async fn what_is_on_trial_is_told_to_all_nodes_beside_what_serves_until_nothing_
     assert_eq!(told().await, [none]);
     let all = seen(&b, 0).await;
     assert_eq!(all.iter().filter(|change| change.content == off).count(), 1);
-    assert_eq!(served(&b).await, [Digest::of(b"active")]);
+    assert_eq!(served(&b).await, [Digest::hash(b"active")]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,14 +216,14 @@ async fn versions_that_served_and_versions_on_trial_push_none_of_each_other_out(
     }
     let versions = served(&a).await;
     assert_eq!(versions.len(), KEPT_VERSIONS);
-    // The oldest of them is tried again, and is kept as long as that lasts.
+    // The oldest version is put on trial again, and is retained during the trial.
     try_out(&a, Some(&bytes(0))).await;
     serve(&a, b"newest").await;
     assert!(is_kept(&a, &bytes(0)).await && !served(&a).await.contains(&versions[0]));
     let versions = served(&a).await;
     for each in 0..KEPT_VERSIONS + 3 {
         bring(&a, &tried(each)).await;
-        // What a node puts on trial is still there where another has ended a trial meanwhile.
+        // A version that one node puts on trial remains if another has just ended a trial.
         try_out(&a, None).await;
         assert!(is_kept(&a, &tried(each)).await);
         try_out(&a, Some(&tried(each))).await;
@@ -233,14 +233,14 @@ async fn versions_that_served_and_versions_on_trial_push_none_of_each_other_out(
     for digest in versions {
         assert!(a.module_bytes(digest).await.unwrap().is_some());
     }
-    // Attempts may still be under way with some that were on trial.
+    // Attempts may still be in flight with versions that were on trial.
     let kept = (0..KEPT_VERSIONS + 3).map(async |each| is_kept(&a, &tried(each)).await);
     let mut found = Vec::new();
     for kept in kept {
         found.push(kept.await);
     }
     assert_eq!(found, [vec![false; 3], vec![true; KEPT_VERSIONS]].concat());
-    // And what is on trial outlives any number of versions that serve.
+    // A version on trial outlives any number of versions that serve.
     let on_trial = tried(KEPT_VERSIONS + 2);
     for each in 0..KEPT_VERSIONS + 3 {
         serve(&a, &bytes(100 + each)).await;
@@ -282,7 +282,7 @@ async fn what_two_nodes_count_at_once_is_all_counted() {
     };
     let nodes = [node(&scratch, "a").await, node(&scratch, "b").await];
     for round in 0..10_u64 {
-        // The first of a trial too, which makes its row or takes another's place.
+        // Includes the first count of a trial, which inserts its row or replaces another's.
         let trial = trial("method.ideal", later(round));
         let adds = (0..8).map(|number| {
             let (node, trial) = (Arc::clone(&nodes[number % 2]), trial.clone());

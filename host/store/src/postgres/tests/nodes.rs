@@ -1,5 +1,5 @@
-//! Several nodes on one database: changes of the directory hold on all of them before they are answered, however one
-//! pauses, joins or ends.
+//! Several nodes on one database: a change of the directory applies on all of them before it is answered,
+//! whenever a node pauses, joins or ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,25 +8,24 @@ use kassette_domain::id::{AccountId, AttemptId, PaymentId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner};
 use kassette_domain::lifecycle::{Step, Via};
 use kassette_domain::payment::Status;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use tokio_postgres::Client;
 
-use crate::postgres::errors::OpenError;
 use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
-use crate::postgres::{OpenOptions, PostgresStore, migrate};
+use crate::postgres::{OpenOptions, PostgresStore};
 use crate::suite::fixtures::*;
 use crate::{
     Cluster as _, Created, Directory as _, Fault, NodeInfo, NodeShare, Nonces as _, Payments as _,
     Reserved, Store, StoreHealth as _, Task,
 };
 
-/// Longer than anything here takes.
+/// Longer than any operation here takes.
 const LONG: Duration = Duration::from_secs(30);
-/// How long a change waits for a node that says nothing.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long a change waits for a node that reports nothing.
+const SILENT_NODE_WAIT: Duration = Duration::from_millis(1500);
 
-/// A database; none where there is no PostgreSQL.
+/// A database. `None` without PostgreSQL.
 pub(super) async fn scratch() -> Option<Scratch> {
     if !Scratch::available().unwrap() {
         return None;
@@ -46,7 +45,7 @@ pub(super) async fn node(scratch: &Scratch, name: &str) -> Arc<PostgresStore> {
     PostgresStore::open(&named(scratch, name)).await.unwrap()
 }
 
-/// A session beside the nodes.
+/// A session in addition to those of the nodes.
 async fn session(scratch: &Scratch) -> Client {
     let target = Target::parse(&scratch.options().url).unwrap();
     let client = target.connect().await.unwrap();
@@ -55,7 +54,7 @@ async fn session(scratch: &Scratch) -> Client {
     client
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
@@ -96,7 +95,7 @@ async fn a_revocation_is_adopted_by_every_node_before_it_is_answered() {
             "what it remembers would still be used"
         );
     }
-    // The other way round, and for a switch.
+    // The same in the other direction, and for an account switch.
     let remembered_under = a.directory_version();
     let account = AccountId::parse("sandbox-test").unwrap();
     b.switch_account(account, false, audited("provider.change"), NOW)
@@ -120,9 +119,9 @@ async fn a_node_whose_beats_pause_holds_a_change_up_for_no_longer_than_it_serves
         .await
         .unwrap();
     let took = began.elapsed();
-    assert!(took >= PATIENCE, "{took:?}");
-    assert!(took < 2 * PATIENCE, "{took:?}");
-    // It has served nothing since, and remembers nothing.
+    assert!(took >= SILENT_NODE_WAIT, "{took:?}");
+    assert!(took < 2 * SILENT_NODE_WAIT, "{took:?}");
+    // It has served nothing since, and caches nothing.
     assert_eq!(b.directory_version(), None);
     let read = b.key(key.hash).await;
     assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
@@ -132,7 +131,7 @@ async fn a_node_whose_beats_pause_holds_a_change_up_for_no_longer_than_it_serves
     assert!(!read.usable(later(2)));
 }
 
-/// Longer than a beat is good.
+/// Longer than a heartbeat is valid.
 const BUSY: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -141,7 +140,7 @@ async fn a_node_whose_threads_are_all_busy_goes_on_beating() {
         return;
     };
     let store = node(&scratch, "a").await;
-    // The only thread of this runtime: no task of it runs meanwhile.
+    // Blocks the only thread of this runtime, so that none of its tasks runs.
     std::thread::sleep(BUSY);
     assert!(
         store.directory_version().is_some(),
@@ -166,7 +165,7 @@ async fn a_node_that_joins_beside_changes_uses_nothing_from_before_them() {
             .await
             .unwrap();
         let b = joining.await.unwrap();
-        // Whatever it reads from now on it remembers under a number of its own.
+        // It caches later reads under a new number.
         let read = b.key(key.hash).await.unwrap().unwrap();
         assert!(!read.usable(at));
         b.shut_down().await.unwrap();
@@ -181,7 +180,7 @@ async fn a_row_says_what_was_adopted_before_it_was_written() {
     };
     let a = node(&scratch, "a").await;
     let session = session(&scratch).await;
-    // A version that comes with each beat, while the beat is under way: none of them can have been adopted before.
+    // Increments the version during each heartbeat: the new version cannot have been adopted before.
     let trigger = "CREATE FUNCTION ahead() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF NEW.seen > OLD.seen AND NEW.seen >= (SELECT version FROM directory) THEN
                 INSERT INTO probe_of_beats VALUES (NEW.seen); END IF;
@@ -233,7 +232,7 @@ async fn a_node_that_was_killed_is_taken_off_the_list_and_one_of_its_name_follow
     assert_eq!(a.nodes().await.unwrap().len(), 1);
     let killed = node(&scratch, "b").await;
     drop(killed);
-    // Its row is still there.
+    // Its row still exists.
     let b = node(&scratch, "b").await;
     b.probe().await.unwrap();
     until("it is seen", async || a.live_nodes() == 2).await;
@@ -323,7 +322,7 @@ async fn nodes_show_what_they_tell_of_themselves() {
     let shown: Vec<_> = nodes.iter().map(|n| (n.name.as_str(), n.is_self)).collect();
     assert_eq!(shown, [("a", true), ("b", false)]);
     assert!(
-        nodes.iter().all(|node| node.beat_age < PATIENCE),
+        nodes.iter().all(|node| node.beat_age < SILENT_NODE_WAIT),
         "{nodes:?}"
     );
     let key = shop_with_key(&a).await;
@@ -366,7 +365,7 @@ async fn a_task_is_one_node_s_until_it_ends_or_its_lease_does() {
     assert_eq!(b.take_task(Task::Ask(attempt), hour).await, Ok(true));
     assert_eq!(c.take_task(Task::Ask(attempt), hour).await, Ok(false));
     assert_eq!(c.take_task(Task::Ask(other), hour).await, Ok(true));
-    // That one was killed; its lease has ended.
+    // The node was killed; its lease expires.
     drop(b);
     until("the lease has ended", async || {
         takes(&c, hour).await == Ok(true)
@@ -380,22 +379,22 @@ async fn a_limit_goes_where_the_requests_come() {
         return;
     };
     let a = node(&scratch, "a").await;
-    assert_eq!(a.share().of(100), 100);
+    assert_eq!(a.share().share_of(100), 100);
     let b = node(&scratch, "b").await;
     until("they share it", async || {
-        a.share().of(100) == 50 && b.share().of(100) == 50
+        a.share().share_of(100) == 50 && b.share().share_of(100) == 50
     })
     .await;
     until("the one that is asked has most of it", async || {
         for _ in 0..100 {
             a.demanded();
         }
-        a.share().of(100) >= 75 && b.share().of(100) <= 26
+        a.share().share_of(100) >= 75 && b.share().share_of(100) <= 26
     })
     .await;
     b.shut_down().await.unwrap();
     until("the last one has all of it", async || {
-        a.share().of(100) == 100
+        a.share().share_of(100) == 100
     })
     .await;
     assert_ne!(a.share(), NodeShare { own: 0, all: 1 });
@@ -463,7 +462,7 @@ async fn what_one_node_has_forgotten_of_nonces_the_other_one_does_not_take_again
         a.reserve_nonce(asked.clone(), NOW).await,
         Ok(Reserved::Fresh)
     );
-    // The other node's clock is ahead: to it the nonce is over.
+    // The other node's clock is ahead, so to it the nonce has expired.
     let ahead = |seconds| asked.until.after(Duration::from_secs(seconds));
     crate::postgres::nonces::sweep(&b, ahead(60)).await.unwrap();
     let again = a.reserve_nonce(asked.clone(), NOW).await;
@@ -493,7 +492,7 @@ async fn creates_behind_a_locked_table_are_answered_together_and_not_one_after_t
         let new = new_payment(&format!("locked-{each}"));
         creating.spawn(async move { store.create(new, None, NOW).await });
     }
-    // One alone waits for two seconds.
+    // A single request would wait for two seconds.
     let all = tokio::time::timeout(LONG, creating.join_all());
     for created in all.await.unwrap() {
         assert!(matches!(created, Err(Fault::Busy)), "{created:?}");
@@ -519,9 +518,9 @@ async fn what_one_node_puts_into_review_the_other_one_hears_of_until_it_is_out()
     let aggregate = b.aggregate(payment_of("p")).await.unwrap().unwrap();
     let (payment, attempt) = (aggregate.payment.id, aggregate.attempts[0].id);
     for (said, waits) in [
-        (VendorStatus::Pending, false),
-        (VendorStatus::Review, true),
-        (VendorStatus::Declined, false),
+        (ProviderStatus::Pending, false),
+        (ProviderStatus::Review, true),
+        (ProviderStatus::Declined, false),
     ] {
         let step = Step::Report {
             attempt,
@@ -535,49 +534,4 @@ async fn what_one_node_puts_into_review_the_other_one_hears_of_until_it_is_out()
         let expected = if waits { vec![payment] } else { vec![] };
         assert_eq!(b.reviewed().await, Ok(Some(expected)));
     }
-}
-
-#[tokio::test]
-async fn a_database_of_version_1_is_brought_forward_and_its_node_waited_for() {
-    let Some(scratch) = scratch().await else {
-        return;
-    };
-    let session = session(&scratch).await;
-    session
-        .batch_execute(
-            "ALTER TABLE node DROP COLUMN seen, DROP COLUMN demand, DROP COLUMN info; DROP TABLE schedule, review;
-            UPDATE meta SET schema_version = 1, oldest_reader = 1",
-        )
-        .await
-        .unwrap();
-    let options = named(&scratch, "a");
-    let opened = PostgresStore::open(&options).await;
-    assert!(
-        matches!(opened, Err(OpenError::Older { found: 1, .. })),
-        "{opened:?}"
-    );
-    let beat = "INSERT INTO node (name, incarnation, beat) VALUES ('only', 1, clock_timestamp())
-        ON CONFLICT (name) DO UPDATE SET beat = clock_timestamp()";
-    session.batch_execute(beat).await.unwrap();
-    migrate(&options).await.unwrap();
-    migrate(&options).await.unwrap();
-    let meta = "SELECT schema_version, oldest_reader FROM meta";
-    let row = session.query_one(meta, &[]).await.unwrap();
-    assert_eq!((row.get(0), row.get(1)), (3, 3));
-    // A node of that release serves it.
-    let beating = async {
-        loop {
-            session.batch_execute(beat).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::select! {
-        opened = PostgresStore::open(&options) => {
-            assert!(matches!(opened, Err(OpenError::EarlierNode)), "{opened:?}");
-        }
-        () = beating => {}
-    }
-    // And was killed.
-    let store = PostgresStore::open(&options).await.unwrap();
-    assert_eq!(store.nodes().await.unwrap().len(), 1);
 }

@@ -1,9 +1,8 @@
-//! What a database has to be, and that each node has a name of its own.
+//! Requirements on a database, and the uniqueness of node names.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kassette_domain::id::Slot;
 use tokio_postgres::Client;
 
 use crate::postgres::scratch::Scratch;
@@ -11,13 +10,9 @@ use crate::postgres::target::Target;
 use crate::postgres::{OpenError, OpenOptions, PostgresStore, migrate};
 use crate::rows::seal::MasterKey;
 use crate::suite::fixtures::*;
-use crate::suite::resellers::{reseller, resellers_endpoint};
-use crate::{
-    Created, Fault, Payments as _, Proposal, SharedModules as _, SlotContent, Store,
-    StoreHealth as _, Trials as _,
-};
+use crate::{Created, Fault, Payments as _, Store, StoreHealth as _};
 
-/// A database of a test; none where there is no PostgreSQL.
+/// A database for a test. `None` without PostgreSQL.
 async fn scratch() -> Option<Scratch> {
     if Scratch::available().unwrap() {
         return Some(Scratch::new().await.unwrap());
@@ -34,7 +29,7 @@ async fn client(options: &OpenOptions) -> Client {
         .unwrap()
 }
 
-/// Where other nodes can be there.
+/// Options for a node among others.
 fn beside(scratch: &Scratch) -> OpenOptions {
     OpenOptions {
         alone: false,
@@ -54,7 +49,7 @@ async fn a_second_node_of_a_name_is_refused_while_the_first_one_lives() {
         "{second:?}"
     );
     first.probe().await.unwrap();
-    // One for a single command may come beside it.
+    // A store for a single command may be opened next to a node.
     let visitor = PostgresStore::visit(&beside(&scratch)).await.unwrap();
     visitor.probe().await.unwrap();
     visitor.shut_down().await.unwrap();
@@ -90,7 +85,7 @@ async fn a_node_whose_name_is_taken_ends() {
         .unwrap();
     assert!(why.contains("another node"), "{why}");
     assert_eq!(store.probe().await, Err(Fault::Stopping));
-    // Its row is another's by now, and stays.
+    // The row belongs to another node by now, and remains.
     store.shut_down().await.unwrap();
     let left = taken.query("SELECT FROM node", &[]).await.unwrap();
     assert_eq!(left.len(), 1);
@@ -127,84 +122,27 @@ async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has()
 }
 
 #[tokio::test]
-async fn a_database_from_before_resellers_had_endpoints_is_brought_to_this_schema_with_its_own() {
+async fn a_database_whose_rows_carry_no_mac_is_refused_and_unchanged() {
     let Some(scratch) = scratch().await else {
         return;
     };
     let options = beside(&scratch);
-    let open = || async {
-        let store = PostgresStore::open(&options).await?;
-        let shared: Arc<dyn Store> = store;
-        Ok::<_, OpenError>(shared)
-    };
-    let store = open().await.unwrap();
-    shop(&store).await;
-    let merchants = listen(&store, endpoint("merchants", NOW)).await;
-    store.shut_down().await.unwrap();
-    let before = "ALTER TABLE endpoint DROP COLUMN reseller;
-        CREATE INDEX endpoint_merchant ON endpoint (merchant, created_at, id);
-        UPDATE meta SET schema_version = 1";
     let client = client(&options).await;
-    client.batch_execute(before).await.unwrap();
-    let refused = open().await.map(drop);
-    assert!(
-        matches!(refused, Err(OpenError::Older { found: 1, .. })),
-        "{refused:?}"
-    );
-    for _ in 0..2 {
-        migrate(&options).await.unwrap();
-    }
-    let store = open().await.unwrap();
-    let listed = store.endpoints(merchants.owner, None, first(9)).await;
-    assert_eq!(page(listed.unwrap()).items, [merchants]);
-    reseller(&store).await;
-    let own = listen(&store, resellers_endpoint("own")).await;
-    assert_eq!(store.endpoint(own.id).await, Ok(Some(own)));
-    store.shut_down().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_database_from_before_trials_is_brought_to_this_schema_with_what_serves_in_slots() {
-    let Some(scratch) = scratch().await else {
-        return;
-    };
-    let options = beside(&scratch);
-    let slot = Slot::parse("method.ideal").unwrap();
-    let store = PostgresStore::open(&options).await.unwrap();
-    let proposal = Proposal {
-        slot: slot.clone(),
-        bytes: b"one".to_vec(),
-        cause: "upload".into(),
-    };
-    let number = store.propose_version(proposal, NOW).await.unwrap().unwrap();
-    store.settle_version(number, None, NOW).await.unwrap();
-    let before = store.slot_changes(0).await.unwrap();
-    assert_eq!(before.len(), 1);
-    store.shut_down().await.unwrap();
-    let client = client(&options).await;
-    let earlier = "DROP TABLE trial; ALTER TABLE slot_change DROP COLUMN candidate;
-        UPDATE meta SET schema_version = 2, oldest_reader = 2";
+    let earlier = "UPDATE meta SET schema_version = 3, oldest_reader = 3";
     client.batch_execute(earlier).await.unwrap();
-    let refused = PostgresStore::open(&options).await.map(drop);
+    let opened = PostgresStore::open(&options).await.map(drop);
     assert!(
-        matches!(refused, Err(OpenError::Older { found: 2, .. })),
-        "{refused:?}"
+        matches!(opened, Err(OpenError::Older { found: 3, .. })),
+        "{opened:?}"
     );
-    for _ in 0..2 {
-        migrate(&options).await.unwrap();
-    }
-    let store = PostgresStore::open(&options).await.unwrap();
-    assert_eq!(store.slot_changes(0).await.unwrap(), before);
-    let none = SlotContent::Candidate(None);
-    let line = audited("plugin.rollback");
-    let number = store.change_slot(slot, none.clone(), line, NOW);
-    let number = number.await.unwrap();
-    let last = store.slot_changes(number - 1).await.unwrap();
-    assert_eq!(last[0].content, none);
-    let counted = vec![(5, counts(1))];
-    let sums = store.count_trial(trial("method.ideal", NOW), counted.clone());
-    assert_eq!(sums.await, Ok(counted));
-    store.shut_down().await.unwrap();
+    let migrated = migrate(&options).await;
+    assert!(
+        matches!(migrated, Err(OpenError::Unauthenticated(3))),
+        "{migrated:?}"
+    );
+    let version = "SELECT schema_version FROM meta";
+    let row = client.query_one(version, &[]).await.unwrap();
+    assert_eq!(row.get::<_, i32>(0), 3);
 }
 
 #[tokio::test]
@@ -244,7 +182,7 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     );
     // A later schema that this program may still read.
     client
-        .batch_execute("UPDATE meta SET oldest_reader = 3")
+        .batch_execute("UPDATE meta SET oldest_reader = 4")
         .await
         .unwrap();
     let store = PostgresStore::open(&options).await.unwrap();

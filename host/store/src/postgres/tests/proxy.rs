@@ -1,8 +1,8 @@
-//! A proxy between a store and its database that does what networks and other transactions do at the worst moment,
-//! and leads to another server after a failover. The crash test has it between nodes and database too.
+//! A proxy between a store and its database that injects network failures and collisions at the worst moments,
+//! and leads to another server after a failover. The crash test also places it between nodes and database.
 //!
-//! It takes requests one by one: what the client sends up to a `Sync` or a simple query, and the server's answer up
-//! to `ReadyForQuery`. Faults fall on those that execute something.
+//! It forwards requests one by one: the client's bytes up to a `Sync` or a simple query, then the server's
+//! answer up to `ReadyForQuery`. Faults affect only requests that execute something.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,33 @@ use tokio::task::JoinSet;
 
 /// The name of a server's socket in its folder.
 const SOCKET: &str = ".s.PGSQL.5432";
-/// An error of class 40001, and that the session is ready for the next request.
+/// An error of class 40001, without the message that the session is ready.
 const COLLISION: &[u8] = b"SERROR\0VERROR\0C40001\0Mcould not serialize access\0\0";
 
-/// How often something goes wrong, of a thousand requests.
+/// Rates of injected faults, per thousand requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     /// A statement, or the commit of a transaction, that collides with another transaction.
     pub(super) collisions: u64,
-    /// A connection that is cut before the server has the request, which is no commit.
+    /// Connections cut before the server receives a request that is not a commit.
     pub(super) cuts_before: u64,
-    /// A connection that is cut when the server has done what it was asked to.
+    /// Connections cut after the server has executed the request.
     pub(super) cuts_after: u64,
-    /// Nothing is passed on, and no connection is cut.
+    /// Nothing is forwarded, and no connection is cut.
     pub(super) swallows: bool,
 }
 
-/// Where connections lead.
+/// Destination of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Route {
     /// The folder of a server's socket.
     pub(super) server: PathBuf,
-    /// A process whose connections lead elsewhere.
+    /// A process whose connections have another destination.
     pub(super) but: Option<(i32, PathBuf)>,
 }
 
 impl Route {
-    fn of(&self, process: Option<i32>) -> &Path {
+    fn path(&self, process: Option<i32>) -> &Path {
         match &self.but {
             Some((but, elsewhere)) if Some(*but) == process => elsewhere,
             _ => &self.server,
@@ -51,7 +51,7 @@ impl Route {
     }
 }
 
-/// What befalls a request.
+/// Fault injected into a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Fair,
@@ -64,7 +64,7 @@ enum Fate {
 struct Chance {
     faults: watch::Sender<Faults>,
     random: AtomicU64,
-    /// How many faults there were.
+    /// Number of injected faults.
     met: AtomicU64,
 }
 
@@ -96,7 +96,7 @@ impl Chance {
     }
 }
 
-/// The proxy. It ends when it is dropped, with its connections.
+/// The proxy. Dropping it ends it and its connections.
 pub(super) struct Proxy {
     folder: TempDir,
     chance: Arc<Chance>,
@@ -111,7 +111,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Leads nowhere yet.
+    /// Starts a proxy that has no destination yet.
     pub(super) fn start(seed: u64) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let listener = UnixListener::bind(folder.path().join(SOCKET))?;
@@ -127,7 +127,7 @@ impl Proxy {
         })
     }
 
-    /// Connections lead there from now on; those that lead elsewhere are cut.
+    /// Directs new connections to `route`, and cuts those that lead elsewhere.
     pub(super) fn lead(&self, route: Route) {
         self.route.send_replace(route);
     }
@@ -137,12 +137,12 @@ impl Proxy {
         self.folder.path()
     }
 
-    /// From now on so much goes wrong.
+    /// Sets the rates of injected faults.
     pub(super) fn set(&self, faults: Faults) {
         self.chance.faults.send_replace(faults);
     }
 
-    /// How many faults there were.
+    /// Number of injected faults.
     pub(super) fn met(&self) -> u64 {
         self.chance.met.load(Ordering::Relaxed)
     }
@@ -154,7 +154,7 @@ async fn serve(listener: UnixListener, routes: watch::Receiver<Route>, chance: A
         let (mut routes, chance) = (routes.clone(), Arc::clone(&chance));
         connections.spawn(async move {
             let process = client.peer_cred().ok().and_then(|peer| peer.pid());
-            let to = routes.borrow_and_update().of(process).to_owned();
+            let to = routes.borrow_and_update().path(process).to_owned();
             let passed = async {
                 chance.until_passed().await;
                 let server = UnixStream::connect(to.join(SOCKET)).await?;
@@ -162,16 +162,16 @@ async fn serve(listener: UnixListener, routes: watch::Receiver<Route>, chance: A
             };
             tokio::select! {
                 _ended = passed => {}
-                _leads_elsewhere = routes.wait_for(|route| route.of(process) != to) => {}
+                _leads_elsewhere = routes.wait_for(|route| route.path(process) != to) => {}
             }
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Passes requests and answers until either side ends, or a fault does.
+/// Forwards requests and answers until either side or a fault ends the connection.
 async fn pass(mut client: UnixStream, mut server: UnixStream, chance: &Chance) -> io::Result<()> {
-    // The first message has no type.
+    // The first message has no type byte.
     let length = client.read_u32().await?;
     let mut begin = length.to_be_bytes().to_vec();
     begin.resize(length as usize, 0);
@@ -185,7 +185,7 @@ async fn pass(mut client: UnixStream, mut server: UnixStream, chance: &Chance) -
                 Some(kind) => kind,
                 None => continue,
             },
-            // What it says unasked: that it ends.
+            // Forward unsolicited messages, such as a notice that the server shuts down.
             ready = server.readable() => {
                 if let Some(kind) = ready.and_then(|()| begun(&server))? {
                     let mut notice = Vec::new();
@@ -199,7 +199,7 @@ async fn pass(mut client: UnixStream, mut server: UnixStream, chance: &Chance) -
         chance.until_passed().await;
         let is_commit = bytes.starts_with(b"Q") && bytes.ends_with(b"COMMIT\0");
         let fate = match (executes || is_commit).then(|| chance.draw()) {
-            // Whether it was done is not known: that is what a cut after it stands for.
+            // A cut commit has an unknown outcome; cuts after the commit already test that.
             None | Some(Fate::CutBefore) if is_commit => Fate::Fair,
             fate => fate.unwrap_or(Fate::Fair),
         };
@@ -211,7 +211,7 @@ async fn pass(mut client: UnixStream, mut server: UnixStream, chance: &Chance) -
                     state = self::answer(&mut server).await?.1;
                 }
                 client.write_all(&message(b'E', COLLISION)).await?;
-                // A transaction that has failed takes nothing but its end.
+                // A failed transaction accepts nothing except its end.
                 let now = if state == b'T' { b'E' } else { state };
                 client.write_all(&message(b'Z', &[now])).await?;
                 continue;
@@ -234,7 +234,7 @@ struct Request {
     executes: bool,
 }
 
-/// What a client sends up to where it waits for an answer.
+/// Reads a client's request up to the point at which it waits for an answer.
 async fn request(first: u8, client: &mut UnixStream) -> io::Result<Request> {
     let mut bytes = Vec::new();
     let (mut kind, mut executes) = (first, false);
@@ -248,7 +248,7 @@ async fn request(first: u8, client: &mut UnixStream) -> io::Result<Request> {
     }
 }
 
-/// A server's answer, up to where it is ready for the next request, and in which state it is then.
+/// Reads a server's answer up to `ReadyForQuery`; also returns the transaction state.
 async fn answer(server: &mut UnixStream) -> io::Result<(Vec<u8>, u8)> {
     let mut bytes = Vec::new();
     loop {
@@ -261,7 +261,7 @@ async fn answer(server: &mut UnixStream) -> io::Result<(Vec<u8>, u8)> {
     }
 }
 
-/// The type of a message where one has begun.
+/// The type of a message if one has arrived.
 fn begun(from: &UnixStream) -> io::Result<Option<u8>> {
     let mut kind = [0];
     match from.try_read(&mut kind) {
@@ -272,7 +272,7 @@ fn begun(from: &UnixStream) -> io::Result<Option<u8>> {
     }
 }
 
-/// Reads a message of a type to the end of others.
+/// Appends the rest of a message of type `kind`.
 async fn rest(kind: u8, from: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     let length = from.read_u32().await?;
     bytes.push(kind);

@@ -1,8 +1,8 @@
-//! Commits that wait for a standby, which the server of tests names and has not.
+//! Commits that wait for a standby that the test server is configured with but does not have.
 
 use std::sync::Arc;
 
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use tokio_postgres::Client;
 
 use crate::postgres::PostgresStore;
@@ -10,15 +10,17 @@ use crate::postgres::database::{Database, Failure};
 use crate::postgres::node::NodeState;
 use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
+use crate::rows::seal::{Marker, MasterKey, Sealer, Secrets};
 use crate::suite::fixtures::*;
 use crate::suite::refunds::{order, paid};
 use crate::{Fault, Payments as _, Store};
 
-/// Ends each wait for the standby, as an operator does, or a server that dies: what was committed is seen by others.
+/// Cancels all waits for the standby, as an operator or a server shutdown does: other sessions then see the
+/// commits.
 const END_WAITS: &str = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
     WHERE wait_event = 'SyncRep' AND datname = current_database()";
 
-/// Does something while every wait for the standby ends early.
+/// Runs `work` while every wait for the standby ends early.
 async fn unconfirmed<T>(operator: &Client, work: impl Future<Output = T>) -> T {
     let end_waits = async {
         loop {
@@ -42,6 +44,10 @@ async fn a_commit_whose_wait_for_the_standby_an_operator_cancels_is_not_taken_fo
         name: "requests",
         turn: tokio::sync::Mutex::default(),
         pool: target.pool(1, None).unwrap(),
+        secrets: Arc::new(Secrets {
+            sealer: Sealer::new(&MasterKey::from_bytes([7; 32])),
+            marker: Marker::new(&[7; 32]).unwrap(),
+        }),
         node_state: NodeState::of_a_guest(),
     };
     let waits = database.write("SET synchronous_commit = on", &[]).await;
@@ -90,13 +96,13 @@ async fn what_no_standby_has_is_never_answered_as_done() {
     let refunded = store.refund(paid, refund, None, None, NOW);
     let refunded = unconfirmed(&operator, refunded).await;
     assert_eq!(refunded, Err(Fault::Stopping));
-    let notice = report("vendor-kept", VendorStatus::Processing);
+    let notice = report("vendor-kept", ProviderStatus::Processing);
     let of = (account("sandbox-test"), "vendor-kept".to_owned());
     let kept = store.keep_callback(of.0, of.1, Some(notice), NOW);
     let kept = unconfirmed(&operator, kept).await;
     assert_eq!(kept, Err(Fault::Stopping));
 
-    // All of it was committed here.
+    // All of it was committed on this server.
     for name in ["created", "stepped", "paid"] {
         let found = store.aggregate(payment_of(name)).await.unwrap().unwrap();
         assert_eq!(found.attempts.len(), usize::from(name != "created"));

@@ -1,4 +1,4 @@
-//! TLS to a database that is reached over the network.
+//! TLS connections to a database over the network.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
@@ -17,12 +17,12 @@ use crate::postgres::target::Target;
 use crate::postgres::{OpenOptions, PostgresStore, migrate};
 use crate::rows::seal::MasterKey;
 
-/// How often another port is tried where a free one was taken meanwhile.
+/// Number of attempts to find a free port.
 const PORTS: usize = 10;
-/// Passwords over TLS alone; the test changes the server's settings without it.
+/// Password logins require TLS; the test changes the server's settings without TLS.
 const ACCESS: &str = "hostssl all all all scram-sha-256\nhostnossl all all all trust\n";
 
-/// A server that listens on an address of this machine.
+/// A server that listens on a local address.
 struct Server {
     _server: PrivateServer,
     folder: TempDir,
@@ -69,7 +69,7 @@ impl Server {
             .unwrap()
     }
 
-    /// Has the server speak TLS under a certificate.
+    /// Enables TLS with a certificate.
     async fn encrypt(&self, made: &CertifiedKey<KeyPair>) {
         let data = self.folder.path().join("server/data");
         write(&data, "server.crt", &pem("CERTIFICATE", made.cert.der()));
@@ -84,7 +84,7 @@ impl Server {
         ] {
             operator.batch_execute(statement).await.unwrap();
         }
-        // The server reads its settings anew a moment later.
+        // The server reloads its settings a moment later.
         let is_on = "SELECT setting = 'on' FROM pg_settings WHERE name = 'ssl'";
         while !operator
             .query_one(is_on, &[])
@@ -95,7 +95,7 @@ impl Server {
     }
 }
 
-/// Writes a file that the server alone may read.
+/// Writes a file that only the server may read.
 fn write(data: &Path, name: &str, text: &str) {
     let file = data.join(name);
     std::fs::write(&file, text).unwrap();
@@ -126,7 +126,7 @@ async fn a_server_on_the_network_is_believed_under_a_name_that_an_authority_vouc
     let trusting = format!("sslrootcert={}", authority.display());
     let url = server.url("kassette:secret", "localhost", &trusting);
 
-    // One that speaks no TLS gets no password.
+    // A server without TLS receives no password.
     let refused = connect(&url).await.unwrap_err();
     assert!(refused.contains("does not support TLS"), "{refused}");
 
@@ -143,13 +143,14 @@ async fn a_server_on_the_network_is_believed_under_a_name_that_an_authority_vouc
     let refused = connect(&server.url("kassette:other", "localhost", &trusting)).await;
     assert!(refused.is_err_and(|why| why.contains("password")));
 
-    // All sessions of a store are such.
+    // All sessions of a store use TLS.
     let options = OpenOptions {
         url,
         master: MasterKey::from_bytes([7; 32]),
         volatile: true,
         node: "a".into(),
         alone: true,
+        server_clock: false,
     };
     migrate(&options).await.unwrap();
     let store = PostgresStore::open(&options).await.unwrap();

@@ -1,9 +1,10 @@
-//! What `verify` sees in a database.
+//! Findings of `verify`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Store;
+use crate::payment_steps::OUT_OF_BALANCE;
 use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
 use crate::postgres::{PostgresStore, verify};
@@ -12,11 +13,12 @@ use crate::suite::fixtures::*;
 use crate::suite::full;
 
 /// Kinds of rows, as reports name them.
-const KINDS: [&str; 32] = [
+const KINDS: [&str; 37] = [
     "account-switch",
     "api-key",
     "api-key-seen",
     "attempt",
+    "audit-end",
     "audit-line",
     "connect-code",
     "connection",
@@ -28,8 +30,11 @@ const KINDS: [&str; 32] = [
     "event",
     "event-by-time",
     "invitation",
+    "ledger",
     "merchant",
+    "movement",
     "nonces",
+    "notes",
     "operator",
     "parked-notice",
     "payment",
@@ -39,17 +44,18 @@ const KINDS: [&str; 32] = [
     "reseller",
     "retention-laggard",
     "routing-batch",
+    "search-mark",
     "timeline",
     "trial",
     "webhook-event",
     "work",
-    // Counted without a row of their own.
+    // Counters without a row of their own.
     "merchant-count",
     "reseller-count",
 ];
 
-/// A statement that plants damage, the kind of row that is found, and a part of what is told.
-const DAMAGE: [(&str, &str, &str); 47] = [
+/// A statement that causes damage, the kind of row in the finding, and a part of its text.
+const DAMAGE: [(&str, &str, &str); 59] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -64,7 +70,7 @@ const DAMAGE: [(&str, &str, &str); 47] = [
     (
         "UPDATE payment SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
         "payment",
-        "checksum",
+        "authentic",
     ),
     (
         "UPDATE payment SET order_id = 'another'",
@@ -91,7 +97,7 @@ const DAMAGE: [(&str, &str, &str); 47] = [
     (
         "UPDATE attempt SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
         "attempt",
-        "checksum",
+        "authentic",
     ),
     (
         "DELETE FROM timeline WHERE kind = 0",
@@ -109,6 +115,16 @@ const DAMAGE: [(&str, &str, &str); 47] = [
         "events is missing",
     ),
     (
+        "DELETE FROM timeline WHERE kind = 3",
+        "payment",
+        "its notes are missing",
+    ),
+    (
+        "UPDATE timeline SET body = overlay(body PLACING '\\x00' FROM 30) WHERE kind = 3",
+        "notes",
+        "it is not authentic",
+    ),
+    (
         "DELETE FROM reference WHERE payment IS NOT NULL",
         "reference",
         "it is missing",
@@ -123,7 +139,30 @@ const DAMAGE: [(&str, &str, &str); 47] = [
         "reference-for-search",
         "it is missing",
     ),
+    ("DELETE FROM search_mark", "search-mark", "it is missing"),
     ("DELETE FROM refund", "refund-by-id", "it is missing"),
+    ("DELETE FROM movement", "payment", OUT_OF_BALANCE),
+    (
+        "UPDATE movement SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
+        "movement",
+        "authentic",
+    ),
+    (
+        "UPDATE movement SET booked_at = booked_at + 1",
+        "movement",
+        "columns",
+    ),
+    ("DELETE FROM ledger", "ledger", "it is missing"),
+    (
+        "UPDATE ledger SET body = set_byte(body, 18, get_byte(body, 18) # 1)",
+        "ledger",
+        "authentic",
+    ),
+    (
+        "UPDATE ledger SET closed_until = closed_until - 1",
+        "ledger",
+        "columns",
+    ),
     ("DELETE FROM event", "event-by-time", "it is missing"),
     (
         "UPDATE event SET kind = kind + 1",
@@ -163,9 +202,9 @@ const DAMAGE: [(&str, &str, &str); 47] = [
         "counts fewer",
     ),
     (
-        "UPDATE event_body SET body = '{}'",
+        "UPDATE event_body SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
         "webhook-event",
-        "not this event's",
+        "authentic",
     ),
     ("UPDATE endpoint SET wants = 0", "endpoint", "what it wants"),
     (
@@ -207,12 +246,12 @@ const DAMAGE: [(&str, &str, &str); 47] = [
     (
         "UPDATE routing_log SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
         "routing-batch",
-        "checksum",
+        "authentic",
     ),
     (
         "UPDATE routing_log SET number = number + 7",
         "routing-batch",
-        "checksum",
+        "authentic",
     ),
     (
         "UPDATE routing_log SET records = records + 1",
@@ -227,14 +266,25 @@ const DAMAGE: [(&str, &str, &str); 47] = [
     (
         "UPDATE trial SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
         "trial",
-        "checksum",
+        "authentic",
     ),
-    ("UPDATE trial SET slot = slot || 's'", "trial", "checksum"),
+    ("UPDATE trial SET slot = slot || 's'", "trial", "authentic"),
     ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
     (
-        "UPDATE audit_end SET number = number + 1",
-        "audit-line",
-        "missing",
+        "UPDATE audit_end SET body = set_byte(body, 18, get_byte(body, 18) # 1)",
+        "audit-end",
+        "authentic",
+    ),
+    ("UPDATE audit_end SET body = NULL", "audit-line", ""),
+    (
+        "UPDATE operator SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
+        "operator",
+        "authentic",
+    ),
+    (
+        "UPDATE account_switch SET body = set_byte(body, 18, get_byte(body, 18) # 1)",
+        "account-switch",
+        "authentic",
     ),
     (
         "UPDATE counter SET value = value + 1 WHERE name = 'reseller'",
@@ -243,7 +293,7 @@ const DAMAGE: [(&str, &str, &str); 47] = [
     ),
 ];
 
-/// A database with rows of every kind, which a gateway serves; none where there is no PostgreSQL.
+/// A served database with rows of every kind. `None` without PostgreSQL.
 async fn filled() -> Option<(Scratch, Arc<PostgresStore>)> {
     if !Scratch::available().unwrap() {
         eprintln!("NOT RUN: no PostgreSQL is installed");
@@ -267,12 +317,17 @@ async fn a_database_that_was_not_harmed_is_whole() {
     };
     let report = read(&scratch).await;
     assert_eq!(report.findings, []);
-    assert_eq!((report.payments, report.audit_lines), (4, 14));
+    assert_eq!((report.payments, report.audit_lines), (5, 14));
     let there: BTreeSet<_> = report.rows.keys().copied().collect();
     let known = BTreeSet::from(KINDS);
     assert_eq!(
         known.difference(&there).collect::<Vec<_>>(),
-        [&"merchant-count", &"reseller-count"]
+        [
+            &"audit-end",
+            &"ledger",
+            &"merchant-count",
+            &"reseller-count"
+        ]
     );
     assert!(there.is_subset(&known), "{there:?}");
 }
@@ -294,25 +349,28 @@ async fn a_database_is_whole_while_it_is_written() {
         }
     };
     tokio::join!(write, look);
-    assert_eq!(read(&scratch).await.payments, 24);
+    assert_eq!(read(&scratch).await.payments, 25);
 }
 
 #[tokio::test]
 async fn planted_damage_is_found() {
     let known = BTreeSet::from(KINDS);
+    let Some((scratch, store)) = filled().await else {
+        return;
+    };
+    let target = Target::parse(&scratch.options().url).unwrap();
+    let mut client = target.connect().await.unwrap();
     for (plant, kind, what) in DAMAGE {
         assert!(known.contains(kind), "{kind}");
-        let Some((scratch, _store)) = filled().await else {
-            return;
-        };
-        let target = Target::parse(&scratch.options().url).unwrap();
-        let client = target.connect().await.unwrap();
-        assert_ne!(client.execute(plant, &[]).await.unwrap(), 0, "{plant}");
-        let report = read(&scratch).await;
+        // Never committed, so that the next case starts with intact data.
+        let harmed = client.transaction().await.unwrap();
+        assert_ne!(harmed.execute(plant, &[]).await.unwrap(), 0, "{plant}");
+        let report = verify::read(&harmed, &store.secrets, &()).await.unwrap();
         let is_told = report
             .findings
             .iter()
             .any(|found| found.kind == kind && found.what.contains(what));
         assert!(is_told, "{plant}: {:?}", report.findings);
     }
+    assert_eq!(read(&scratch).await.findings, []);
 }

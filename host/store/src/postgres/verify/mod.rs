@@ -1,19 +1,21 @@
-//! Reading a database through, beside the gateway that serves it: all of it as of one moment.
+//! Verifies a whole database in one snapshot, also while a gateway serves it.
 //!
-//! Every row is decoded and opened, its columns are compared with its body, and what rows say of each other is
-//! compared both ways: two tables are read in the order of the same id, side by side, so that memory does not grow
-//! with them.
+//! Every row is decoded and authenticated, its columns are compared with its body, and references between rows
+//! are checked in both directions. Related tables are read side by side in the order of the same id, so that
+//! memory stays bounded.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `reading` | the snapshot, its rows, and what was found in them |
-//! | `payments` | payments with all that is written with them |
+//! | `reading` | the snapshot, its rows, and findings |
+//! | `payments` | payments and the rows that belong to them |
 //! | `webhooks` | endpoints, events and deliveries |
 //! | `directory` | merchants, keys, operators, resellers, codes |
-//! | `routing_log`, `trials` | routing decisions; what is counted of versions on trial |
-//! | `singles` | the audit log, counters, and what stands once |
+//! | `modules` | the content of slots |
+//! | `routing_log`, `trials` | routing decisions; counts of versions on trial |
+//! | `singles` | the audit log, counters, and tables with a single row |
 
 mod directory;
+mod modules;
 mod payments;
 mod reading;
 mod routing_log;
@@ -21,29 +23,28 @@ mod singles;
 mod trials;
 mod webhooks;
 
-use tokio_postgres::IsolationLevel;
+use tokio_postgres::{IsolationLevel, Transaction};
 
 use crate::postgres::errors::OpenError;
 use crate::postgres::open::{self, OpenOptions};
 use crate::postgres::target::Target;
 use crate::postgres::verify::reading::Reading;
 use crate::report::{Progress, Unit, VerifyReport};
+use crate::rows::records::OTHER_COLUMNS as COLUMNS;
+use crate::rows::seal::Secrets;
 
-/// Columns of a row are not those that its body leads to.
-const COLUMNS: &str = "its columns say something else than its body";
-
-/// Reads every row of a database and checks how they fit each other. A gateway may serve it meanwhile: it is read
-/// as it was when this began.
+/// Reads every row of a database and checks rows against each other, in a snapshot from the start of the call.
+/// A gateway may serve the database.
 ///
 /// # Errors
-/// Where the database does not open, or the connection was lost. What is found in it is no error: it is in the
-/// answer.
+/// If the database cannot be opened or the connection is lost. Damage is not an error; it is part of the
+/// report.
 pub async fn verify(
     options: &OpenOptions,
     progress: &(dyn Progress + Sync),
 ) -> Result<VerifyReport, OpenError> {
     let mut client = Target::parse(&options.url)?.connect().await?;
-    // What it would lose when its machine stops does not matter to a reader.
+    // Durability does not matter for reading.
     open::check(&client, true).await?;
     let secrets = open::secrets(&client, &options.master).await?;
     let snapshot = client
@@ -52,14 +53,25 @@ pub async fn verify(
         .read_only(true)
         .start()
         .await?;
-    // The session's time-outs are for requests.
+    // The session's time-outs are meant for requests.
     let sql = "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
     snapshot.batch_execute(sql).await?;
+    read(&snapshot, &secrets, progress).await
+}
+
+/// Verifies every row that a transaction sees.
+pub(crate) async fn read(
+    snapshot: &Transaction<'_>,
+    secrets: &Secrets,
+    progress: &(dyn Progress + Sync),
+) -> Result<VerifyReport, OpenError> {
     progress.begin("Verifying", Unit::Rows, None);
-    let mut reading = Reading::new(&snapshot, &secrets, progress);
+    let mut reading = Reading::new(snapshot, secrets, progress);
+    let newest = singles::audit_log(&mut reading).await?;
     payments::read(&mut reading).await?;
     webhooks::read(&mut reading).await?;
-    directory::read(&mut reading).await?;
+    directory::read(&mut reading, &newest).await?;
+    modules::read(&mut reading, &newest).await?;
     routing_log::read(&mut reading).await?;
     trials::read(&mut reading).await?;
     singles::read(&mut reading).await?;

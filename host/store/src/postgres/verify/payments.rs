@@ -1,34 +1,40 @@
-//! Payments with their attempts, timers, timelines, and the rows by which they are found.
+//! Checks of payments with their attempts, timers, timelines and index rows.
 
 use std::collections::BTreeMap;
 
 use kassette_domain::attempt::Attempt;
-use kassette_domain::id::{EventId, MerchantId, RefundId, WorkId};
+use kassette_domain::id::{EventId, MerchantId, MovementId, RefundId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
+use kassette_domain::movement::Movement;
 use kassette_domain::payment::{Payment, RoutingDecision};
+use kassette_domain::pending_callback::PendingCallback;
 use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::payment_steps::{contradiction, uses_account};
+use crate::SearchKey;
+use crate::payment_steps::{OUT_OF_BALANCE, contradiction, out_of_balance};
 use crate::postgres::columns::{self, id, payment_id};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
-use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION, status};
+use crate::postgres::movements;
+use crate::postgres::payments::stored::{self, DECISION, EVENT, NOTES, TRANSITION, status};
 use crate::postgres::verify::COLUMNS;
 use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::{millis, number, time, uuid};
 use crate::report::{MISSING, STRAY};
 use crate::retention::Rule;
+use crate::rows::movements::decode;
+use crate::rows::notes;
 use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
 use crate::rows::seal::Secrets;
-use crate::rows::stored::{EventRow, PaymentCounters, PendingCallback, open_attempt};
+use crate::rows::stored::{EventRow, PaymentCounters, open_attempt};
 use crate::rows::wants::number_of;
 
-/// A payment; the last column says whether retention has been at its routing decisions.
+/// A payment; the last column is true if retention has processed its routing decisions.
 const PAYMENTS: &str =
     "/* verify: payments */ SELECT p.id, p.body, p.owner_kind, p.owner, p.reference, p.merchant,
         p.environment, p.created_at, p.order_id, p.token_hash, p.status, p.number,
@@ -44,17 +50,26 @@ const LISTED: &str =
     FROM event ORDER BY payment";
 const DUE: &str =
     "/* verify: due */ SELECT payment, due_at, claimed_until FROM due ORDER BY payment";
-const REFUNDS: &str = "/* verify: refunds */ SELECT payment, id, merchant, environment, key
+const REFUNDS: &str = "/* verify: refunds */ SELECT payment, id, key
     FROM refund ORDER BY payment";
 const REFERENCES: &str = "/* verify: references */ SELECT payment, ordinal, account, reference
     FROM reference WHERE payment IS NOT NULL ORDER BY payment";
 const SEARCHED: &str =
     "/* verify: references for searching */ SELECT payment, ordinal, reference, created_at, number
     FROM search_reference ORDER BY payment";
+const MARKED: &str = "/* verify: search marks */ SELECT payment, mark, created_at, number
+    FROM search_mark ORDER BY payment";
+const MOVEMENTS: &str = "/* verify: movements */ SELECT payment, id, booked_at, body FROM movement
+    WHERE payment <> '00000000-0000-0000-0000-000000000000' ORDER BY payment";
+/// Movements without a payment.
+const UNKNOWN: &str = "/* verify: movements */ SELECT payment, id, booked_at, body FROM movement
+    WHERE payment = '00000000-0000-0000-0000-000000000000'";
+const NO_PAYMENT: &str = "the payment whose money it moved is missing";
 const WORK: &str =
-    "/* verify: work */ SELECT w.id, w.opened_at, w.body, w.attempt, w.kind, w.is_open, a.payment
+    "/* verify: work */ SELECT w.id, w.opened_at, w.body, w.attempt, w.kind, w.is_open, a.payment, w.subject
     FROM work w LEFT JOIN attempt a ON a.id = w.attempt";
-/// Notices whose time has not passed: others can outlive the row that counts them until the next sweep.
+/// Pending callbacks that have not expired: expired ones can outlive the row that counts them until the next
+/// sweep.
 const PARKED: &str =
     "/* verify: parked */ SELECT k.account, k.reference, k.ordinal, k.until, k.body, r.parked,
         k.until > extract(epoch FROM clock_timestamp()) * 1000
@@ -62,7 +77,7 @@ const PARKED: &str =
 const LAGGARDS: &str = "/* verify: laggards */ SELECT l.rule, l.payment, l.at, p.id IS NOT NULL
     FROM laggard l LEFT JOIN payment p ON p.id = l.payment";
 
-/// What is written with a payment.
+/// Rows that belong to a payment.
 struct Own {
     attempts: Vec<Row>,
     lines: Vec<Row>,
@@ -71,6 +86,8 @@ struct Own {
     refunds: Vec<Row>,
     references: Vec<Row>,
     searched: Vec<Row>,
+    marked: Vec<Row>,
+    movements: Vec<Row>,
 }
 
 pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
@@ -82,6 +99,8 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     let mut refunds = reading.cursor(REFUNDS, 0).await?;
     let mut references = reading.cursor(REFERENCES, 0).await?;
     let mut searched = reading.cursor(SEARCHED, 0).await?;
+    let mut marked = reading.cursor(MARKED, 0).await?;
+    let mut moved = reading.cursor(MOVEMENTS, 0).await?;
     loop {
         let payment = reading.next(&mut payments).await?;
         let of = payment.as_ref().map(|row| row.get::<_, Uuid>(0));
@@ -104,17 +123,22 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
             searched: reading
                 .own(&mut searched, of, STRAY, searched_named)
                 .await?,
+            marked: reading.own(&mut marked, of, STRAY, marked_named).await?,
+            movements: reading
+                .own(&mut moved, of, NO_PAYMENT, movement_named)
+                .await?,
         };
         let Some(row) = payment else { break };
         reading.count("payment");
         judge(reading, &row, &own)?;
     }
+    reading.each("movement", UNKNOWN, unknown).await?;
     reading.each("work", WORK, work).await?;
     reading.each("parked-notice", PARKED, parked).await?;
     reading.each("retention-laggard", LAGGARDS, laggard).await
 }
 
-/// An attempt's number; one that none can have is no attempt's.
+/// An attempt's ordinal; an invalid one becomes 255, which no attempt has.
 fn ordinal(row: &Row) -> u8 {
     u8::try_from(row.get::<_, i16>(1)).unwrap_or(u8::MAX)
 }
@@ -128,6 +152,7 @@ fn line_named(row: &Row) -> (&'static str, Key) {
     match row.get::<_, i16>(1) {
         EVENT => ("event", schema::event(id, at)),
         DECISION => ("timeline", schema::line(id, Line::Decision, at)),
+        NOTES => ("notes", schema::notes(id)),
         _ => ("timeline", schema::line(id, Line::Transition, at)),
     }
 }
@@ -161,6 +186,45 @@ fn reference_key(account: &str, reference: &[u8]) -> Key {
     [schema::REFERENCES, account.as_bytes(), b"\0", reference].concat()
 }
 
+fn movement_named(row: &Row) -> (&'static str, Key) {
+    let id = id(row, 1, MovementId::from_bytes);
+    ("movement", movements::key(row.get(0), id))
+}
+
+/// A movement without a payment.
+fn unknown(row: &Row, secrets: &Secrets) -> CheckedRow {
+    let (_, key) = movement_named(row);
+    let looked = decode(&secrets.sealer, &key, row.get(3));
+    let columns = |movement: Movement| millis(movement.booked_at) == row.get::<_, i64>(2);
+    let looked = looked.map(|movement| vec![(columns(movement), COLUMNS)]);
+    (key, looked)
+}
+
+/// Checks that the balances of a payment's attempts are the sums of its movements.
+fn ledger(
+    reading: &mut Reading<'_>,
+    key: &[u8],
+    attempts: &[Attempt],
+    own: &Own,
+) -> Result<(), OpenError> {
+    let mut read = Vec::new();
+    for row in &own.movements {
+        let (kind, key) = movement_named(row);
+        let movement = decode(&reading.secrets.sealer, &key, row.get(3));
+        let Some(movement) = reading.readable(kind, &key, movement)? else {
+            return Ok(());
+        };
+        if millis(movement.booked_at) != row.get::<_, i64>(2) {
+            reading.find(kind, &key, COLUMNS);
+        }
+        read.push(movement);
+    }
+    if out_of_balance(attempts, &read).is_some() {
+        reading.find("payment", key, OUT_OF_BALANCE);
+    }
+    Ok(())
+}
+
 fn searched_named(row: &Row) -> (&'static str, Key) {
     let reference = String::from_utf8_lossy(row.get(2));
     let key = schema::referred_by(
@@ -170,6 +234,12 @@ fn searched_named(row: &Row) -> (&'static str, Key) {
         ordinal(row),
     );
     ("reference-for-search", key)
+}
+
+fn marked_named(row: &Row) -> (&'static str, Key) {
+    let mark = row.get::<_, &[u8]>(1).try_into().unwrap_or_default();
+    let key = schema::marked(mark, time(row.get(2)), payment_id(row, 0));
+    ("search-mark", key)
 }
 
 /// A payment with everything that was written with it.
@@ -196,8 +266,20 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
     if attempts.len() != usize::from(counters.attempts) {
         return Ok(());
     }
-    let attempts = attempts.into_iter().map(|(_, attempt)| attempt).collect();
-    let expected = PaymentAggregate { payment, attempts }.due_at().map(millis);
+    let attempts: Vec<_> = attempts.into_iter().map(|(_, attempt)| attempt).collect();
+    ledger(reading, &key, &attempts, own)?;
+    let aggregate = PaymentAggregate { payment, attempts };
+    let amount = SearchKey::Amount(aggregate.payment.due);
+    let mut marks = reading.secrets.search_marks(&aggregate);
+    marks.extend(reading.secrets.marker.search(&amount));
+    let (made, arrived): (_, i64) = (aggregate.payment.created_at, row.get(11));
+    let marks = marks
+        .into_iter()
+        .map(|mark| (schema::marked(mark, made, id), arrived));
+    let there = own.marked.iter();
+    let there = there.map(|row| (marked_named(row).1, row.get(3)));
+    reading.match_up("search-mark", &marks.collect(), &there.collect());
+    let expected = aggregate.due_at().map(millis);
     match (expected, due.map(|due| due.get::<_, i64>(1))) {
         (Some(_), None) => {
             reading.find("payment", &key, "no row says when something is due on it");
@@ -223,11 +305,11 @@ fn has_columns(payment: &Payment, row: &Row) -> bool {
         && environment(payment.environment) == row.get::<_, i16>(6)
         && millis(payment.created_at) == row.get::<_, i64>(7)
         && payment.order_id.as_str().as_bytes() == row.get::<_, &[u8]>(8)
-        && TokenHash::of(payment.token.expose()).0 == row.get::<_, &[u8]>(9)
+        && TokenHash::hash(payment.token.expose()).0 == row.get::<_, &[u8]>(9)
         && status(payment.status) == row.get::<_, i16>(10)
 }
 
-/// The attempts that read back, each with its number.
+/// The attempts that could be decoded, with their ordinals.
 fn attempts(
     reading: &mut Reading<'_>,
     payment: &Payment,
@@ -249,11 +331,11 @@ fn attempts(
         let Some(attempt) = reading.readable("attempt", &key, opened)? else {
             continue;
         };
-        let token = TokenHash::of(attempt.return_token.expose()).0;
+        let token = TokenHash::hash(attempt.return_token.expose()).0;
         if uuid(attempt.id.as_bytes()) != row.get::<_, Uuid>(2)
             || token != row.get::<_, &[u8]>(3)
             || attempt.account.as_str() != row.get::<_, &str>(4)
-            || uses_account(payment, &attempt) != row.get::<_, bool>(5)
+            || attempt.needs_account(payment.settlement) != row.get::<_, bool>(5)
         {
             reading.find("attempt", &key, COLUMNS);
         }
@@ -262,7 +344,7 @@ fn attempts(
     Ok(attempts)
 }
 
-/// The rows by which a payment is found, and those that it promises.
+/// Compares the index rows of a payment with those that it should have.
 fn indexes(
     reading: &mut Reading<'_>,
     payment: &Payment,
@@ -282,13 +364,12 @@ fn indexes(
             let key = schema::referred_by(reference, made, payment.id, *ordinal);
             searched.insert(key, arrived);
         }
-        for refund in &attempt.returns.refunds {
-            let ordered = refund.ordered.as_ref();
-            let key = ordered.and_then(|ordered| ordered.key.as_ref());
-            let key = key.map(|key| key.as_str().as_bytes().to_vec());
-            let world = environment(payment.environment);
-            let found_by = (number(payment.merchant.0), world, key);
-            refunds.insert(schema::refund_index(refund.id), found_by);
+        for refund in &attempt.funds.refunds {
+            let key = schema::key_of_refund(payment, refund);
+            refunds.insert(schema::refund_index(refund.id), key);
+            if let Some(id) = refund.earlier_id {
+                refunds.insert(schema::refund_index(id), None);
+            }
         }
     }
     let there = own.references.iter();
@@ -298,11 +379,11 @@ fn indexes(
     let there = there.map(|row| (searched_named(row).1, row.get(4)));
     reading.match_up("reference-for-search", &searched, &there.collect());
     let there = own.refunds.iter();
-    let there = there.map(|row| (refund_named(row).1, (row.get(2), row.get(3), row.get(4))));
+    let there = there.map(|row| (refund_named(row).1, row.get(2)));
     reading.match_up("refund-by-id", &refunds, &there.collect());
 }
 
-/// The timeline and the events, and whether one tells the other.
+/// Checks the timeline and the events, and that they match.
 fn history(
     reading: &mut Reading<'_>,
     key: &[u8],
@@ -314,7 +395,7 @@ fn history(
     let rows = &own.lines;
     let is_decision = |line: &&Row| line.get::<_, i16>(1) == DECISION;
     let decisions = rows.iter().filter(is_decision).count();
-    // Retention takes all of them, of payments that are over.
+    // Retention deletes all decisions of finished payments.
     let are_forgotten = decisions == 0 && payment.status.is_final() && row.get::<_, bool>(12);
     let mut left: Vec<&Row> = rows.iter().collect();
     let kept = if are_forgotten { 0 } else { counters.decisions };
@@ -327,6 +408,16 @@ fn history(
     let transitions: Vec<Transition> =
         lines.take(TRANSITION, counters.transitions, "lines of its timeline")?;
     let events: Vec<EventRow> = lines.take(EVENT, counters.events, "events")?;
+    let is_notes = |row: &mut &Row| notes::has_row(payment) && row.get::<_, i16>(1) == NOTES;
+    let noted: Vec<&Row> = left.extract_if(.., is_notes).take(1).collect();
+    if notes::has_row(payment) && noted.is_empty() {
+        reading.find("payment", key, "its notes are missing");
+    }
+    for row in noted {
+        let (kind, key) = line_named(row);
+        let opened = notes::decode(&reading.secrets.sealer, &key, row.get(3));
+        reading.readable(kind, &key, opened)?;
+    }
     for line in left {
         let (kind, line) = line_named(line);
         reading.find(kind, &line, STRAY);
@@ -352,7 +443,7 @@ fn history(
     Ok(())
 }
 
-/// Lines of a payment that were not looked at yet.
+/// Lines of a payment that were not checked yet.
 struct Lines<'l, 'r, 'a> {
     reading: &'l mut Reading<'r>,
     payment: &'l [u8],
@@ -360,7 +451,7 @@ struct Lines<'l, 'r, 'a> {
 }
 
 impl Lines<'_, '_, '_> {
-    /// Lines 0 to `count` of a kind; one that is missing is told.
+    /// Removes and decodes lines 0 to `count` (exclusive) of a kind; reports missing ones.
     fn take<T: DeserializeOwned>(
         &mut self,
         kind: i16,
@@ -377,24 +468,25 @@ impl Lines<'_, '_, '_> {
         let mut read = Vec::new();
         for row in taken {
             let (name, key) = line_named(row);
-            let line = records::decode(&key, row.get(3));
+            let line = records::decode(&self.reading.secrets.sealer, &key, row.get(3));
             read.extend(self.reading.readable(name, &key, line)?);
         }
         Ok(read)
     }
 }
 
-/// A line of the work list. One about unknown money names no payment, and an attempt that is not here.
-fn work(row: &Row, _: &Secrets) -> CheckedRow {
+/// Checks a work item. An item about unknown money refers to no payment and to an attempt that does not exist.
+fn work(row: &Row, secrets: &Secrets) -> CheckedRow {
     let id = id(row, 0, WorkId::from_bytes);
     let key = schema::work(time(row.get(1)), id);
-    let item = records::decode::<WorkItem>(&key, row.get(2));
+    let item = records::decode::<WorkItem>(&secrets.sealer, &key, row.get(2));
     let looked = item.map(|item| {
         let its = item.payment.map(|payment| uuid(payment.as_bytes()));
         let columns = item.id == id
             && millis(item.opened_at) == row.get::<_, i64>(1)
-            && uuid(item.attempt.as_bytes()) == row.get::<_, Uuid>(3)
-            && item.kind as i16 == row.get::<_, i16>(4)
+            && uuid(item.key.attempt.as_bytes()) == row.get::<_, Uuid>(3)
+            && item.key.kind as i16 == row.get::<_, i16>(4)
+            && item.key.subject.as_bytes() == row.get::<_, &[u8]>(7)
             && item.done_at.is_none() == row.get::<_, bool>(5);
         let missing = "the attempt that it is about is missing, or another payment's";
         vec![(columns, COLUMNS), (its == row.get(6), missing)]
@@ -402,8 +494,8 @@ fn work(row: &Row, _: &Secrets) -> CheckedRow {
     (key, looked)
 }
 
-/// A notice that waits for its reference.
-fn parked(row: &Row, _: &Secrets) -> CheckedRow {
+/// Checks a pending callback.
+fn parked(row: &Row, secrets: &Secrets) -> CheckedRow {
     let (account, reference): (&str, &[u8]) = (row.get(0), row.get(1));
     let ordinal: i32 = row.get(2);
     let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
@@ -416,7 +508,7 @@ fn parked(row: &Row, _: &Secrets) -> CheckedRow {
         &ordinal.to_be_bytes(),
     ]
     .concat();
-    let notice = records::decode::<PendingCallback>(&key, row.get(4));
+    let notice = records::decode::<PendingCallback>(&secrets.sealer, &key, row.get(4));
     let looked = notice.map(|notice| {
         let counted = row.get::<_, Option<i32>>(5).unwrap_or_default();
         let is_alive: bool = row.get(6);
@@ -429,7 +521,7 @@ fn parked(row: &Row, _: &Secrets) -> CheckedRow {
     (key, looked)
 }
 
-/// A payment that retention looks at again.
+/// A payment that retention will examine again.
 fn laggard(row: &Row, _: &Secrets) -> CheckedRow {
     let rule = u8::try_from(row.get::<_, i16>(0))
         .ok()

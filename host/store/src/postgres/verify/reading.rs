@@ -1,4 +1,4 @@
-//! A snapshot that is read through.
+//! Reading a snapshot completely.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -14,23 +14,22 @@ use crate::rows::seal::Secrets;
 
 /// What to do about damage.
 const RESTORE: &str = "keep a copy of the database as it is, and bring its latest backup back in which `kassette verify` finds nothing";
-/// Rows that are read at once.
+/// Number of rows fetched at once.
 const AT_ONCE: i32 = 256;
 
-/// What was seen in a row: the key of its body, and what has to hold of it, each with what is wrong where it
-/// does not.
+/// A row's key and its checks: whether each holds, and the finding if it does not.
 pub(super) type CheckedRow = (Key, Result<Vec<(bool, &'static str)>, Fault>);
 
-/// The rows of a query, in parts.
+/// A cursor over the rows of a query.
 pub(super) struct Cursor {
     portal: Portal,
-    /// Which column holds the id that they are in the order of.
+    /// Index of the id column by which rows are sorted.
     by: usize,
     rows: VecDeque<Row>,
     is_done: bool,
 }
 
-/// What is read, and what was found so far.
+/// The snapshot and the findings so far.
 pub(super) struct Reading<'a> {
     snapshot: &'a Transaction<'a>,
     pub(super) secrets: &'a Secrets,
@@ -62,26 +61,27 @@ impl<'a> Reading<'a> {
             rows: self.rows,
             findings: self.findings.named,
             more_findings: self.findings.unnamed,
+            slots: BTreeMap::new(),
         }
     }
 
-    /// A row of a kind was read.
+    /// Counts a row of a kind.
     pub(super) fn count(&mut self, kind: &'static str) {
         *self.rows.entry(kind).or_default() += 1;
         self.progress.advance(1);
     }
 
-    /// Rows of a kind so far.
+    /// Number of rows of a kind so far.
     pub(super) fn rows_of(&self, kind: &'static str) -> u64 {
         self.rows.get(kind).copied().unwrap_or_default()
     }
 
-    /// Something about a row is wrong.
+    /// Reports a finding about a row.
     pub(super) fn find(&mut self, kind: &'static str, key: &[u8], what: impl Into<String>) {
         self.findings.add(kind, key, what.into());
     }
 
-    /// What was read of a row; none where it is damaged, which is told.
+    /// The value read from a row. `None` if the row is damaged, which is reported.
     pub(super) fn readable<T>(
         &mut self,
         kind: &'static str,
@@ -98,12 +98,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The one row of a query, none where there is no such row.
+    /// The only row of a query. `None` if there is none.
     pub(super) async fn one(&self, sql: &str) -> Result<Option<Row>, OpenError> {
         Ok(self.snapshot.query_opt(sql, &[]).await?)
     }
 
-    /// The rows of a query, in the order of the id in a column.
+    /// Opens a cursor over a query that is sorted by the id in column `by`.
     pub(super) async fn cursor(&self, sql: &str, by: usize) -> Result<Cursor, OpenError> {
         let statement = self.snapshot.prepare(sql).await?;
         Ok(Cursor {
@@ -124,8 +124,8 @@ impl<'a> Reading<'a> {
         Ok(cursor.rows.pop_front())
     }
 
-    /// The rows that belong to an id, or to none where there is no further one: those of ids before it belong to
-    /// nothing, and are told. `name` says the kind and key of a row.
+    /// The rows that belong to the id `of`. Rows with smaller ids, or all remaining rows if `of` is `None`,
+    /// have no owner and are reported. `name` returns the kind and key of a row.
     pub(super) async fn own(
         &mut self,
         cursor: &mut Cursor,
@@ -150,7 +150,7 @@ impl<'a> Reading<'a> {
         Ok(own)
     }
 
-    /// What each row of a query says, without counting them.
+    /// The values of all rows of a query, without counting the rows.
     pub(super) async fn all<T: Eq + Hash>(
         &self,
         sql: &str,
@@ -163,7 +163,7 @@ impl<'a> Reading<'a> {
         Ok(all)
     }
 
-    /// Compares rows that lead to something with those that it promises, each by its key.
+    /// Compares existing rows with the promised ones by key.
     pub(super) fn match_up<V: PartialEq>(
         &mut self,
         kind: &'static str,
@@ -182,7 +182,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Tells what does not hold of a row.
+    /// Reports the failed checks of a row.
     pub(super) fn judge(
         &mut self,
         kind: &'static str,
@@ -195,7 +195,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Looks at every row of a query, each of which is of a kind.
+    /// Checks every row of a query; all are of one kind.
     pub(super) async fn each(
         &mut self,
         kind: &'static str,

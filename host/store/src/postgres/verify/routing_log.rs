@@ -1,4 +1,4 @@
-//! The routing log.
+//! Checks of the routing log.
 
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
@@ -18,7 +18,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("routing-batch", BATCHES, batch).await
 }
 
-/// Entries of one slot: they open, and the columns say how many they are.
+/// Checks a batch of entries of one slot: decodable, and as many as the column states.
 fn batch(row: &Row, secrets: &Secrets) -> CheckedRow {
     let (at, number): (Time, i64) = (time(row.get(1)), row.get(2));
     let Some(slot) = schema::slot_of_routing(row.get(0)) else {
@@ -30,10 +30,10 @@ fn batch(row: &Row, secrets: &Secrets) -> CheckedRow {
     let body: &[u8] = row.get(3);
     let looked = routing::slots(&secrets.sealer, &slot, &key, body).map(|held| {
         let count = u32::try_from(held.len()).unwrap_or(u32::MAX);
-        let size = Size::of(count, body);
+        let size = Size::new(count, body);
         let columns =
             (row.get(4), row.get(5)) == (size.records.cast_signed(), size.bytes.cast_signed());
-        let counted = routing::count(&key, body) == Ok(count);
+        let counted = routing::count(&secrets.sealer, &key, body) == Ok(count);
         let own = held.iter().all(|other| *other == slot);
         vec![
             (columns, COLUMNS),

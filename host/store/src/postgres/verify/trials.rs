@@ -1,4 +1,4 @@
-//! What is counted of versions on trial.
+//! Checks of the counts of versions on trial.
 
 use kassette_domain::id::Slot;
 use tokio_postgres::Row;
@@ -15,10 +15,10 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("trial", TRIALS, trial).await
 }
 
-fn trial(row: &Row, _: &Secrets) -> CheckedRow {
+fn trial(row: &Row, secrets: &Secrets) -> CheckedRow {
     let slot: &str = row.get(0);
     let key = [schema::TRIALS, slot.as_bytes()].concat();
-    let looked = records::decode::<TrialRow>(&key, row.get(1));
+    let looked = records::decode::<TrialRow>(&secrets.sealer, &key, row.get(1));
     let is_slot = (Slot::parse(slot).is_some(), "it is of no slot");
     (key, looked.map(|_| vec![is_slot]))
 }

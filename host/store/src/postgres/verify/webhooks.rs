@@ -1,4 +1,4 @@
-//! Endpoints, and events with their deliveries.
+//! Checks of endpoints, and of events with their deliveries.
 
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::webhook::{Delivery, DeliveryStatus};
@@ -9,11 +9,11 @@ use uuid::Uuid;
 use crate::postgres::columns::id;
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
-use crate::postgres::millis;
 use crate::postgres::verify::COLUMNS;
 use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::webhooks::endpoints::owner;
-use crate::postgres::webhooks::outbox::{self, delivery_columns};
+use crate::postgres::webhooks::outbox::{self, EventBody, delivery_columns};
+use crate::postgres::{millis, uuid};
 use crate::rows::endpoints;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
@@ -31,7 +31,7 @@ const DELIVERIES: &str = concat!(
     ", d.attempts FROM delivery d ORDER BY d.event"
 );
 
-/// What is wrong where a delivery has no event, or its event does not count it.
+/// Finding for a delivery whose event is missing or has a lower count of deliveries.
 const NO_EVENT: &str = "the event that it is of is missing, or counts fewer deliveries";
 
 pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
@@ -54,7 +54,7 @@ fn named(row: &Row) -> (&'static str, Key) {
     ("delivery", schema::webhooks::delivery(id))
 }
 
-/// An endpoint: it opens, its owner is there, and its columns say what it wants.
+/// Checks an endpoint: decodable, owner exists, columns match the subscriptions.
 fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
     let id = id(row, 0, EndpointId::from_bytes);
     let key = schema::webhooks::endpoint(id);
@@ -65,7 +65,7 @@ fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
             && millis(endpoint.created_at) == row.get::<_, i64>(4)
             && endpoint.enabled == row.get::<_, bool>(5);
         let wants = u32::try_from(row.get::<_, i64>(6)).map(Wants);
-        let wants = wants.is_ok_and(|wants| wants.told() == Wants::of(&endpoint).told());
+        let wants = wants.is_ok_and(|wants| wants.told() == Wants::new(&endpoint).told());
         vec![
             (endpoint.id == id, "it is another endpoint's"),
             (columns, COLUMNS),
@@ -79,11 +79,14 @@ fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
     (key, looked)
 }
 
-/// An event with its deliveries, which it counts.
+/// Checks an event with its deliveries, including their count.
 fn judge(reading: &mut Reading<'_>, row: &Row, own: &[Row]) -> Result<(), OpenError> {
     let id = id(row, 0, EventId::from_bytes);
     let key = [schema::webhooks::BODIES, id.as_bytes()].concat();
-    if !is_body(row, id) {
+    let sent = EventBody::decode(&reading.secrets.sealer, id, row.get(3));
+    if let Some(sent) = reading.readable("webhook-event", &key, sent)?
+        && !is_body(row, id, &sent)
+    {
         reading.find("webhook-event", &key, "its body is not this event's");
     }
     let counted = usize::try_from(row.get::<_, i32>(4)).unwrap_or_default();
@@ -94,7 +97,8 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &[Row]) -> Result<(), OpenEr
         reading.find("delivery", &named(delivery).1, NO_EVENT);
     }
     for delivery in own {
-        let looked = outbox::delivery(delivery).map(|each| looks(&each, delivery, row));
+        let looked = outbox::delivery(&reading.secrets.sealer, delivery)
+            .map(|each| looks(&each, delivery, row));
         reading.judge("delivery", (named(delivery).1, looked))?;
     }
     Ok(())
@@ -112,15 +116,16 @@ fn looks(delivery: &Delivery, row: &Row, event: &Row) -> Vec<(bool, &'static str
     ]
 }
 
-/// Whether what is sent is about the event.
-fn is_body(row: &Row, id: EventId) -> bool {
-    let body: Option<Value> = serde_json::from_str(row.get(3)).ok();
+/// Whether the body that is sent matches the event.
+fn is_body(row: &Row, id: EventId, sent: &EventBody) -> bool {
+    let body: Option<Value> = serde_json::from_str(&sent.text).ok();
     let text = |pointer: &str| {
         body.as_ref()
             .and_then(|body| body.pointer(pointer)?.as_str())
     };
-    let kind = outbox::kind(row.get(1));
-    text("/id") == Some(&id.to_string())
-        && kind.is_some_and(|kind| text("/type") == Some(kind.as_str()))
+    outbox::kind(row.get(1)) == Some(sent.kind)
+        && row.get::<_, Uuid>(2) == uuid(sent.payment.as_bytes())
+        && text("/id") == Some(&id.to_string())
+        && text("/type") == Some(sent.kind.as_str())
         && text("/data/payment_id") == Some(&row.get::<_, Uuid>(2).simple().to_string())
 }

@@ -1,13 +1,14 @@
-//! Claims of deliveries, and what this node knows of them.
+//! Claims of deliveries, and this node's in-memory state for them.
 //!
-//! A lease stands in its delivery's row, so that no two nodes send it. It need not survive a crash: what it was for
-//! is tried again. So it is not waited for until it is on disk.
+//! The lease is stored in the delivery's row, so that no two nodes send it. It need not survive a crash,
+//! because the delivery is then retried. Claims therefore commit without waiting for the disk.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::time::Time;
+use kassette_domain::webhook::Endpoint;
 use parking_lot::Mutex;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -15,41 +16,43 @@ use uuid::Uuid;
 use crate::bell::Bell;
 use crate::deliveries::MAX_CLAIM;
 use crate::postgres::database::{Arguments, count_lapsed};
-use crate::postgres::webhooks::outbox::{self, damaged};
+use crate::postgres::webhooks::outbox::{self, EventBody, damaged};
 use crate::postgres::{PostgresStore, columns, millis, time, uuid};
+use crate::rows::seal::Sealer;
+use crate::rows::{endpoints, notes, schema};
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
-/// How far a clock of another node may be behind this one, or its commit behind its clock: what it queues is due so
-/// much earlier. What a mark has passed all the same is found when the store is asked for all that waits.
+/// How far another node's clock, or its commit, may be late: the deliveries that it queues may be due this much
+/// earlier. A scan of all waiting deliveries finds those that a mark has passed anyway.
 const SLACK: Duration = Duration::from_secs(5);
-/// The same where no other node serves. Each claim walks along what was due within it. One that joins is known after a
-/// beat, and finds by itself what it queues until then.
+/// The same if no other node serves. Each claim scans what was due within this time. A new node is known after
+/// one heartbeat, and finds the deliveries that it queues until then.
 const SLACK_ALONE: Duration = Duration::from_millis(100);
-/// How far back claims of an endpoint look after one that looked at all that waits has failed.
+/// How far back claims of an endpoint search after a claim of all waiting deliveries has failed.
 const RECENT: Duration = Duration::from_mins(2);
-/// A mark that was not used for so long is swept out.
+/// Marks that were not used for this long are removed.
 const MARK_LIFE: Duration = Duration::from_secs(60);
-/// Marks and leases kept before those that are over are swept out.
+/// Number of marks and leases above which expired ones are removed.
 const SWEEP_FROM: usize = 4096;
 
-/// What this node knows of deliveries.
+/// This node's state of deliveries.
 #[derive(Default)]
 pub(crate) struct Claims {
     pub(crate) bell: Bell,
-    /// Until when this node has leased what.
+    /// This node's leases, with their ends.
     leases: Mutex<HashMap<DeliveryId, Time>>,
     marks: Mutex<HashMap<EndpointId, EarliestDue>>,
 }
 
-/// Nothing that waits for an endpoint is due before this. It spares claims the walk along what is delivered and
-/// not cleaned away yet, which grows for as long as any transaction of the database is open.
+/// Time before which no waiting delivery of an endpoint is due. Claims thus skip delivered rows that are not
+/// vacuumed yet, whose number grows while any transaction of the database is open.
 #[derive(Default)]
 struct EarliestDue {
     from: Time,
-    /// When a claim looked last.
+    /// Time of the last claim.
     used: Time,
-    /// The number of the last claim, and when the first is due of what was queued since it began: it need not have seen
-    /// that.
+    /// The number of the last claim, and the earliest due time of deliveries queued since it started: it may
+    /// not have seen them.
     claim: u64,
     queued: Option<Time>,
 }
@@ -62,7 +65,7 @@ impl EarliestDue {
 }
 
 impl Claims {
-    /// Something was queued for endpoints, or may go on, and is due then.
+    /// Deliveries of endpoints were queued or may resume, and are due at `at`.
     pub(crate) fn ring(&self, endpoints: &[EndpointId], at: Time) {
         let mut marks = self.marks.lock();
         for endpoint in endpoints {
@@ -74,7 +77,7 @@ impl Claims {
         self.bell.ring(endpoints);
     }
 
-    /// Begins a claim: from where on it looks, and its number.
+    /// Starts a claim; returns the due time to search from, and the claim's number.
     fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, u64) {
         let mut marks = self.marks.lock();
         if marks.len() >= SWEEP_FROM && marks.len() == marks.capacity() {
@@ -87,7 +90,8 @@ impl Claims {
         (mark.from, mark.claim)
     }
 
-    /// A claim has found when the first that waits for an endpoint is due. What is queued later is due from `recent` on.
+    /// Records that a claim found the first waiting delivery of an endpoint due at `first`. Later deliveries
+    /// are due from `recent` on.
     fn note(
         &self,
         endpoint: EndpointId,
@@ -95,7 +99,8 @@ impl Claims {
         first: Option<Time>,
         recent: Time,
     ) {
-        // Where another claim has begun, or the mark was put back, this one has not seen all that it would move past.
+        // If another claim has started, or the mark was moved back, this claim has not seen everything that it
+        // would skip.
         if let Some(mark) = self.marks.lock().get_mut(&endpoint)
             && mark.claim == claim
             && looked <= mark.from
@@ -113,7 +118,7 @@ impl Claims {
         leases.extend(deliveries.iter().map(|delivery| (delivery.id, until)));
     }
 
-    /// The leases of this node on deliveries, which it has no more.
+    /// Removes and returns this node's leases on deliveries.
     fn take(&self, deliveries: &[DeliveryId]) -> (Vec<Uuid>, Vec<i64>) {
         let mut leases = self.leases.lock();
         let taken = deliveries.iter().filter_map(|id| leases.remove_entry(id));
@@ -122,7 +127,8 @@ impl Claims {
             .unzip()
     }
 
-    /// These wait, of all that does: a mark that has passed one goes back to it.
+    /// Moves marks back to waiting deliveries that they have passed. `waiting` is the first due time per
+    /// endpoint.
     pub(crate) fn found_waiting(&self, waiting: &[(EndpointId, Time)]) {
         let mut marks = self.marks.lock();
         for (endpoint, at) in waiting {
@@ -132,8 +138,9 @@ impl Claims {
         }
     }
 
-    /// A claim that looked from then on has failed. One that looks at all that waits may take too long: the next ones
-    /// look at what is recent, and what waits longer is found when the store is asked for all that waits.
+    /// Records that a claim failed which started at the mark `looked`. A scan of all waiting deliveries may
+    /// take too long, so later claims scan recent ones only; other scans of all waiting deliveries find the
+    /// older ones.
     fn fail(&self, endpoint: EndpointId, (looked, claim): (Time, u64), now: Time) {
         if looked == Time::default()
             && let Some(mark) = self.marks.lock().get_mut(&endpoint)
@@ -144,7 +151,7 @@ impl Claims {
         }
     }
 
-    /// Records have ended these leases.
+    /// Removes leases that records have ended.
     pub(crate) fn forget(&self, deliveries: impl Iterator<Item = DeliveryId>) {
         let mut leases = self.leases.lock();
         for id in deliveries {
@@ -153,11 +160,11 @@ impl Claims {
     }
 }
 
-/// Takes what is due of `$1` from `$2` on at `$3`, until `$4`, at most `$5`. The first column says whether the
-/// endpoint is on, the second when the first of all that waits is due, the third when the next is that no worker
-/// has.
+/// Claims deliveries of `$1` that are due from `$2` until `$3`, with a lease until `$4`, at most `$5`. The
+/// first column is the endpoint if it is enabled, the second the due time of the first of all waiting
+/// deliveries, the third that of the first without a lease.
 ///
-/// The claim stands in a part of its own: in a subquery, skipping what is locked would break the limit.
+/// The claim is a separate CTE: in a subquery, skipping locked rows would break the limit.
 const CLAIM: &str = "/* deliveries: claim */
     WITH lightly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
     page AS MATERIALIZED (
@@ -168,7 +175,7 @@ const CLAIM: &str = "/* deliveries: claim */
     leased AS (
         UPDATE delivery d SET leased_until = $4 FROM page p WHERE d.id = p.id
         RETURNING d.id, d.event, d.kind, d.created_at, d.next_at, d.attempts, d.payment, p.lapsed)
-    SELECT (SELECT e.enabled FROM endpoint e WHERE e.id = $1),
+    SELECT (SELECT e.body FROM endpoint e WHERE e.id = $1 AND e.enabled),
         (SELECT d.next_at FROM delivery d
             WHERE d.endpoint = $1 AND d.status = 0 AND d.next_at >= $2 ORDER BY d.next_at, d.id LIMIT 1),
         (SELECT d.next_at FROM delivery d
@@ -176,11 +183,12 @@ const CLAIM: &str = "/* deliveries: claim */
                 AND (d.next_at > $3 OR ((SELECT count(*) FROM page) = $5
                     AND NOT EXISTS (SELECT FROM page p WHERE p.id = d.id)))
             ORDER BY d.next_at, d.id LIMIT 1),
-        l.id, l.event, l.kind, l.created_at, l.next_at, l.attempts, b.body, l.payment, l.lapsed
+        l.id, l.event, l.kind, l.created_at, l.next_at, l.attempts, b.body, l.payment, l.lapsed, n.body
     FROM (VALUES (true)) AS always LEFT JOIN leased l ON true LEFT JOIN event_body b ON b.id = l.event
+        LEFT JOIN timeline n ON n.payment = l.payment AND n.kind = 3
     ORDER BY l.next_at, l.id";
 
-/// Ends leases that are still as they were given.
+/// Ends leases that are unchanged since they were granted.
 const GIVE_BACK: &str = "/* deliveries: give back */
     WITH lightly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     UPDATE delivery d SET leased_until = 0
@@ -188,7 +196,7 @@ const GIVE_BACK: &str = "/* deliveries: give back */
     WHERE d.id = v.id AND d.leased_until = v.until";
 
 impl PostgresStore {
-    /// Takes what is due of an endpoint.
+    /// Claims due deliveries of an endpoint.
     pub(crate) async fn claim_deliveries(
         &self,
         endpoint: EndpointId,
@@ -199,18 +207,21 @@ impl PostgresStore {
         let mark = self.claims.mark(endpoint, now);
         let until = now.after(lease);
         let at_most = i64::try_from(at_most.clamp(1, MAX_CLAIM)).unwrap_or(1);
-        let of = uuid(endpoint.as_bytes());
+        let id = uuid(endpoint.as_bytes());
         let (since, by, end) = (millis(mark.0), millis(now), millis(until));
-        // Where the answer is lost the leases that it told of end by time.
-        let arguments: Arguments<'_> = &[&of, &since, &by, &end, &at_most];
+        // If the answer is lost, the leases that it contained expire.
+        let arguments: Arguments<'_> = &[&id, &since, &by, &end, &at_most];
         let found = self.workers.repeat(CLAIM, arguments).await;
         let found = found.inspect_err(|_| self.claims.fail(endpoint, mark, now))?;
         let Some(first) = found.first() else {
             return Err(Fault::Unavailable("a claim has answered nothing".into()));
         };
-        if first.get::<_, Option<bool>>(0) != Some(true) {
+        let body: Option<&[u8]> = first.get(0);
+        let key = schema::webhooks::endpoint(endpoint);
+        let of = body.map(|body| endpoints::decode(&self.secrets.sealer, &key, body));
+        let Some(of) = of.transpose()?.filter(|of| of.enabled) else {
             return Ok(ClaimedDeliveries::Held);
-        }
+        };
         let next = first.get::<_, Option<i64>>(2).map(time);
         let waits_since = first.get::<_, Option<i64>>(1).map(time);
         let slack = match self.node_state.live() {
@@ -223,13 +234,16 @@ impl PostgresStore {
             .iter()
             .filter(|row| row.get::<_, Option<bool>>(11) == Some(true));
         count_lapsed("delivery", lapsed.count());
-        // One damaged delivery must not keep the others waiting: it is looked at again when its lease ends.
-        let deliveries: Vec<_> = found.iter().filter_map(due).collect();
+        // One damaged delivery must not block the others: it is read again when its lease ends.
+        let deliveries: Vec<_> = found
+            .iter()
+            .filter_map(|row| due(&self.secrets.sealer, &of, row))
+            .collect();
         self.claims.leased(&deliveries, until, now);
         Ok(ClaimedDeliveries::Due { deliveries, next })
     }
 
-    /// Gives back what was claimed and not tried.
+    /// Releases the leases of deliveries that were claimed but not attempted.
     pub(crate) async fn give_deliveries_back(
         &self,
         deliveries: &[DeliveryId],
@@ -243,23 +257,37 @@ impl PostgresStore {
     }
 }
 
-/// A claimed delivery; none where the claim took nothing, or the delivery is damaged.
-fn due(row: &Row) -> Option<DueDelivery> {
+/// A claimed delivery. `None` if the claim found nothing, or the delivery is damaged or belongs to another
+/// endpoint.
+fn due(sealer: &Sealer, endpoint: &Endpoint, row: &Row) -> Option<DueDelivery> {
     let id = DeliveryId::from_bytes(row.get::<_, Option<Uuid>>(3)?.into_bytes());
-    let (kind, body) = (outbox::kind(row.get(5)), row.get::<_, Option<String>>(9));
-    let (Some(kind), Some(body)) = (kind, body) else {
-        let _told = damaged(id, "its event is missing, or of a kind that is not known");
+    let event = columns::id(row, 4, EventId::from_bytes);
+    let Some(body) = row.get::<_, Option<&[u8]>>(9) else {
+        let _told = damaged(id, "its event is missing");
         return None;
     };
+    let body = EventBody::decode(sealer, event, body).ok()?;
+    if !body.is_for(endpoint)
+        || outbox::kind(row.get(5)) != Some(body.kind)
+        || columns::payment_id(row, 10) != body.payment
+    {
+        let _told = damaged(id, "it is not of its event, or not for its endpoint");
+        return None;
+    }
+    let key = schema::notes(body.payment);
+    let notes = row.get::<_, Option<&[u8]>>(12);
+    let notes = notes.map(|notes| notes::decode(sealer, &key, notes));
+    let notes = notes.transpose().ok()?.unwrap_or_default();
+    let additions = body.additions(endpoint, &notes);
     Some(DueDelivery {
         id,
-        event: columns::id(row, 4, EventId::from_bytes),
-        kind,
-        payment: columns::payment_id(row, 10),
+        event,
+        kind: body.kind,
+        payment: body.payment,
         created_at: time(row.get(6)),
         due_at: time(row.get(7)),
         attempts: usize::try_from(row.get::<_, i16>(8)).unwrap_or_default(),
-        body,
+        body: additions.add_to(body.text.clone()),
     })
 }
 
@@ -282,7 +310,7 @@ mod tests {
         // Nothing waits: the mark stays behind the clocks of other nodes.
         claims.note(ENDPOINT, mark, None, at(95));
         assert_eq!(claims.mark(ENDPOINT, at(101)).0, at(95));
-        // One whose step took long was queued while a claim was under way that did not see it.
+        // A slow step queues a delivery while a claim is under way that does not see it.
         let mark = claims.mark(ENDPOINT, at(120));
         claims.ring(&[ENDPOINT], at(110));
         claims.note(ENDPOINT, mark, None, at(115));
@@ -290,14 +318,14 @@ mod tests {
         let mark = claims.mark(ENDPOINT, at(122));
         claims.note(ENDPOINT, mark, Some(at(110)), at(117));
         assert_eq!(claims.mark(ENDPOINT, at(123)).0, at(110));
-        // However many they are.
+        // Any number of queued deliveries.
         let mark = claims.mark(ENDPOINT, at(130));
         for nth in 0..1000 {
             claims.ring(&[ENDPOINT], at(if nth == 500 { 121 } else { 129 }));
         }
         claims.note(ENDPOINT, mark, None, at(125));
         assert_eq!(claims.mark(ENDPOINT, at(131)).0, at(121));
-        // Another claim has begun meanwhile: what became of this one is not known to be all.
+        // Another claim has started, so the result of this one may be incomplete.
         let before = claims.mark(ENDPOINT, at(132));
         claims.ring(&[ENDPOINT], at(122));
         let mark = claims.mark(ENDPOINT, at(133));
@@ -316,7 +344,7 @@ mod tests {
             mark.0
         };
         assert_eq!(noted(100, None), Time::default());
-        // Another node's row of that time is seen now alone; a claim is under way that did not.
+        // Another node's row of that time becomes visible only now; a claim that did not see it is under way.
         let mark = claims.mark(ENDPOINT, at(130));
         claims.found_waiting(&[(ENDPOINT, at(80))]);
         claims.note(ENDPOINT, mark, None, at(125));
@@ -335,7 +363,7 @@ mod tests {
         assert_eq!(mark.0, at(880));
         claims.fail(ENDPOINT, mark, at(1001));
         assert_eq!(claims.mark(ENDPOINT, at(1002)).0, at(880));
-        // What was queued meanwhile is not passed.
+        // Deliveries queued in the meantime are not skipped.
         let (claims, late) = (Claims::default(), at(500));
         let mark = claims.mark(ENDPOINT, at(1000));
         claims.ring(&[ENDPOINT], late);

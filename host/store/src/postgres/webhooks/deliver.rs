@@ -1,10 +1,11 @@
-//! What becomes of deliveries: attempts recorded, queued again, made due, ended, pruned.
+//! Changes of deliveries: recording attempts, queueing again, making due, ending, pruning.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::Event;
 use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{AttemptRecord, Delivery, DeliveryStatus, Tried};
 use tokio_postgres::Row;
@@ -21,17 +22,17 @@ use crate::postgres::webhooks::outbox::{
 };
 use crate::postgres::{columns, millis, time, uuid};
 use crate::rows::schema;
-use crate::rows::seal::Secrets;
+use crate::rows::seal::Sealer;
 use crate::{Fault, MadeDue, Pruned, Recovered, Redelivered, SwitchOff, TriedOutcome};
 
-/// Deliveries by their ids.
+/// Deliveries by id.
 pub(crate) const SOME: &str = concat!(
     "/* deliveries */ SELECT ",
     delivery_columns!(),
     " FROM delivery d WHERE d.id = ANY($1)"
 );
 
-/// Queues a test.
+/// Queues a test event.
 pub(super) struct QueueTest {
     pub(super) endpoint: EndpointId,
     pub(super) audited: Audited,
@@ -52,7 +53,7 @@ impl TransactionWork for QueueTest {
     }
 }
 
-/// Queues one delivery's event again. What prunes it meanwhile is waited for, or waits.
+/// Queues the event of one delivery again. A concurrent prune waits, or is waited for.
 pub(super) struct Redeliver {
     pub(super) id: DeliveryId,
     pub(super) audited: Audited,
@@ -72,7 +73,7 @@ impl TransactionWork for Redeliver {
         let Some(found) = row(tx, sql, &[&uuid(self.id.as_bytes())]).await? else {
             return Ok(Redelivered::Unknown);
         };
-        let old = delivery(&found)?;
+        let old = delivery(tx.sealer(), &found)?;
         if !endpoints::is_there(tx, old.endpoint).await? {
             return Ok(Redelivered::EndpointDeleted);
         }
@@ -82,8 +83,8 @@ impl TransactionWork for Redeliver {
     }
 }
 
-/// One page: exhausted deliveries of `$1` behind `$2`, at most `$3`, queued again at `$4`. One whose event is
-/// missing is left out.
+/// Queues one page of exhausted deliveries again: those of `$1` after `$2`, at most `$3`, due at `$4`.
+/// Deliveries whose event is missing are skipped.
 const RECOVER: &str = concat!(
     "/* deliveries: recover */
     WITH page AS MATERIALIZED (
@@ -106,7 +107,7 @@ const RECOVER: &str = concat!(
     SELECT (SELECT count(*) FROM page), (SELECT id FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM new)"
 );
 
-/// Queues again what failed since a time, or behind a delivery.
+/// Queues deliveries again that failed after `since`; continues after the delivery `after`.
 pub(super) struct Recover {
     pub(super) endpoint: EndpointId,
     pub(super) since: Time,
@@ -123,7 +124,7 @@ impl TransactionWork for Recover {
         if !endpoints::is_there(tx, self.endpoint).await? {
             return Ok(Recovered::Unknown);
         }
-        // Nothing is drawn whose random part is all zeros.
+        // No generated id has a random part of zeros.
         let first = schema::webhooks::first_delivery_id(self.since);
         let behind = uuid(self.after.unwrap_or(first).as_bytes());
         let (of, now) = (uuid(self.endpoint.as_bytes()), millis(self.now));
@@ -138,10 +139,29 @@ impl TransactionWork for Recover {
     }
 }
 
-/// The place in the order of what waits that is behind all that is due.
+/// Queues events that an endpoint missed because it was off.
+pub(super) struct QueueMissed {
+    pub(super) endpoint: EndpointId,
+    pub(super) events: Vec<(Event, Payment)>,
+    pub(super) now: Time,
+}
+
+impl TransactionWork for QueueMissed {
+    type Outcome = u64;
+    const CHANGES_DIRECTORY: bool = false;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<u64, Failure> {
+        if !endpoints::is_there(tx, self.endpoint).await? {
+            return Ok(0);
+        }
+        outbox::queue_missed(tx, self.endpoint, &self.events, self.now).await
+    }
+}
+
+/// Position after all due deliveries in the order of waiting ones.
 const LAST: [u8; 16] = [u8::MAX; 16];
 
-/// One page: pending deliveries of `$1` behind `($2, $3)`, at most `$4`, made due at `$5`.
+/// Makes one page of pending deliveries due: those of `$1` after `($2, $3)`, at most `$4`, due at `$5`.
 const HASTEN: &str = "/* deliveries: hasten */
     WITH page AS MATERIALIZED (
         SELECT id, next_at FROM delivery
@@ -153,7 +173,7 @@ const HASTEN: &str = "/* deliveries: hasten */
     SELECT (SELECT count(*) FROM page), (SELECT id FROM last), (SELECT count(*) FROM made),
         (SELECT next_at FROM last)";
 
-/// Makes due what waits for its time.
+/// Makes deliveries due that wait for a later time.
 pub(super) struct MakeDue {
     pub(super) endpoint: EndpointId,
     pub(super) after: Option<(Time, DeliveryId)>,
@@ -169,7 +189,8 @@ impl TransactionWork for MakeDue {
         if !endpoints::is_there(tx, self.endpoint).await? {
             return Ok(MadeDue::Unknown);
         }
-        // What is due by now stands before: it is left as it is, and so is what a page has made due.
+        // Deliveries that are due by now sort before this position and do not change. The same holds for those
+        // that an earlier page has made due.
         let due = (self.now, DeliveryId::from_bytes(LAST));
         let (at, id) = self.after.map_or(due, |after| after.max(due));
         let (of, behind) = (uuid(self.endpoint.as_bytes()), uuid(id.as_bytes()));
@@ -187,18 +208,23 @@ impl TransactionWork for MakeDue {
 }
 
 impl PostgresStore {
-    /// Whether the endpoint of a delivery is to be switched off: it is on, and still has the address that is gone.
+    /// Whether a delivery's endpoint must be disabled: it is enabled and still has the URL that responded
+    /// "gone".
     pub(crate) async fn is_gone(&self, id: DeliveryId, off: &SwitchOff) -> Result<bool, Fault> {
         let sql = "/* delivery: endpoint */ SELECT e.body, e.id FROM delivery d
             JOIN endpoint e ON e.id = d.endpoint WHERE d.id = $1";
         let Some(found) = self.workers.read_one(sql, &[&uuid(id.as_bytes())]).await? else {
             return Ok(false);
         };
-        let endpoint = endpoints::plain(columns::id(&found, 1, EndpointId::from_bytes), &found)?;
+        let endpoint = endpoints::plain(
+            &self.secrets.sealer,
+            columns::id(&found, 1, EndpointId::from_bytes),
+            &found,
+        )?;
         Ok(endpoint.enabled && endpoint.url == off.url)
     }
 
-    /// Records attempts, all or none of them.
+    /// Records attempts, all or none.
     pub(crate) async fn record(
         &self,
         tried: &[(DeliveryId, Tried)],
@@ -207,13 +233,13 @@ impl PostgresStore {
         let mut tries = Tries::new();
         loop {
             let found = self.workers.read(SOME, &[&ids]).await?;
-            let (outcomes, changed) = judge(&found, tried, tries.lost)?;
+            let (outcomes, changed) = judge(&self.secrets.sealer, &found, tried, tries.lost)?;
             if changed.is_empty() {
                 return Ok(outcomes);
             }
             match self.workers.write(RECORD, &changed.arguments()).await {
                 Ok(_) => return Ok(outcomes),
-                // Another record, or the end of the endpoint, was quicker.
+                // Another record, or the end of the endpoint, was faster.
                 Err(failure @ (Failure::Stale | Failure::Lost)) => {
                     tries.again(&failure).await?;
                 }
@@ -224,7 +250,7 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
-    /// Attempts were recorded: what they were claimed for is over, whatever came of them.
+    /// Ends the leases of recorded attempts, whatever the outcome.
     pub(crate) async fn end_leases(
         &self,
         tried: &[(DeliveryId, Tried)],
@@ -236,19 +262,18 @@ impl PostgresStore {
         self.claims.forget(taken.map(|((id, _), _)| *id));
         let others = each().filter(|(_, outcome)| !is_taken(outcome));
         let others: Vec<_> = others.map(|((id, _), _)| *id).collect();
-        // Those that stay end by time.
+        // Leases that are not ended here expire.
         if let Err(fault) = self.give_deliveries_back(&others).await {
             tracing::warn!(error = %fault, "leases of deliveries were not given back");
         }
     }
 }
 
-/// The record of an attempt that switches its endpoint off.
+/// Records an attempt and disables its endpoint.
 pub(super) struct RecordAndDisable {
     pub(super) tried: [(DeliveryId, Tried); 1],
     pub(super) disable: SwitchOff,
     pub(super) now: Time,
-    pub(super) secrets: Arc<Secrets>,
 }
 
 impl TransactionWork for RecordAndDisable {
@@ -256,12 +281,12 @@ impl TransactionWork for RecordAndDisable {
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
         let found = rows(tx, SOME, &[&ids(&self.tried)]).await?;
-        let (outcomes, changed) = judge(&found, &self.tried, false)?;
+        let (outcomes, changed) = judge(tx.sealer(), &found, &self.tried, false)?;
         if !changed.is_empty() {
             execute(tx, RECORD, &changed.arguments()).await?;
         }
         if let Some(found) = found.first() {
-            let (endpoint, sealer) = (delivery(found)?.endpoint, &self.secrets.sealer);
+            let (endpoint, sealer) = (delivery(tx.sealer(), found)?.endpoint, tx.sealer());
             endpoints::disable(tx, sealer, endpoint, &self.disable, self.now).await?;
         }
         Ok(outcomes)
@@ -272,8 +297,7 @@ fn ids(tried: &[(DeliveryId, Tried)]) -> Vec<Uuid> {
     tried.iter().map(|(id, _)| uuid(id.as_bytes())).collect()
 }
 
-/// Writes deliveries that were read before, where they are still so: by their status and the number of their
-/// attempts. All of them or none.
+/// Writes deliveries if their status and attempt count are unchanged since they were read. All or none.
 const RECORD: &str = "/* deliveries: record */
     WITH written AS (
         UPDATE delivery d SET status = v.status, next_at = v.next_at, attempts = v.attempts, log = v.log,
@@ -284,7 +308,7 @@ const RECORD: &str = "/* deliveries: record */
         RETURNING 1)
     SELECT 1 / ((SELECT count(*) FROM written) = cardinality($1::uuid[]))::int";
 
-/// Deliveries that have changed, column by column.
+/// Changed deliveries, column by column.
 #[derive(Default)]
 struct Changed {
     ids: Vec<Uuid>,
@@ -301,7 +325,7 @@ impl Changed {
         self.ids.is_empty()
     }
 
-    fn push(&mut self, before: &Delivery, after: &Delivery) -> Result<(), Fault> {
+    fn push(&mut self, sealer: &Sealer, before: &Delivery, after: &Delivery) -> Result<(), Fault> {
         let attempts =
             |delivery: &Delivery| i16::try_from(delivery.attempts.len()).unwrap_or(i16::MAX);
         self.ids.push(uuid(after.id.as_bytes()));
@@ -310,7 +334,7 @@ impl Changed {
         self.statuses.push(status_number(after.status));
         self.next_at.push(after.next_attempt_at.map(millis));
         self.attempts.push(attempts(after));
-        self.logs.push(log(after)?);
+        self.logs.push(log(sealer, after)?);
         Ok(())
     }
 
@@ -327,16 +351,17 @@ impl Changed {
     }
 }
 
-/// What becomes of attempts on deliveries as they were read, in their order. `was_lost`: the answer to these very
-/// records was lost, so that one that is in a log is this one.
+/// Decides the new state of deliveries from the rows read, in their order. With `was_lost`, the answer to these
+/// records was lost, so an equal attempt in the log is this one.
 fn judge(
+    sealer: &Sealer,
     found: &[Row],
     tried: &[(DeliveryId, Tried)],
     was_lost: bool,
 ) -> Result<(Vec<TriedOutcome>, Changed), Fault> {
     let mut known = HashMap::new();
     for found in found {
-        let before = delivery(found)?;
+        let before = delivery(sealer, found)?;
         known.insert(before.id, (before.clone(), before));
     }
     let mut outcomes = Vec::new();
@@ -361,15 +386,16 @@ fn judge(
     }
     let mut changed = Changed::default();
     let mut known: Vec<_> = known.into_values().collect();
-    // In one order everywhere, so that two records of the same deliveries do not wait for each other.
+    // The same order everywhere, so that two records of the same deliveries cannot deadlock.
     known.sort_unstable_by_key(|(before, _)| before.id);
     for (before, after) in known.iter().filter(|(before, after)| before != after) {
-        changed.push(before, after)?;
+        changed.push(sealer, before, after)?;
     }
     Ok((outcomes, changed))
 }
 
-/// The page behind `$1`, before `$2`, at most `$3`: what of it is over is removed, and counted off its events.
+/// Prunes one page after `$1`, before `$2`, at most `$3`: ended deliveries are deleted, and their events'
+/// counts decreased.
 const PRUNE: &str = "/* deliveries: prune */
     WITH page AS MATERIALIZED (SELECT id FROM delivery WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3),
     gone AS (
@@ -382,7 +408,7 @@ const PRUNE: &str = "/* deliveries: prune */
     SELECT (SELECT count(*) FROM page), (SELECT id FROM page ORDER BY id DESC LIMIT 1),
         (SELECT count(*) FROM gone), ARRAY(SELECT id FROM counted WHERE deliveries <= 0)";
 
-/// Removes what is over and was queued before a time, one page, and events that no delivery is left of.
+/// Removes one page of ended deliveries that were queued before `before`, and events without deliveries.
 pub(super) struct Prune {
     pub(super) before: Time,
     pub(super) after: Option<DeliveryId>,
@@ -402,7 +428,7 @@ impl TransactionWork for Prune {
         let found = one(row(tx, PRUNE, &[&behind, &before, &at_most]).await?)?;
         let left: Vec<Uuid> = found.get(3);
         if !left.is_empty() {
-            // One to which a delivery was added meanwhile counts it.
+            // An event that has received a new delivery counts it.
             let sql =
                 "/* events: prune */ DELETE FROM event_body WHERE id = ANY($1) AND deliveries <= 0";
             execute(tx, sql, &[&left]).await?;
@@ -414,8 +440,7 @@ impl TransactionWork for Prune {
     }
 }
 
-/// Where the next page begins, from the number and the last of what was looked at; none where there was room for
-/// more.
+/// Position of the next page, from the count and the last row of a page. `None` if the page was not full.
 fn next_id(row: &Row, page: i64) -> Option<DeliveryId> {
     let is_full = row.get::<_, i64>(0) >= page;
     let last: Option<Uuid> = row.get(1);

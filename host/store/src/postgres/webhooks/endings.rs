@@ -11,10 +11,10 @@ use crate::postgres::database::{Failure, Tx, row};
 use crate::postgres::{millis, time, uuid};
 use crate::{Fault, Swept};
 
-/// Most deliveries that one statement ends, queues again or makes due.
+/// Maximum number of deliveries that one statement ends, queues again or makes due.
 pub(super) const PAGE: i64 = 256;
 
-/// Ends pending deliveries of `$1` that are due by `$2`, the first `$3` of them.
+/// Ends the first `$3` pending deliveries of `$1` that are due by `$2`.
 macro_rules! end {
     ($status:literal, $unless:literal) => {
         concat!(
@@ -40,7 +40,7 @@ const EXHAUST: &str = end!(
     "EXISTS (SELECT FROM endpoint e WHERE e.id = $1 AND NOT e.enabled)"
 );
 
-/// Cancels what waits for an endpoint that is deleted, some of it; says how many were.
+/// Cancels one page of deliveries that wait for a deleted endpoint; returns how many.
 pub(crate) async fn cancel(tx: &Tx<'_>, endpoint: EndpointId) -> Result<u64, Failure> {
     let of = uuid(endpoint.as_bytes());
     let found = row(tx, CANCEL, &[&of, &i64::MAX, &PAGE]).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn cancel(tx: &Tx<'_>, endpoint: EndpointId) -> Result<u64, Fai
 }
 
 impl PostgresStore {
-    /// Ends what has to end of an endpoint.
+    /// Ends a page of deliveries of an endpoint that is deleted, or has been disabled for too long.
     pub(crate) async fn sweep_endpoint(
         &self,
         endpoint: EndpointId,
@@ -85,7 +85,7 @@ impl PostgresStore {
         Ok(swept)
     }
 
-    /// When the first of what waits for an endpoint is due.
+    /// Due time of the first delivery that waits for an endpoint.
     async fn first_waiting(&self, endpoint: Uuid) -> Result<Option<Time>, Fault> {
         let sql = "/* deliveries: first */ SELECT next_at FROM delivery
             WHERE endpoint = $1 AND status = 0 ORDER BY next_at, id LIMIT 1";
@@ -94,7 +94,7 @@ impl PostgresStore {
     }
 }
 
-/// The row of a statement that always has one.
+/// The row of a statement that always returns one.
 pub(super) fn one(found: Option<Row>) -> Result<Row, Fault> {
     found.ok_or_else(|| Fault::Unavailable("a statement has answered nothing".into()))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::EventType;
 use kassette_domain::id::EndpointId;
 use kassette_domain::key::KeyOwner;
 use kassette_domain::secret::Secret;
@@ -15,7 +16,7 @@ use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows
 use crate::postgres::directory::keys::environment;
 use crate::postgres::directory::merchants;
 use crate::postgres::resellers;
-use crate::postgres::webhooks::endings;
+use crate::postgres::webhooks::{endings, outbox};
 use crate::postgres::{audit, columns, millis, number, uuid};
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::wants::Wants;
@@ -24,7 +25,7 @@ use crate::{
     EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, SwitchOff,
 };
 
-/// The columns `merchant` and `reseller` of an owner's endpoints.
+/// The columns `merchant` and `reseller` of an owner's endpoints; zero for the other kind.
 pub(crate) fn owner(owner: KeyOwner) -> (i64, i64) {
     match owner {
         KeyOwner::Merchant(id) => (number(id.0), 0),
@@ -32,14 +33,14 @@ pub(crate) fn owner(owner: KeyOwner) -> (i64, i64) {
     }
 }
 
-/// Reads an endpoint's body.
+/// Selects an endpoint's body.
 pub(crate) const ONE: &str = "/* endpoint */ SELECT body FROM endpoint WHERE id = $1";
-/// An endpoint without its secrets, from the row of a query for its body.
-pub(crate) fn plain(id: EndpointId, row: &Row) -> Result<Endpoint, Fault> {
-    endpoints::decode(&schema::webhooks::endpoint(id), row.get(0))
+/// Decodes an endpoint without its secrets.
+pub(crate) fn plain(sealer: &Sealer, id: EndpointId, row: &Row) -> Result<Endpoint, Fault> {
+    endpoints::decode(sealer, &schema::webhooks::endpoint(id), row.get(0))
 }
 
-/// An endpoint with its secrets, likewise.
+/// Decodes an endpoint with its secrets.
 pub(crate) fn whole(
     sealer: &Sealer,
     id: EndpointId,
@@ -48,7 +49,7 @@ pub(crate) fn whole(
     endpoints::open(sealer, &schema::webhooks::endpoint(id), row.get(0))
 }
 
-/// Whether there is an endpoint.
+/// Whether the endpoint exists.
 pub(crate) async fn is_there(tx: &Tx<'_>, id: EndpointId) -> Result<bool, Failure> {
     let sql = "/* endpoint: is there */ SELECT FROM endpoint WHERE id = $1";
     Ok(row(tx, sql, &[&uuid(id.as_bytes())]).await?.is_some())
@@ -63,8 +64,7 @@ async fn load(
     Ok(found.map(|found| whole(sealer, id, &found)).transpose()?)
 }
 
-/// The endpoints of an endpoint's owner in its environment, without itself and the one that leaves. Within
-/// a change of the directory.
+/// Other endpoints of the same owner and environment, except `leaving`. Call within a change of the directory.
 pub(crate) async fn beside(
     tx: &Tx<'_>,
     endpoint: &Endpoint,
@@ -76,9 +76,13 @@ pub(crate) async fn beside(
     let ((merchant, reseller), id) = (owner(endpoint.owner), uuid(endpoint.id.as_bytes()));
     let world = environment(endpoint.environment);
     let found = rows(tx, sql, &[&merchant, &reseller, &world, &id, &leaving]).await?;
-    let each = found
-        .iter()
-        .map(|row| plain(columns::id(row, 1, EndpointId::from_bytes), row));
+    let each = found.iter().map(|row| {
+        plain(
+            tx.sealer(),
+            columns::id(row, 1, EndpointId::from_bytes),
+            row,
+        )
+    });
     Ok(each.collect::<Result<_, Fault>>()?)
 }
 
@@ -115,7 +119,7 @@ impl TransactionWork for CreateEndpoint {
     }
 }
 
-/// Writes an endpoint whose owner exists and has room for it. Within a change of the directory.
+/// Inserts an endpoint if its owner exists and is below its limit. Call within a change of the directory.
 pub(crate) async fn write_new(
     tx: &Tx<'_>,
     sealer: &Sealer,
@@ -137,7 +141,7 @@ pub(crate) async fn write_new(
             &environment(endpoint.environment),
             &millis(endpoint.created_at),
             &endpoint.enabled,
-            &Wants::of(endpoint).bits(),
+            &Wants::new(endpoint).bits(),
             &&body[..],
         ],
     )
@@ -157,12 +161,12 @@ async fn update(
     let (_, body) = endpoints::encode(sealer, endpoint, secrets)?;
     let sql = "/* endpoint: update */ UPDATE endpoint SET enabled = $2, wants = $3, body = $4
         WHERE id = $1";
-    let (id, wants) = (uuid(endpoint.id.as_bytes()), Wants::of(endpoint).bits());
+    let (id, wants) = (uuid(endpoint.id.as_bytes()), Wants::new(endpoint).bits());
     execute(tx, sql, &[&id, &endpoint.enabled, &wants, &&body[..]]).await?;
     Ok(())
 }
 
-/// Another address, filter or switch.
+/// Changes an endpoint's URL, filter or switch.
 pub(super) struct ReplaceEndpoint {
     pub(super) before: Endpoint,
     pub(super) after: Endpoint,
@@ -179,7 +183,12 @@ impl TransactionWork for ReplaceEndpoint {
         let Some((stored, secrets)) = load(tx, sealer, self.before.id).await? else {
             return Ok(EndpointReplaced::Unknown);
         };
-        if stored != self.before {
+        // The caller's copy of `off` is not compared: only the store changes it.
+        let seen = Endpoint {
+            off: stored.off.clone(),
+            ..self.before.clone()
+        };
+        if stored != seen {
             return Ok(EndpointReplaced::Stale);
         }
         if stored.url != self.after.url {
@@ -188,20 +197,20 @@ impl TransactionWork for ReplaceEndpoint {
                 return Ok(EndpointReplaced::Taken(same.id));
             }
         }
-        let after = Endpoint {
+        let mut after = Endpoint {
             url: self.after.url.clone(),
             event_types: self.after.event_types.clone(),
-            enabled: self.after.enabled,
             ..stored
         };
+        after.switch(self.after.enabled, self.now);
         update(tx, sealer, &after, &secrets).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(EndpointReplaced::Done(after))
     }
 }
 
-/// Switches an endpoint off, unless it is off, gone, or at another address meanwhile. Within a change of the
-/// directory.
+/// Switches an endpoint off and notifies the owner's other endpoints. Does nothing if it is already off, deleted, or at
+/// another address. Part of a change of the directory.
 pub(crate) async fn disable(
     tx: &Tx<'_>,
     sealer: &Sealer,
@@ -215,13 +224,17 @@ pub(crate) async fn disable(
     if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
-    endpoint.enabled = false;
+    endpoint.switch(false, now);
     update(tx, sealer, &endpoint, &secrets).await?;
+    let others = beside(tx, &endpoint, None).await?.into_iter();
+    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let told: Vec<_> = told.map(|other| other.id).collect();
+    outbox::tell_disabled(tx, &endpoint, &told, now).await?;
     audit::append(tx, off.audited.clone(), now).await?;
     Ok(())
 }
 
-/// Another secret.
+/// Rotates an endpoint's secret.
 pub(super) struct RotateEndpoint {
     pub(super) id: EndpointId,
     pub(super) secret: Secret,
@@ -251,7 +264,7 @@ impl TransactionWork for RotateEndpoint {
     }
 }
 
-/// The end of an endpoint.
+/// Deletes an endpoint.
 pub(super) struct DeleteEndpoint {
     pub(super) id: EndpointId,
     pub(super) audited: Audited,
@@ -270,8 +283,8 @@ impl TransactionWork for DeleteEndpoint {
     }
 }
 
-/// Removes an endpoint and cancels what waits for it, or the first of a great many; none where there is no such
-/// endpoint. Within a change of the directory.
+/// Deletes an endpoint and cancels the first page of deliveries that wait for it. `None` if the endpoint does
+/// not exist. Call within a change of the directory.
 pub(crate) async fn delete(
     tx: &Tx<'_>,
     id: EndpointId,
@@ -281,7 +294,7 @@ pub(crate) async fn delete(
         return Ok(None);
     };
     Ok(Some(EndpointDeleted {
-        endpoint: plain(id, &found)?,
+        endpoint: plain(tx.sealer(), id, &found)?,
         cancelled: endings::cancel(tx, id).await?,
     }))
 }

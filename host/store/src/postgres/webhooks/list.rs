@@ -1,4 +1,4 @@
-//! Lists of endpoints and deliveries, and what waits.
+//! Lists of endpoints and deliveries, and the backlog.
 
 use kassette_domain::id::EndpointId;
 use kassette_domain::key::{Environment, KeyOwner};
@@ -15,13 +15,15 @@ use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{delivery, delivery_columns, status_number};
 use crate::postgres::{PostgresStore, time, uuid};
+use crate::rows::records::{self, OTHER_COLUMNS};
 use crate::rows::schema;
+use crate::rows::seal::Sealer;
 use crate::{Backlog, DeliveryFilter, Fault, Listed, Oldest, Paging};
 
-/// Most deliveries that one call looks at.
+/// Maximum number of deliveries that one call reads.
 const MAX_SCAN: i64 = 2000;
 
-/// Deliveries before `$2`, the newest first, at most `$3`. `$1` is the endpoint.
+/// Deliveries before `$2`, newest first, at most `$3`. `$1` is the endpoint.
 macro_rules! newest {
     ($which:literal) => {
         concat!(
@@ -34,39 +36,40 @@ macro_rules! newest {
     };
 }
 
-/// The same of those with status `$4` to the endpoints of the merchant `$6` or the reseller `$7` in the environment `$8`, as
-/// far as these are named, among the newest `$5` whatever they are: the last of these, and how many they are, stand behind the
-/// columns of each.
-macro_rules! with_status {
-    ($which:literal) => {
-        concat!(
-            "/* deliveries: list by status */
-            WITH looked AS MATERIALIZED (
-                SELECT id, status, endpoint FROM delivery d WHERE ",
-            $which,
-            " AND d.id < $2 ORDER BY d.id DESC LIMIT $5),
-            hit AS (SELECT id FROM looked WHERE ($4::smallint IS NULL OR status = $4)
-                AND ($6::bigint IS NULL OR endpoint IN (
-                    SELECT e.id FROM endpoint e
-                    WHERE e.merchant = $6 AND e.reseller = $7 AND e.environment = $8))
-                ORDER BY id DESC LIMIT $3)
-            SELECT ",
-            delivery_columns!(),
-            ", (SELECT id FROM looked ORDER BY id LIMIT 1), (SELECT count(*) FROM looked)
-            FROM (VALUES (true)) AS always LEFT JOIN (hit JOIN delivery d USING (id)) ON true
-            ORDER BY d.id DESC"
-        )
-    };
+/// At most `$3` deliveries before `$2` that match a filter, among the newest `$4` of `from`. Two more columns contain
+/// the last delivery read and the number of deliveries read.
+fn filtered(from: &str) -> String {
+    format!(
+        "/* deliveries: list by filter */
+        WITH looked AS MATERIALIZED (
+            SELECT id FROM {from} AND id < $2 AND id >= $5 AND id < $6 ORDER BY id DESC LIMIT $4),
+        hit AS (SELECT id FROM looked JOIN delivery USING (id)
+            WHERE ($1::uuid IS NULL OR endpoint = $1) AND ($7::smallint IS NULL OR status = $7)
+                AND (NOT $8 OR status = 2 OR status = 0 AND attempts > 0)
+                AND ($9::uuid IS NULL OR payment = $9) AND ($10::uuid IS NULL OR event = $10)
+                AND ($11::bigint IS NULL OR endpoint IN ({OWN}))
+            ORDER BY id DESC LIMIT $3)
+        SELECT {COLUMNS}, (SELECT id FROM looked ORDER BY id LIMIT 1), (SELECT count(*) FROM looked)
+        FROM (VALUES (true)) AS always LEFT JOIN (hit JOIN delivery d USING (id)) ON true
+        ORDER BY d.id DESC"
+    )
 }
 
-/// Which deliveries, and what the argument for the endpoint is then.
+const COLUMNS: &str = delivery_columns!();
+/// An owner's endpoints.
+const OWN: &str = "SELECT e.id FROM endpoint e
+    WHERE e.merchant = $11 AND e.reseller = $12 AND ($13::smallint IS NULL OR e.environment = $13)";
+/// The newest deliveries to each of an owner's endpoints.
+const TO_OWN: &str = "endpoint e, LATERAL (SELECT d.id FROM delivery d
+        WHERE d.endpoint = e.id AND d.id < $2 AND d.id >= $5 AND d.id < $6 ORDER BY d.id DESC LIMIT $4) d
+    WHERE e.merchant = $11 AND e.reseller = $12 AND ($13::smallint IS NULL OR e.environment = $13)";
+
+/// Queries for all deliveries, with a null endpoint `$1`, and for an endpoint's.
 const OF_ALL: &str = newest!("$1::uuid IS NULL");
 const OF_ENDPOINT: &str = newest!("d.endpoint = $1");
 const EXHAUSTED: &str = newest!("d.endpoint = $1 AND d.status = 2");
-const OF_ALL_WITH: &str = with_status!("$1::uuid IS NULL");
-const OF_ENDPOINT_WITH: &str = with_status!("d.endpoint = $1");
 
-/// What waits for an endpoint, the newest first, where that is little.
+/// Deliveries that wait for an endpoint, newest first, if they are few.
 const PENDING: &str = concat!(
     "/* deliveries: list pending */
     WITH waiting AS MATERIALIZED (
@@ -79,21 +82,21 @@ const PENDING: &str = concat!(
     ORDER BY d.id DESC"
 );
 
-/// The column of a delivery's id.
+/// Index of the id column.
 const ID: usize = 0;
-/// The first column behind those of a delivery.
+/// Index of the first column after those of a delivery.
 const BEHIND: usize = 9;
 
-/// Where a delivery stands in a list.
+/// Position of a delivery in a list.
 const fn list_position(id: Uuid) -> ListPosition {
     ListPosition(0, id)
 }
 
-fn placed(row: &Row) -> Result<(ListPosition, Delivery), Fault> {
-    Ok((list_position(row.get(ID)), delivery(row)?))
+fn placed(sealer: &Sealer, row: &Row) -> Result<(ListPosition, Delivery), Fault> {
+    Ok((list_position(row.get(ID)), delivery(sealer, row)?))
 }
 
-/// Whether a row that is always there has a delivery.
+/// Whether the outer join found a delivery.
 fn has_one(row: &&Row) -> bool {
     row.get::<_, Option<Uuid>>(ID).is_some()
 }
@@ -113,8 +116,12 @@ impl PostgresStore {
             ORDER BY created_at DESC, id DESC LIMIT $6";
         let ((merchant, reseller), world) = (endpoints::owner(owner), of.map(environment));
         let own: Arguments<'_> = &[&merchant, &reseller, &world];
-        self.list_by_time(&tag, paging, sql, own, |row| {
-            let endpoint = endpoints::plain(id(row, 2, EndpointId::from_bytes), row)?;
+        self.list_by_time(&tag, paging, sql, own, |sealer, row| {
+            let endpoint = endpoints::plain(sealer, id(row, 2, EndpointId::from_bytes), row)?;
+            if endpoint.owner != owner {
+                let key = schema::webhooks::endpoint(endpoint.id);
+                return Err(records::damaged(&key, OTHER_COLUMNS));
+            }
             Ok((ListPosition(row.get(1), row.get(2)), endpoint))
         })
         .await
@@ -130,16 +137,20 @@ impl PostgresStore {
         if let Some(endpoint) = filter.endpoint {
             tag.extend(endpoint.as_bytes());
         }
-        let Some(asked) = ListQuery::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&self.secrets.sealer, &tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let (of, before) = (
             filter.endpoint.map(|id| uuid(id.as_bytes())),
             asked.before.1,
         );
+        let plain = DeliveryFilter {
+            endpoint: filter.endpoint,
+            status: filter.status,
+            ..DeliveryFilter::default()
+        };
         let sql = match (of, filter.status) {
-            (Some(_), _) if filter.of.is_some() => OF_ENDPOINT_WITH,
-            (None, _) if filter.of.is_some() => OF_ALL_WITH,
+            _ if filter != plain => None,
             (Some(_), Some(DeliveryStatus::Pending)) => {
                 let sorted = MAX_SCAN + 1;
                 let found = self
@@ -148,66 +159,96 @@ impl PostgresStore {
                     .await?;
                 let count = found.first().map_or(0, |row| row.get::<_, i64>(BEHIND));
                 if count < sorted {
-                    let found = found.iter().filter(has_one).map(placed);
-                    return Ok(asked.page(found.collect::<Result<_, _>>()?));
+                    let found = found
+                        .iter()
+                        .filter(has_one)
+                        .map(|row| placed(&self.secrets.sealer, row));
+                    return asked.page(found.collect::<Result<_, _>>()?);
                 }
-                OF_ENDPOINT_WITH
+                None
             }
-            (Some(_), Some(DeliveryStatus::Exhausted)) => EXHAUSTED,
-            (Some(_), Some(_)) => OF_ENDPOINT_WITH,
-            (None, Some(_)) => OF_ALL_WITH,
-            (Some(_), None) => OF_ENDPOINT,
-            (None, None) => OF_ALL,
+            (Some(_), Some(DeliveryStatus::Exhausted)) => Some(EXHAUSTED),
+            (_, Some(_)) => None,
+            (Some(_), None) => Some(OF_ENDPOINT),
+            (None, None) => Some(OF_ALL),
         };
-        if ![OF_ENDPOINT_WITH, OF_ALL_WITH].contains(&sql) {
+        if let Some(sql) = sql {
             let found = self
                 .requests
                 .read(sql, &[&of, &before, &asked.rows()])
                 .await?;
-            let found = found.iter().map(placed).collect::<Result<_, _>>()?;
-            return Ok(asked.page(found));
+            let found = found
+                .iter()
+                .map(|row| placed(&self.secrets.sealer, row))
+                .collect::<Result<_, _>>()?;
+            return asked.page(found);
         }
-        let status = filter.status.map(status_number);
+        let from = match filter {
+            DeliveryFilter {
+                payment: Some(_), ..
+            } => "delivery WHERE payment = $9".to_owned(),
+            DeliveryFilter { event: Some(_), .. } => "delivery WHERE event = $10".to_owned(),
+            DeliveryFilter {
+                endpoint: Some(_), ..
+            } => "delivery WHERE endpoint = $1".to_owned(),
+            DeliveryFilter { of: Some(_), .. } => {
+                format!("(SELECT d.id FROM {TO_OWN}) t WHERE true")
+            }
+            _ => "delivery WHERE true".to_owned(),
+        };
+        let sql = filtered(&from);
         let (owner, world) = filter
             .of
-            .map(|(owner, world)| (endpoints::owner(owner), environment(world)))
+            .map(|(owner, world)| (endpoints::owner(owner), world.map(environment)))
             .unzip();
         let (merchant, reseller) = owner.unzip();
-        let (at_most, look_at) = (asked.rows(), MAX_SCAN);
+        let drawn = |at: Time| uuid(schema::webhooks::first_delivery_id(at).as_bytes());
         let rows = self
             .requests
             .read(
-                sql,
+                &sql,
                 &[
-                    &of, &before, &at_most, &status, &look_at, &merchant, &reseller, &world,
+                    &of,
+                    &before,
+                    &asked.rows(),
+                    &MAX_SCAN,
+                    &filter.since.map_or(Uuid::nil(), drawn),
+                    &filter.until.map_or(Uuid::max(), drawn),
+                    &filter.status.map(status_number),
+                    &filter.failed,
+                    &filter.payment.map(|id| uuid(id.as_bytes())),
+                    &filter.event.map(|id| uuid(id.as_bytes())),
+                    &merchant,
+                    &reseller,
+                    &world.flatten(),
                 ],
             )
             .await?;
         let found: Vec<_> = rows
             .iter()
             .filter(has_one)
-            .map(placed)
+            .map(|row| placed(&self.secrets.sealer, row))
             .collect::<Result<_, _>>()?;
         let last_looked = rows
             .first()
             .filter(|row| row.get::<_, i64>(BEHIND + 1) >= MAX_SCAN);
-        Ok(match last_looked {
-            // A page can be short, and say all the same where the next one begins.
+        match last_looked {
+            // A short page can still have a next page.
             Some(row) if found.len() <= asked.limit => {
                 let items = found.into_iter().map(|(_, item)| item).collect();
                 asked.page_up_to(items, row.get::<_, Option<Uuid>>(BEHIND).map(list_position))
             }
             _ => asked.page(found),
-        })
+        }
     }
 
-    /// Endpoints that something waits for, with the time when the first of it is due.
+    /// Endpoints with waiting deliveries, with the due time of the first one.
     pub(crate) async fn list_waiting(
         &self,
         after: Option<EndpointId>,
         at_most: usize,
     ) -> Result<Vec<(EndpointId, Time)>, Fault> {
-        // One look at the index for each endpoint, however much waits for it.
+        // One index lookup per endpoint, whatever the size of its backlog.
         let sql = "/* endpoints: waiting */
             WITH RECURSIVE waiting AS (
                 (SELECT endpoint, next_at FROM delivery WHERE status = 0 AND endpoint > $1
@@ -228,7 +269,7 @@ impl PostgresStore {
         Ok(waiting)
     }
 
-    /// What waits, counted.
+    /// Counts waiting deliveries.
     pub(crate) async fn count_waiting(&self) -> Result<Backlog, Fault> {
         let sql = "/* deliveries: backlog */
             SELECT w.count, w.oldest, e.environment
@@ -239,7 +280,7 @@ impl PostgresStore {
         for row in self.workers.read(sql, &[]).await? {
             pending += u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
             let environment = match row.get::<_, Option<i16>>(2) {
-                // What waits for a deleted endpoint is about to be cancelled.
+                // Deliveries of a deleted endpoint will be cancelled.
                 None => continue,
                 Some(1) => Environment::Live,
                 Some(_) => Environment::Test,

@@ -11,15 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::Event;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::payment::Payment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
 
 use crate::postgres::database::TransactionWork;
 use crate::postgres::webhooks::deliver::{
-    MakeDue, Prune, QueueTest, RecordAndDisable, Recover, Redeliver,
+    MakeDue, Prune, QueueMissed, QueueTest, RecordAndDisable, Recover, Redeliver,
 };
 use crate::postgres::webhooks::endpoints::{
     CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
@@ -32,7 +34,8 @@ use crate::{
 };
 
 impl PostgresStore {
-    /// Does an operation after which something may be due to an endpoint from a time on; the worker hears of it.
+    /// Executes an operation after which deliveries of an endpoint may be due from `at` on, and wakes the
+    /// worker.
     fn operate_ringing<W: TransactionWork>(
         &self,
         work: W,
@@ -40,7 +43,7 @@ impl PostgresStore {
     ) -> StoreFuture<'static, W::Outcome> {
         self.run_to_end(async move |store| {
             let done = store.requests.transact(&work).await;
-            // Where its answer was lost it may have been done.
+            // If the answer was lost, the operation may have succeeded.
             store.claims.ring(&[endpoint], at);
             done
         })
@@ -70,7 +73,9 @@ impl Deliveries for PostgresStore {
                 .requests
                 .read_one(endpoints::ONE, &[&uuid(id.as_bytes())])
                 .await?;
-            found.map(|found| endpoints::plain(id, &found)).transpose()
+            found
+                .map(|found| endpoints::plain(&self.secrets.sealer, id, &found))
+                .transpose()
         })
     }
 
@@ -106,7 +111,7 @@ impl Deliveries for PostgresStore {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, EndpointReplaced> {
-        // What waits for it may go on.
+        // Waiting deliveries may resume.
         let ringing = (before.id, Time::default());
         let replace = ReplaceEndpoint {
             before,
@@ -124,7 +129,7 @@ impl Deliveries for PostgresStore {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<EndpointDeleted>> {
-        // The rest of a great many is for the worker to end.
+        // The worker cancels the remaining deliveries.
         self.operate_ringing(DeleteEndpoint { id, audited, now }, (id, Time::default()))
     }
 
@@ -196,6 +201,20 @@ impl Deliveries for PostgresStore {
         self.operate_ringing(recover, (endpoint, now))
     }
 
+    fn queue_missed(
+        &self,
+        endpoint: EndpointId,
+        events: Vec<(Event, Payment)>,
+        now: Time,
+    ) -> StoreFuture<'_, u64> {
+        let queue = QueueMissed {
+            endpoint,
+            events,
+            now,
+        };
+        self.operate_ringing(queue, (endpoint, now))
+    }
+
     fn hasten(
         &self,
         endpoint: EndpointId,
@@ -227,7 +246,9 @@ impl Deliveries for PostgresStore {
                 .requests
                 .read_one(deliver::SOME, &[&ids.as_slice()])
                 .await?;
-            found.map(|found| outbox::delivery(&found)).transpose()
+            found
+                .map(|found| outbox::delivery(&self.secrets.sealer, &found))
+                .transpose()
         })
     }
 
@@ -266,7 +287,6 @@ impl Deliveries for PostgresStore {
         disable: Option<SwitchOff>,
         now: Time,
     ) -> StoreFuture<'_, TriedOutcome> {
-        let secrets = Arc::clone(&self.secrets);
         self.run_to_end(async move |store| {
             let tried = [(id, tried)];
             let outcomes = match disable {
@@ -276,7 +296,6 @@ impl Deliveries for PostgresStore {
                         tried,
                         disable,
                         now,
-                        secrets,
                     };
                     store.workers.transact(&record).await?
                 }

@@ -5,7 +5,7 @@
 //! | `cxc/` | hash of the code | a connect code |
 //! | `cxe/` | when it ends, its hash | – |
 //! | `cxm/` | merchant, newest first, its id | its hash |
-//! | `cxn/` | merchant, environment, origin | what the last exchange made |
+//! | `cxn/` | merchant, environment, origin | result of the last exchange |
 
 use kassette_domain::connect::{ConnectCode, SiteOrigin};
 use kassette_domain::id::MerchantId;
@@ -28,7 +28,7 @@ pub(crate) fn end_of(code: &ConnectCode) -> Key {
     key(&[CODE_ENDS, &ends, &code.hash.0])
 }
 
-/// What a key of `cxe/` says.
+/// Reads a key of `cxe/`.
 pub(crate) fn read_end(end: &[u8]) -> Option<(Time, TokenHash)> {
     let (ends, hash) = end.strip_prefix(CODE_ENDS)?.split_first_chunk()?;
     let ends = Time::from_millis(u64::from_be_bytes(*ends));
@@ -44,7 +44,7 @@ pub(crate) fn code_of(code: &ConnectCode) -> Key {
     key(&[&codes_of(code.merchant), &newest_first(code.created_at), id])
 }
 
-/// The origin is the rest, so none is another's prefix.
+/// The origin is the last part, so that no key is a prefix of another's.
 pub(crate) fn connection(
     merchant: MerchantId,
     environment: Environment,

@@ -2,54 +2,62 @@
 //!
 //! | prefix | key | value |
 //! |---|---|---|
-//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is, until when freed nonces were taken, what the routing log takes |
+//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, progress of retention, expiry of freed nonces, totals of the routing log, state of the ledger |
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | payment, ordinal |
-//! | `reg/` | position | some payments in order of arrival, by what they are found: see `payment_index` |
+//! | `reg/` | position | some payments in order of arrival, with their lookup keys: see `payment_index` |
 //! | `rtn/` | half of the hash of the return token | payment, ordinal |
-//! | `ref/` | account, vendor's reference | payment, ordinal |
+//! | `ref/` | account, provider's reference | payment, ordinal |
 //! | `fnd/` | half of the hash of a reference, time, payment, ordinal | – ; attempts by references for searching |
+//! | `mrk/` | keyed hash of a mailbox, last four digits or a dispute's id, time, payment | – ; erased with the person |
 //! | `due/` | time, payment; or time, position, number: payments made together | – |
 //! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
 //! | `rfi/` | refund | payment, ordinal of its attempt |
-//! | `rfk/` | merchant, environment, idempotency key | the refund that was ordered with it |
+//! | `rfk/` | origin, merchant or reseller, environment, idempotency key | the refund that the key ordered |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
+//! | `evx/` | event | payment, ordinal, kind |
 //! | `evl/` | merchant, environment, time, event | payment, ordinal, kind |
 //! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
-//! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
+//! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all items, open ones, by id, by subject | |
 //! | `mer/` | merchant | a merchant |
+//! | `mov/` | payment or zeros, movement | a movement of money |
+//! | `mvt/` | booking time, movement, payment or zeros | – |
+//! | `nts/` | payment | its notes, sealed |
 //! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `taken_nonces` |
 //! | `key/`, `kid/`, `kow/`, `ksn/` | API keys by hash, by id, by owner; when they were last seen | |
 //! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
-//! | `swt/` | account | whether it is switched on |
+//! | `swt/` | account | whether it is enabled |
 //! | `aud/` | number | a line of the audit log |
-//! | `rlg/` | method, time, number | routing decisions, sealed |
-//! | `rlt/` | time, number, method | how many these are, and their bytes |
-//! | `trl/` | slot | what is counted of its latest trial |
+//! | `rlg/` | slot's name, time, number | entries of the routing log, sealed |
+//! | `rlt/` | time, number, slot's name | number and size of these entries |
+//! | `trl/` | slot | counts of its latest trial |
 //!
-//! Rows of webhooks stand in `webhooks`, those of resellers in `resellers`, those of the connect exchange in
-//! `connect`.
+//! The rows of webhooks are in `webhooks`, of resellers in `resellers`, of the connect exchange in `connect`.
 //!
-//! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
+//! Numbers are big-endian, so that keys are in order. "Newest first" is a time that counts down.
 
 pub(crate) mod connect;
 pub(crate) mod resellers;
 pub(crate) mod webhooks;
 
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, EventId, KeyId, MerchantId, OperatorId, PaymentId, RefundId,
-    Slot, SlotKind, WorkId,
+    AccountId, AttemptId, Digest, EventId, KeyId, MerchantId, MovementId, OperatorId, PaymentId,
+    RefundId, Slot, SlotKind, WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::method::MethodId;
 use kassette_domain::order::IdempotencyKey;
+use kassette_domain::payment::{Origin, Payment};
+use kassette_domain::refund::{Refund, RefundOrigin};
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkKind;
+use kassette_domain::work::WorkKey;
 
 pub(crate) use kassette_engine::Key;
+
+use crate::rows::seal::SearchMark;
 
 /// A payment's number in order of arrival, from 0.
 pub(crate) type Position = u32;
@@ -61,8 +69,12 @@ pub(crate) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
 pub(crate) const AUDIT_END: &[u8] = b"meta/audit";
 pub(crate) const NONCES_FREED: &[u8] = b"meta/nonces";
 pub(crate) const ROUTING_LOG: &[u8] = b"meta/routing";
+pub(crate) const LEDGER: &[u8] = b"meta/ledger";
 
 pub(crate) const PAYMENTS: &[u8] = b"pay/";
+pub(crate) const ATTEMPT_IDS: &[u8] = b"atx/";
+pub(crate) const REFUND_IDS: &[u8] = b"rfi/";
+pub(crate) const EVENT_IDS: &[u8] = b"evx/";
 pub(crate) const PAYMENT_INDEX: &[u8] = b"reg/";
 pub(crate) const RETENTION: &[u8] = b"meta/retention";
 pub(crate) const LAGGARDS: &[u8] = b"lag/";
@@ -73,6 +85,8 @@ pub(crate) const PENDING_CALLBACK_ENDS: &[u8] = b"pkx/";
 pub(crate) const ALL_WORK: &[u8] = b"wrk/";
 pub(crate) const OPEN_WORK: &[u8] = b"wro/";
 pub(crate) const MERCHANTS: &[u8] = b"mer/";
+pub(crate) const MOVEMENTS: &[u8] = b"mov/";
+pub(crate) const MOVEMENTS_BY_TIME: &[u8] = b"mvt/";
 pub(crate) const NONCES: &[u8] = b"non/";
 pub(crate) const API_KEYS: &[u8] = b"key/";
 pub(crate) const OPERATORS: &[u8] = b"otm/";
@@ -95,7 +109,7 @@ const fn ascending(at: Time) -> [u8; 8] {
     at.as_millis().to_be_bytes()
 }
 
-/// The last 16 bytes of an index key: the id that it leads to.
+/// The last 16 bytes of an index key: the id that it refers to.
 pub(crate) fn trailing_id(key: &[u8]) -> Option<[u8; 16]> {
     key.last_chunk().copied()
 }
@@ -127,29 +141,41 @@ pub(crate) fn payment_of_attempt(key: &[u8]) -> Option<PaymentId> {
 }
 
 pub(crate) fn attempt_index(id: AttemptId) -> Key {
-    key(&[b"atx/", id.as_bytes()])
+    key(&[ATTEMPT_IDS, id.as_bytes()])
 }
 
 pub(crate) fn refund_index(id: RefundId) -> Key {
-    key(&[b"rfi/", id.as_bytes()])
+    key(&[REFUND_IDS, id.as_bytes()])
 }
 
-/// Keys of refunds are one space per merchant and environment.
+/// Keys of refunds are unique in an environment per merchant, per reseller, and per merchant among operators.
 pub(crate) fn refund_by_key(
-    merchant: MerchantId,
-    environment: Environment,
+    payment: &Payment,
+    origin: RefundOrigin,
     idempotency_key: &IdempotencyKey,
 ) -> Key {
+    let (space, owner) = match (origin, &payment.origin) {
+        (RefundOrigin::Reseller, Origin::Reseller { reseller, .. }) => (b"r", reseller.0),
+        (RefundOrigin::Operator, _) => (b"o", payment.merchant.0),
+        _ => (b"m", payment.merchant.0),
+    };
     let idempotency_key = idempotency_key.as_str().as_bytes();
     key(&[
         b"rfk/",
-        &merchant.0.to_be_bytes(),
-        world(environment),
+        space,
+        &owner.to_be_bytes(),
+        world(payment.environment),
         idempotency_key,
     ])
 }
 
-/// A byte in keys for the world that money is in.
+/// The same key for an ordered refund. `None` for a refund without one.
+pub(crate) fn key_of_refund(payment: &Payment, refund: &Refund) -> Option<Key> {
+    let key = refund.ordered.as_ref()?.key.as_ref()?;
+    Some(refund_by_key(payment, refund.origin, key))
+}
+
+/// The byte of an environment in keys.
 const fn world(environment: Environment) -> &'static [u8] {
     match environment {
         Environment::Test => b"t",
@@ -167,13 +193,13 @@ pub(crate) fn payment_index_first(key: &[u8]) -> Option<Position> {
     Some(Position::from_be_bytes(first))
 }
 
-/// By half of the hash, of which no two are alike either: the reader compares the whole.
+/// By half of the hash, which is unique too; the reader compares the whole hash.
 pub(crate) fn returning(token: TokenHash) -> Key {
     let (half, _) = token.0.split_at(16);
     key(&[b"rtn/", half])
 }
 
-/// An account's id holds no zero byte, so the rest is the reference.
+/// An account's id contains no zero byte, so that the rest is the reference.
 pub(crate) fn reference(account: &AccountId, reference: &str) -> Key {
     key(&[
         REFERENCES,
@@ -183,15 +209,15 @@ pub(crate) fn reference(account: &AccountId, reference: &str) -> Key {
     ])
 }
 
-/// What all payments stand below that are found by a reference, in whichever account.
+/// Prefix of the rows of all payments with a reference, at any account.
 pub(crate) fn all_referred(reference: &str) -> Key {
-    let hash = Digest::of(reference.as_bytes()).0;
+    let hash = Digest::hash(reference.as_bytes()).0;
     let (half, _) = hash.split_at(16);
     key(&[b"fnd/", half])
 }
 
-/// A payment that is found by a reference, in order of time: below it a row for each of its attempts
-/// that has the reference for searching alone.
+/// Prefix of the rows of a payment with a reference, in order of time: one row for each attempt that has the
+/// reference only for searching.
 pub(crate) fn referred(reference: &str, created_at: Time, payment: PaymentId) -> Key {
     key(&[
         &all_referred(reference),
@@ -209,16 +235,31 @@ pub(crate) fn referred_by(
     key(&[&referred(reference, created_at, payment), &[ordinal]])
 }
 
+/// Prefix of the rows of all payments with a mark.
+pub(crate) fn all_marked(mark: SearchMark) -> Key {
+    key(&[b"mrk/", &mark])
+}
+
+/// First possible key of a payment with a mark that was created at a time or later.
+pub(crate) fn marked_since(mark: SearchMark, created_at: Time) -> Key {
+    key(&[&all_marked(mark), &ascending(created_at)])
+}
+
+/// A payment with a mark, in order of time.
+pub(crate) fn marked(mark: SearchMark, created_at: Time, payment: PaymentId) -> Key {
+    key(&[&marked_since(mark, created_at), payment.as_bytes()])
+}
+
 pub(crate) fn timer(at: Time, payment: PaymentId) -> Key {
     key(&[TIMERS, &ascending(at), payment.as_bytes()])
 }
 
-/// What the keys of `due/` at a time begin with.
+/// Prefix of the keys of `due/` at a time.
 pub(crate) fn timers_since(at: Time) -> Key {
     key(&[TIMERS, &ascending(at)])
 }
 
-/// Payments that were made together, at the time when the first of them falls due.
+/// Payments that were created together, at the earliest of their due times.
 pub(crate) fn shared_timer(at: Time, first: Position, count: u16) -> Key {
     key(&[
         TIMERS,
@@ -228,14 +269,14 @@ pub(crate) fn shared_timer(at: Time, first: Position, count: u16) -> Key {
     ])
 }
 
-/// Which payments a row of `due/` is about.
+/// The payments of a row of `due/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerOf {
     One(PaymentId),
     Shared { first: Position, count: u16 },
 }
 
-/// Which payments a key of `due/` is about.
+/// Reads the payments from a key of `due/`.
 pub(crate) fn timer_about(key: &[u8]) -> Option<TimerOf> {
     let about = key.get(TIMERS.len() + 8..)?;
     if let Ok(id) = <[u8; 16]>::try_from(about) {
@@ -248,7 +289,7 @@ pub(crate) fn timer_about(key: &[u8]) -> Option<TimerOf> {
     })
 }
 
-/// A payment that a rule looks at again.
+/// A payment that a rule examines again.
 pub(crate) fn laggard(at: Time, rule: u8, payment: PaymentId) -> Key {
     key(&[LAGGARDS, &ascending(at), &[rule], payment.as_bytes()])
 }
@@ -295,6 +336,10 @@ pub(crate) fn event(payment: PaymentId, ordinal: u16) -> Key {
     key(&[&events(payment), &ordinal.to_be_bytes()])
 }
 
+pub(crate) fn event_index(id: EventId) -> Key {
+    key(&[EVENT_IDS, id.as_bytes()])
+}
+
 /// The payment and the number in a key of `evt/`.
 pub(crate) fn event_of(key: &[u8]) -> Option<(PaymentId, u16)> {
     let (id, ordinal) = key.strip_prefix(b"evt/")?.split_first_chunk()?;
@@ -302,12 +347,12 @@ pub(crate) fn event_of(key: &[u8]) -> Option<(PaymentId, u16)> {
     Some((PaymentId::from_bytes(*id), ordinal))
 }
 
-/// What a merchant's events of an environment stand below, in order of time.
+/// Prefix of a merchant's events in an environment, in order of time.
 pub(crate) fn listed_events(merchant: MerchantId, environment: Environment) -> Key {
     key(&[b"evl/", &merchant.0.to_be_bytes(), world(environment)])
 }
 
-/// The same from a time on.
+/// First possible key of these events from a time on.
 pub(crate) fn listed_events_since(
     merchant: MerchantId,
     environment: Environment,
@@ -326,7 +371,8 @@ pub(crate) fn listed_event(
     key(&[&since, id.as_bytes()])
 }
 
-/// All callbacks pending for a reference; its length stands before it, so that none is another's prefix.
+/// Prefix of all callbacks pending for a reference. It contains the length of the reference, so that no
+/// prefix contains another.
 pub(crate) fn pending_callbacks_for(account: &AccountId, reference: &str) -> Key {
     let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
     key(&[
@@ -349,7 +395,7 @@ pub(crate) fn pending_callback_end(until: Time, callback: &[u8]) -> Key {
     key(&[PENDING_CALLBACK_ENDS, &ascending(until), callback])
 }
 
-/// The row of `prk/` that a key of `pkx/` is about.
+/// The row of `prk/` that a key of `pkx/` refers to.
 pub(crate) fn pending_callback_of_end(end: &[u8]) -> Option<&[u8]> {
     end.get(PENDING_CALLBACK_ENDS.len() + 8..)
 }
@@ -371,7 +417,7 @@ pub(crate) fn open_work(opened_at: Time, id: WorkId) -> Key {
     key(&[OPEN_WORK, &newest_first(opened_at), id.as_bytes()])
 }
 
-/// The row of `wrk/` that a key of `wro/` is about.
+/// The row of `wrk/` that a key of `wro/` refers to.
 pub(crate) fn work_of_open(open: &[u8]) -> Key {
     key(&[ALL_WORK, open.get(OPEN_WORK.len()..).unwrap_or_default()])
 }
@@ -380,24 +426,70 @@ pub(crate) fn work_index(id: WorkId) -> Key {
     key(&[b"wrx/", id.as_bytes()])
 }
 
-pub(crate) fn works_about(attempt: AttemptId) -> Key {
-    key(&[b"wra/", attempt.as_bytes()])
+pub(crate) fn work_about(about: &WorkKey) -> Key {
+    key(&[
+        b"wra/",
+        about.attempt.as_bytes(),
+        &[about.kind as u8],
+        about.subject.as_bytes(),
+    ])
 }
 
-pub(crate) fn work_about(attempt: AttemptId, kind: WorkKind) -> Key {
-    key(&[&works_about(attempt), &[kind as u8]])
+/// Replaces the payment in movements without one.
+const NO_PAYMENT: [u8; 16] = [0; 16];
+
+pub(crate) fn notes(payment: PaymentId) -> Key {
+    key(&[b"nts/", payment.as_bytes()])
+}
+
+/// Prefix of the movements of a payment, or of those without a payment.
+pub(crate) fn movements(payment: Option<PaymentId>) -> Key {
+    let owner = payment.map_or(NO_PAYMENT, |payment| *payment.as_bytes());
+    key(&[MOVEMENTS, &owner])
+}
+
+pub(crate) fn movement(payment: Option<PaymentId>, id: MovementId) -> Key {
+    key(&[&movements(payment), id.as_bytes()])
+}
+
+/// The payment and the movement in a key of `mov/`.
+pub(crate) fn movement_of(key: &[u8]) -> Option<(Option<PaymentId>, MovementId)> {
+    let (owner, id) = key.strip_prefix(MOVEMENTS)?.split_first_chunk()?;
+    let payment = (*owner != NO_PAYMENT).then(|| PaymentId::from_bytes(*owner));
+    Some((payment, MovementId::from_bytes(id.try_into().ok()?)))
+}
+
+/// First possible key of `mvt/` from a booking time on.
+pub(crate) fn movements_since(booked_at: Time) -> Key {
+    key(&[MOVEMENTS_BY_TIME, &ascending(booked_at)])
+}
+
+/// The index key of a movement by booking time.
+pub(crate) fn movement_by_time(booked_at: Time, movement: &[u8]) -> Key {
+    let about = movement.get(MOVEMENTS.len()..).unwrap_or_default();
+    let (owner, id) = about.split_at_checked(16).unwrap_or_default();
+    key(&[&movements_since(booked_at), id, owner])
+}
+
+/// The row of `mov/` that a key of `mvt/` refers to.
+pub(crate) fn movement_of_time(by_time: &[u8]) -> Key {
+    let about = by_time.get(MOVEMENTS_BY_TIME.len() + 8..);
+    let (id, owner) = about
+        .and_then(|about| about.split_at_checked(16))
+        .unwrap_or_default();
+    key(&[MOVEMENTS, owner, id])
 }
 
 pub(crate) fn merchant(id: MerchantId) -> Key {
     key(&[MERCHANTS, &id.0.to_be_bytes()])
 }
 
-/// What a group has taken, until the last of it is free.
+/// Nonces of a group. The last one expires at `end`.
 pub(crate) fn nonces(end: Time, group: u64) -> Key {
     key(&[NONCES, &ascending(end), &group.to_be_bytes()])
 }
 
-/// What the keys of `non/` at a time begin with.
+/// First possible key of `non/` at a time.
 pub(crate) fn nonces_since(end: Time) -> Key {
     key(&[NONCES, &ascending(end)])
 }
@@ -410,7 +502,7 @@ pub(crate) fn api_key_index(id: KeyId) -> Key {
     key(&[b"kid/", id.as_bytes()])
 }
 
-/// Where whose a key or an endpoint is stands.
+/// The row of the owner of a key or an endpoint.
 pub(crate) fn owner(owner: KeyOwner) -> Key {
     match owner {
         KeyOwner::Merchant(id) => merchant(id),
@@ -418,7 +510,7 @@ pub(crate) fn owner(owner: KeyOwner) -> Key {
     }
 }
 
-/// What is wrong where that is not there.
+/// Finding if that row is missing.
 pub(crate) const fn no_owner(owner: KeyOwner) -> &'static str {
     match owner {
         KeyOwner::Merchant(_) => "the merchant whose it is is missing",
@@ -462,6 +554,16 @@ pub(crate) fn switch(account: &AccountId) -> Key {
     key(&[SWITCHES, account.as_str().as_bytes()])
 }
 
+/// The account in a key of `swt/`.
+pub(crate) fn account_of_switch(key: &[u8]) -> Option<AccountId> {
+    AccountId::parse(std::str::from_utf8(key.strip_prefix(SWITCHES)?).ok()?).ok()
+}
+
+/// A change of a slot that nodes share. Only stores on PostgreSQL have such rows.
+pub(crate) fn slot_change(number: u64) -> Key {
+    key(&[b"slt/", &number.to_be_bytes()])
+}
+
 pub(crate) fn audit(id: u64) -> Key {
     key(&[AUDIT, &id.to_be_bytes()])
 }
@@ -472,7 +574,7 @@ pub(crate) fn audit_number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*number))
 }
 
-/// The name of a slot's part of the routing log: a method's is the method's own, as it was before providers had one.
+/// Name of a slot's part of the routing log. A method's is its own name, as before provider slots existed.
 pub(crate) fn routing_name(slot: &Slot) -> &str {
     match slot.kind() {
         SlotKind::Method => slot.name(),
@@ -480,12 +582,12 @@ pub(crate) fn routing_name(slot: &Slot) -> &str {
     }
 }
 
-/// The slot whose part of the routing log has a name.
+/// The slot of a part of the routing log.
 pub(crate) fn slot_of_routing(name: &str) -> Option<Slot> {
     Slot::parse(name).or_else(|| MethodId::parse(name).map(Slot::of_method))
 }
 
-/// What the batches of a slot stand below. The slot's name holds no zero byte.
+/// Prefix of a slot's batches. The slot's name contains no zero byte.
 pub(crate) fn routing_batches(slot: &Slot) -> Key {
     key(&[ROUTING_BATCHES, routing_name(slot).as_bytes(), b"\0"])
 }
@@ -516,7 +618,7 @@ pub(crate) fn routing_by_time(at: Time, number: u64, slot: &Slot) -> Key {
     ])
 }
 
-/// The row of `rlg/` that a key of `rlt/` is about.
+/// The row of `rlg/` that a key of `rlt/` refers to.
 pub(crate) fn routing_batch_by_time(key: &[u8]) -> Option<Key> {
     let (at, rest) = key.strip_prefix(ROUTING_BY_TIME)?.split_first_chunk()?;
     let (number, name) = rest.split_first_chunk()?;

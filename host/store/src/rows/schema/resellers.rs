@@ -1,4 +1,4 @@
-//! Keys of the rows of resellers stand.
+//! Keys of the rows of resellers.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
@@ -8,11 +8,11 @@
 //! | `ivt/` | hash of the token | its invitation |
 //! | `ivn/` | reseller | how many invitations it has |
 //! | `dlg/` | reseller, merchant | a delegation |
-//! | `rel/` | reseller, newest first, invitation or merchant | –; all that it has to do with |
+//! | `rel/` | reseller, newest first, invitation or merchant | –; its invitations and merchants |
 //! | `cns/` | hash of a code's first characters | a consent code |
-//! | `cnx/` | end, hash | –; when a consent code ends |
-//! | `rpy/` | reseller, merchant, environment, newest first, payment | –; payments that it made |
-//! | `meta/resellers` | | how many there are |
+//! | `cnx/` | end, hash | –; end of a consent code |
+//! | `rpy/` | reseller, merchant, environment, newest first, payment | –; payments that it created |
+//! | `meta/resellers` | | number of resellers |
 
 use kassette_domain::id::{InvitationId, MerchantId, PaymentId, ResellerId};
 use kassette_domain::key::{Environment, TokenHash};
@@ -28,9 +28,9 @@ pub(crate) const INVITATIONS: &[u8] = b"inv/";
 pub(crate) const INVITED: &[u8] = b"ivn/";
 pub(crate) const DELEGATIONS: &[u8] = b"dlg/";
 pub(crate) const CONSENT_ENDS: &[u8] = b"cnx/";
-/// Bytes of a key of `rel/` behind the reseller: a time, a tag, an id.
+/// Bytes of a key of `rel/` after the reseller: a time, a tag, an id.
 pub(crate) const RELATION_TAIL: usize = 25;
-/// Bytes of a key of `rpy/` behind the environment: a time and an id.
+/// Bytes of a key of `rpy/` after the environment: a time and an id.
 pub(crate) const PAYMENT_TAIL: usize = 24;
 
 pub(crate) fn reseller(id: ResellerId) -> Key {
@@ -81,12 +81,12 @@ pub(crate) fn relations_of(reseller: ResellerId) -> Key {
     key(&[b"rel/", &reseller.0.to_be_bytes()])
 }
 
-/// An invitation or a merchant that a reseller has to do with.
+/// An invitation or a merchant in a reseller's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// Because it was invited.
+    /// The merchant was invited.
     Invitation(InvitationId),
-    /// Because an operator authorized for it before it was ever invited.
+    /// An operator authorized the reseller before any invitation.
     Merchant(MerchantId),
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn relation(reseller: ResellerId, at: Time, relation: Relation) -> Ke
     key(&[&relations_of(reseller), &newest_first(at), &id])
 }
 
-/// Whom a key of `rel/` is about.
+/// Reads a key of `rel/`.
 pub(crate) fn read_relation(key: &[u8]) -> Option<Relation> {
     let (tag, id) = key.last_chunk::<17>()?.split_first()?;
     match tag {
@@ -127,7 +127,7 @@ pub(crate) fn consent_end(at: Time, handle: TokenHash) -> Key {
     key(&[CONSENT_ENDS, &at.as_millis().to_be_bytes(), &handle.0])
 }
 
-/// What a key of `cnx/` says.
+/// Reads a key of `cnx/`.
 pub(crate) fn read_consent_end(key: &[u8]) -> Option<(Time, TokenHash)> {
     let (time, handle) = key.strip_prefix(CONSENT_ENDS)?.split_first_chunk()?;
     let at = Time::from_millis(u64::from_be_bytes(*time));
@@ -151,7 +151,7 @@ pub(crate) fn payments_of(
     ])
 }
 
-/// Where a payment stands among its reseller's; none for one that its merchant made.
+/// Key of a payment in its reseller's list. `None` for a payment that its merchant created.
 pub(crate) fn payment_of(payment: &Payment) -> Option<Key> {
     let Origin::Reseller { reseller, .. } = &payment.origin else {
         return None;

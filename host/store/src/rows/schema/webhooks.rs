@@ -1,23 +1,24 @@
-//! Keys of the rows of webhooks stand.
+//! Keys of the rows of webhooks.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
 //! | `whe/` | endpoint | an endpoint, its secrets sealed |
 //! | `whm/` | owner, newest first, endpoint | – |
-//! | `whr/` | owner, environment | its endpoints with what each wants: one look per event |
-//! | `dlb/` | time, event | the body that is sent, and how many deliveries are of it |
+//! | `whr/` | owner, environment | the roster: its endpoints with the events that each wants |
+//! | `dlb/` | time, event | the body of the event, and its number of deliveries |
 //! | `dlv/` | delivery | a delivery with the log of its attempts |
-//! | `dlr/` | delivery, attempt | an answer too long for the log |
+//! | `dlr/` | delivery, attempt | a response too long for the delivery's row |
 //! | `dle/` | endpoint, delivery | – |
+//! | `dlp/` | payment, delivery | –; none for `webhook.test` |
 //! | `dld/` | endpoint, time, delivery | –; a row is there while the delivery is pending |
 //! | `dlf/` | endpoint, delivery | an exhausted one: whether it was queued again |
 //! | `meta/pending` | | how many deliveries are pending |
 //!
-//! An owner is a merchant's number, or 0, which no merchant has, and a reseller's.
+//! An owner is a merchant's number, or 0, which is never a merchant's, and a reseller's number.
 //!
-//! A delivery's id begins with the time when it was queued, so ids stand in order of time.
+//! A delivery's id starts with the time at which it was queued, so that ids are in order of time.
 
-use kassette_domain::id::{DeliveryId, EndpointId, EventId};
+use kassette_domain::id::{DeliveryId, Digest, EndpointId, EventId, PaymentId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
 
@@ -30,15 +31,24 @@ pub(crate) const BODIES: &[u8] = b"dlb/";
 pub(crate) const ENDPOINTS: &[u8] = b"whe/";
 /// Bytes of an id.
 pub(crate) const ID: usize = 16;
-/// Bytes of a time in front of an id.
+/// Bytes of a time before an id.
 const TIME: usize = 8;
-/// Bytes of the time with which a delivery's id begins, milliseconds.
+/// Bytes of the time at the start of a delivery's id, in milliseconds.
 const ID_TIME: usize = 6;
 
-/// An id that stands after all that were drawn earlier: the time and 80 random bits.
+/// An id that is greater than all earlier ones: the time and 80 random bits.
 pub(crate) fn delivery_id(at: Time, mut random: [u8; ID]) -> DeliveryId {
     random[..ID_TIME].copy_from_slice(&at.as_millis().to_be_bytes()[2..]);
     DeliveryId::from_bytes(random)
+}
+
+/// The id of an event's first delivery to an endpoint. It has no random part, so that no event is queued twice.
+pub(crate) fn first_delivery(queued_at: Time, event: EventId, endpoint: EndpointId) -> DeliveryId {
+    let of = [event.as_bytes().as_slice(), endpoint.as_bytes()].concat();
+    let hash = Digest::hash(&of).0;
+    let mut last = [0; ID];
+    last.copy_from_slice(&hash[hash.len() - ID..]);
+    delivery_id(queued_at, last)
 }
 
 /// The first id that could be drawn then.
@@ -46,7 +56,7 @@ pub(crate) fn first_delivery_id(at: Time) -> DeliveryId {
     delivery_id(at, [0; ID])
 }
 
-/// When an id was drawn.
+/// Time at which an id was created.
 pub(crate) fn drawn_at(id: DeliveryId) -> Time {
     let mut time = [0; 8];
     time[2..].copy_from_slice(&id.as_bytes()[..ID_TIME]);
@@ -57,8 +67,8 @@ pub(crate) fn endpoint(id: EndpointId) -> Key {
     key(&[ENDPOINTS, id.as_bytes()])
 }
 
-/// What an owner's keys begin with.
-fn of(prefix: &[u8], owner: KeyOwner) -> Key {
+/// Prefix of an owner's keys.
+fn owned(prefix: &[u8], owner: KeyOwner) -> Key {
     match owner {
         KeyOwner::Merchant(id) => key(&[prefix, &id.0.to_be_bytes()]),
         KeyOwner::Reseller(id) => key(&[prefix, &[0; 8], &id.0.to_be_bytes()]),
@@ -66,7 +76,7 @@ fn of(prefix: &[u8], owner: KeyOwner) -> Key {
 }
 
 pub(crate) fn endpoints_of(owner: KeyOwner) -> Key {
-    of(b"whm/", owner)
+    owned(b"whm/", owner)
 }
 
 pub(crate) fn endpoint_of(owner: KeyOwner, created_at: Time, id: EndpointId) -> Key {
@@ -78,14 +88,19 @@ pub(crate) fn endpoint_of(owner: KeyOwner, created_at: Time, id: EndpointId) -> 
 }
 
 pub(crate) fn roster(owner: KeyOwner, environment: Environment) -> Key {
-    key(&[&of(b"whr/", owner), world(environment)])
+    key(&[&owned(b"whr/", owner), world(environment)])
 }
 
-/// In order of time, so that what is queued and delivered by turns stands together, however much was
-/// delivered before.
+/// In order of time, so that events of the same period are close together, regardless of the number of
+/// earlier deliveries.
 pub(crate) fn body(written_at: Time, event: EventId) -> Key {
     let time = written_at.as_millis().to_be_bytes();
     key(&[BODIES, &time, event.as_bytes()])
+}
+
+/// The body of an event, in stores on PostgreSQL.
+pub(crate) fn sent(event: EventId) -> Key {
+    key(&[BODIES, event.as_bytes()])
 }
 
 pub(crate) fn delivery(id: DeliveryId) -> Key {
@@ -104,6 +119,16 @@ pub(crate) fn delivery_to(endpoint: EndpointId, id: DeliveryId) -> Key {
     key(&[&deliveries_to(endpoint), id.as_bytes()])
 }
 
+pub(crate) fn deliveries_of(payment: PaymentId) -> Key {
+    key(&[b"dlp/", payment.as_bytes()])
+}
+
+/// Key by payment. `None` for `webhook.test`, which has no payment.
+pub(crate) fn delivery_of(payment: PaymentId, id: DeliveryId) -> Option<Key> {
+    let is_test = *payment.as_bytes() == [0; ID];
+    (!is_test).then(|| key(&[&deliveries_of(payment), id.as_bytes()]))
+}
+
 pub(crate) fn due_of(endpoint: EndpointId) -> Key {
     key(&[DUE, endpoint.as_bytes()])
 }
@@ -116,7 +141,7 @@ pub(crate) fn due(endpoint: EndpointId, at: Time, id: DeliveryId) -> Key {
     ])
 }
 
-/// What a key of `dld/` says.
+/// Reads a key of `dld/`.
 pub(crate) fn read_due(key: &[u8]) -> Option<(EndpointId, Time, DeliveryId)> {
     let rest = key.strip_prefix(DUE)?;
     let (endpoint, rest) = rest.split_first_chunk::<ID>()?;
@@ -136,7 +161,7 @@ pub(crate) fn failed(endpoint: EndpointId, id: DeliveryId) -> Key {
     key(&[&failed_of(endpoint), id.as_bytes()])
 }
 
-/// The endpoint whose worker has to look because a row was written.
+/// The endpoint whose worker must check for work because this row was written.
 pub(crate) fn wakes(key: &[u8]) -> Option<EndpointId> {
     let rest = key
         .strip_prefix(DUE)

@@ -1,4 +1,4 @@
-//! What must hold of the audit log.
+//! Checks of the audit log.
 
 use kassette_engine::IVec;
 
@@ -13,15 +13,16 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(18, "audit-end", schema::AUDIT_END, plain::<(u64, [u8; 32])>),
 ];
 
-/// A line of the audit log; they come in order.
+/// Checks a line of the audit log. Lines arrive in order.
 fn audit(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     if verifier.is_second() {
         return Ok(());
     }
     let number = schema::audit_number(key).unwrap_or_default();
-    match super::decode(key, row) {
+    match super::decode(&verifier.secrets.sealer, key, row) {
         Ok(entry) => {
             verifier.audit.follow(number, Some(&entry));
+            verifier.newest.note(&entry);
             Ok(())
         }
         Err(fault) => {

@@ -1,4 +1,4 @@
-//! What must hold of the rows of the connect exchange, and of how they fit each other.
+//! Checks of the rows of the connect exchange and of their consistency.
 
 use kassette_domain::connect::{ConnectCode, ShopConnection};
 use kassette_domain::key::{KeyOwner, TokenHash};
@@ -25,7 +25,7 @@ pub(crate) const KINDS: &[Kind] = &[
 
 /// A connect code.
 fn code(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let code: ConnectCode = records::decode(key, row)?;
+    let code: ConnectCode = records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::connect::code(code.hash) {
         return Err(records::damaged(key, "it is another code's"));
     }
@@ -39,9 +39,9 @@ fn code(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault
     Ok(())
 }
 
-/// What an exchange made. Its key and endpoint may have been removed since.
+/// Checks the result of an exchange. Its key and endpoint may have been removed since.
 fn connection(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let connection: ShopConnection = records::decode(key, row)?;
+    let connection: ShopConnection = records::decode(&verifier.secrets.sealer, key, row)?;
     let merchant = connection.merchant;
     if key != schema::connect::connection(merchant, connection.environment, &connection.origin) {
         return Err(records::damaged(key, "it is another connection's"));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{CodeUse, ConnectCode, ShopConnection};
 use kassette_domain::id::MerchantId;
-use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use kassette_engine::{Operation, Span};
@@ -41,7 +41,7 @@ impl Operation<Memory> for IssueCode {
         let Some(merchant) = merchants::load(rows, code.merchant)? else {
             return Ok(CodeIssued::NoSuchMerchant);
         };
-        if code.environment == Environment::Live && !merchant.live_approved {
+        if !merchant.may_use(code.environment) {
             return Ok(CodeIssued::NotLiveApproved);
         }
         sweep(rows, self.now)?;
@@ -101,13 +101,13 @@ impl Operation<Memory> for Redeem {
             return Ok(Exchanged::Dead);
         };
         let mut merchant = merchants::expect(rows, code.merchant)?;
-        if code.environment == Environment::Live && !merchant.live_approved {
+        if !merchant.may_use(code.environment) {
             return Ok(Exchanged::NotLiveApproved);
         }
         let connection_key =
             schema::connect::connection(code.merchant, code.environment, &code.origin);
         let before: Option<ShopConnection> = rows.load(&connection_key)?;
-        // Everything that can say no comes before anything is written.
+        // All checks come before the first write.
         let leaving = before.as_ref().map(|before| before.endpoint);
         let others = endpoints::beside(rows, &endpoint, leaving)?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
@@ -138,7 +138,7 @@ impl Operation<Memory> for Redeem {
         rows.save(schema::connect::code(hash), &code)?;
         api_keys::write_new(rows, &key)?;
         endpoints::write_new(rows, &self.secrets.sealer, &endpoint, &endpoint_secrets)?;
-        let (key, row) = merchants::encode(&merchant)?;
+        let (key, row) = merchants::encode(rows.sealer(), &merchant)?;
         rows.put(key, row);
         rows.save(connection_key, &connection)?;
         let audited = Audited {
@@ -153,13 +153,13 @@ impl Operation<Memory> for Redeem {
     }
 }
 
-/// A code that can be redeemed.
+/// Returns a code that can still be redeemed.
 fn live(rows: &Rows<'_>, hash: TokenHash, now: Time) -> Result<Option<ConnectCode>, Fault> {
     let code: Option<ConnectCode> = rows.load(&schema::connect::code(hash))?;
     Ok(code.filter(|code| code.is_live(now)))
 }
 
-/// Cleans away codes that ended long ago, some of them; says whether there may be more.
+/// Removes some of the codes that ended long ago. Returns whether there may be more.
 pub(crate) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
     let rest = rows.walk(Span::prefix(schema::connect::CODE_ENDS), |rows, end, _| {
         let Some((ended, hash)) = schema::connect::read_end(end) else {
@@ -200,7 +200,7 @@ impl Connects for SledStore {
     ) -> StoreFuture<'_, Listed<ConnectCode>> {
         let (prefix, order) = (schema::connect::codes_of(merchant), Order::Keys);
         self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, row| {
-            let hash: TokenHash = records::decode(key, row)?;
+            let hash: TokenHash = records::decode(view.sealer(), key, row)?;
             view.load(&schema::connect::code(hash))
         })
     }
@@ -220,7 +220,7 @@ impl Connects for SledStore {
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Exchanged> {
-        // What still waits for the earlier endpoint is for the worker to end.
+        // The worker ends the deliveries that still wait for the earlier endpoint.
         self.operate_ringing(Redeem {
             exchange,
             audited,

@@ -1,4 +1,4 @@
-//! The line that a task on a whole store leaves in its audit log.
+//! The audit line of a maintenance task on a whole store.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::time::Time;
@@ -6,24 +6,25 @@ use kassette_engine::Db;
 use serde_json::Value;
 
 use crate::Fault;
+use crate::rows::seal::Sealer;
 use crate::rows::{records, schema};
 use crate::sled::maintenance::MaintenanceError;
 
-/// The operator of a task that needs no token, and who acts where no actor is named.
+/// Operator of a task that needs no token, and the default for the actor.
 const SYSTEM: &str = "system";
 
-/// Who asks for a task, when and why.
+/// Who requested a task, when and why.
 #[derive(Clone, Debug)]
 pub struct AuditNote {
-    /// The person behind it, where one was named.
+    /// The person who requested it, if named.
     pub actor: Option<String>,
-    /// Why, where it was said.
+    /// The reason, if given.
     pub reason: Option<String>,
     pub at: Time,
 }
 
 impl AuditNote {
-    /// Without a word of who and why.
+    /// Without actor and reason.
     pub const fn at(at: Time) -> Self {
         Self {
             actor: None,
@@ -32,7 +33,7 @@ impl AuditNote {
         }
     }
 
-    /// The line, of an action.
+    /// Returns the audit line of an action.
     pub(crate) fn audited(
         self,
         action: &str,
@@ -51,10 +52,11 @@ impl AuditNote {
         }
     }
 
-    /// Writes the line into a new store, before that takes its place.
+    /// Writes the line into a new store, before that replaces the old one.
     pub(crate) fn write(
         self,
         db: &Db,
+        sealer: &Sealer,
         action: &str,
         before: Option<&Value>,
         after: Option<&Value>,
@@ -62,12 +64,12 @@ impl AuditNote {
         let at = self.at;
         let audited = self.audited(action, before, after);
         let last = db.get(schema::AUDIT_END).map_err(Fault::database)?;
-        let last = last.map(|row| records::decode(schema::AUDIT_END, &row));
-        // A log whose end is damaged is not gone on with: reading the store through has named it.
+        let last = last.map(|row| records::decode(sealer, schema::AUDIT_END, &row));
+        // A log with a damaged end is not continued. Verification has already reported it.
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());
         };
-        for (key, row) in crate::rows::audit::next(last, audited, at)?.1 {
+        for (key, row) in crate::rows::audit::next(sealer, last, audited, at)?.1 {
             db.insert(key, row).map_err(Fault::database)?;
         }
         Ok(())

@@ -1,10 +1,9 @@
-//! From a store to a backup: of a stopped one at once, of a running one while it is written.
+//! Creates a backup of a stopped store, or of a running one while it is written.
 //!
-//! sled shows no snapshot. Rows are therefore read in the order of their keys, each as it stands when
-//! its turn comes, and every group that is committed meanwhile is put between them: `format` says why
-//! that is the store as it was after the last group. Before rows are read, all groups that were
-//! committed so far are written down, so that no group follows rows that are newer than it and is not
-//! itself followed by what made them so.
+//! sled offers no snapshot. Rows are therefore read in the order of their keys, each in its current state,
+//! and every group that is committed in the meantime is inserted between them. `format` explains why the
+//! result is the store after the last group. Before rows are read, all groups committed so far are written
+//! down. Otherwise a group could follow rows that are newer than it, without the groups that changed them.
 
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
@@ -25,33 +24,33 @@ use crate::sled::maintenance::{MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::memory::{Memory, Shown, View};
 use crate::sled::open::{FORMAT, OpenOptions};
 
-/// Bytes of rows from which on a piece ends.
+/// Size in bytes at which a piece ends.
 const PIECE: usize = 128 << 10;
-/// Rows that are asked for at once.
+/// Number of rows fetched per read.
 const AT_ONCE: usize = 8;
-/// Longest that a reader may keep a running server waiting for room: until then groups pile up.
+/// Maximum time for which a client may delay a running server's backup. Groups accumulate in the meantime.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// What a backup holds.
+/// Content of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackedUp {
-    /// Payments of the store that a restore makes of it, those made meanwhile too.
+    /// Payments in a store that is restored from it, including those created during the backup.
     pub payments: u64,
-    /// Rows of each kind as they were read.
+    /// Rows of each kind.
     pub rows: std::collections::BTreeMap<String, u64>,
-    /// Groups of changes that were committed meanwhile, and replayed on restore.
+    /// Groups that were committed during the backup. A restore replays them.
     pub groups: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// The same of a backup that came from a running server.
+/// The same, of a backup that came from a running server.
 pub type Received = BackedUp;
 
 /// Writes a backup of a stopped store.
 ///
 /// # Errors
-/// See [`MaintenanceError`]; then `out` holds nothing that could be taken for a backup.
+/// See [`MaintenanceError`]. Then `out` contains nothing that could be mistaken for a backup.
 pub fn backup(
     options: &OpenOptions,
     out: &mut dyn Write,
@@ -59,8 +58,8 @@ pub fn backup(
     progress: &dyn Progress,
 ) -> Result<BackedUp, MaintenanceError> {
     let stopped = Stopped::open(options)?;
-    let memtable = Memtable::of(stopped.db.clone());
-    let index = Shown::default();
+    let memtable = Memtable::over(stopped.db.clone());
+    let index = Shown::new(&stopped.secrets.sealer);
     let view = View::new(&memtable, &index);
     let head = head(&view, now)?;
     progress.begin("Backing up", Unit::Payments, Some(head.payments));
@@ -90,11 +89,11 @@ pub fn backup(
     Ok(told(head.payments, &totals, written))
 }
 
-/// Takes in a backup that a running server sends, checking every piece, and writes it out as it is. Its
-/// code is for those to check who have the master key.
+/// Receives a backup from a running server, checks every piece, and writes it out unchanged. Checking its
+/// authentication code requires the master key, so that is not done here.
 ///
 /// # Errors
-/// See [`FileError`]: what was written is then no backup.
+/// See [`FileError`]. The written data is then not a backup.
 pub fn receive(
     input: impl Read,
     out: &mut dyn Write,
@@ -122,13 +121,13 @@ pub fn receive(
     }
 }
 
-/// How many payments there are as far as a row tells; those that are not of the payment index do not. A damaged
-/// one tells nothing either: `verify` names it.
+/// Number of payments according to a row of the payment index. Zero for other rows, and for a damaged one,
+/// which `verify` reports.
 fn indexed(key: &[u8], row: &[u8]) -> u64 {
     if !key.starts_with(schema::PAYMENT_INDEX) {
         return 0;
     }
-    kinds::payments_until(key, row).unwrap_or_default()
+    kinds::claimed_payments_until(key, row)
 }
 
 fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
@@ -148,7 +147,7 @@ fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
     }
 }
 
-/// Writes down whatever is read.
+/// Copies everything that is read to `out`.
 struct Tee<'a, R> {
     input: R,
     out: &'a mut dyn Write,
@@ -180,7 +179,7 @@ fn head(view: &View<'_>, now: Time) -> Result<Head, Fault> {
     })
 }
 
-/// How many of the rows are payments: what progress is measured by.
+/// Number of payments among the rows, for the progress display.
 fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
     keys.filter(|key| key.starts_with(schema::PAYMENTS)).count() as u64
 }
@@ -202,7 +201,7 @@ impl NextRows {
         }
     }
 
-    /// Reads some more; breaks with all of them, which are none behind the last row.
+    /// Reads more rows. Breaks with all rows of the piece; empty after the last row.
     fn go_on(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<(Key, IVec)>>, Fault> {
         loop {
             let found = view.scan(&self.rest, AT_ONCE)?;
@@ -223,8 +222,8 @@ impl NextRows {
     }
 }
 
-/// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more; notes
-/// the moment of one that was taken to its end.
+/// Sends a backup of a running store piece by piece, until its end or until the client stops reading. Records
+/// the time of a complete backup.
 pub(crate) async fn stream(
     reader: Reader<Memory>,
     secrets: Arc<Secrets>,
@@ -263,7 +262,7 @@ struct Streaming {
     ended: watch::Receiver<Option<Ended>>,
 }
 
-/// Why a backup of a running store was given up.
+/// Reason why a backup of a running store was given up.
 #[derive(Debug, thiserror::Error)]
 enum GivenUp {
     #[error("its client went away or took nothing for {} s", STALLED.as_secs())]
@@ -310,7 +309,7 @@ impl Streaming {
             after = Some(last.clone());
             let piece = encoder.rows(&rows)?;
             self.send(piece).await?;
-            // Payments come first: at most half of one processor goes into a backup.
+            // Payments take precedence: a backup uses at most half of one processor.
             tokio::time::sleep(began.elapsed()).await;
         }
         self.commits.close();
@@ -329,7 +328,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// Waits until the last piece was taken.
+    /// Waits until the client has received the last piece.
     async fn taken(&self) -> Result<(), GivenUp> {
         let all = self.pieces.reserve_many(self.pieces.max_capacity());
         match tokio::time::timeout(STALLED, all).await {

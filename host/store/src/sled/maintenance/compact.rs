@@ -1,4 +1,4 @@
-//! The same rows in a new store, packed as closely as they go.
+//! Writes the same rows into a new store, as compactly as possible.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,24 +12,24 @@ use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, U
 use crate::sled::open::OpenOptions;
 use crate::sled::verifier::Verifier;
 
-/// What became of a compaction.
+/// Result of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Compacted {
     /// Bytes on the disk before.
     pub bytes_before: u64,
     /// Bytes on the disk after.
     pub bytes_after: u64,
-    /// Rows that were written, without the line in the audit log.
+    /// Number of rows written, without the line in the audit log.
     pub rows: u64,
-    /// Payments among them.
+    /// Number of payments among them.
     pub payments: u64,
 }
 
-/// Writes a stopped store anew and puts the new one in its place.
+/// Rebuilds a stopped store and replaces it with the new one.
 ///
 /// # Errors
-/// See [`MaintenanceError`]; then the store is as it was. A store with findings is refused: what is
-/// wrong with it would be written anew as if it were right.
+/// See [`MaintenanceError`]. The store is then unchanged. A store with findings is refused, because the
+/// rebuild would make damaged rows look valid.
 pub fn compact(
     options: &OpenOptions,
     note: AuditNote,
@@ -59,7 +59,7 @@ pub fn compact(
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }
-        note.write(&new, "store.compact", None, None)?;
+        note.write(&new, &secrets.sealer, "store.compact", None, None)?;
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
@@ -72,7 +72,7 @@ pub fn compact(
     })
 }
 
-/// Reads a store through before it is written anew; refuses with these words one that is not whole.
+/// Verifies a store before it is rebuilt. Refuses a store with findings, with the text `what`.
 pub(crate) fn judged_whole(
     db: &Db,
     secrets: &Secrets,
@@ -89,7 +89,7 @@ pub(crate) fn judged_whole(
     }
 }
 
-/// Reads a whole store through.
+/// Verifies a whole store.
 pub(crate) fn judged(
     db: &Db,
     secrets: &Secrets,
@@ -97,9 +97,9 @@ pub(crate) fn judged(
     progress: &dyn Progress,
 ) -> Result<VerifyReport, MaintenanceError> {
     progress.begin(what, Unit::Rows, None);
-    // sled panics over some kinds of damage.
+    // sled panics on some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
-        let memtable = Memtable::of(db.clone());
+        let memtable = Memtable::over(db.clone());
         let mut verifier = Verifier::new(&KINDS, &memtable, secrets);
         verifier.look(&mut |rows| progress.advance(rows))?;
         whole(&mut verifier)?;

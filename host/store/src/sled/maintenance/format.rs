@@ -5,9 +5,9 @@
 //! frame  = tag:u8 length:u32 body crc:u32        crc-32 (IEEE) over tag, length and body
 //! ```
 //!
-//! Numbers are big-endian. The frames are one `head`, any number of `rows` and `group` in the order
-//! in which they have to be replayed, one `end` and one `code`, after which nothing follows. A `failed`
-//! in place of the end says why there is none.
+//! Numbers are big-endian. The frames are one `head`, any number of `rows` and `group` in the order of their
+//! replay, one `end` and one `code`, which is the last. A `failed` frame in place of the end contains the
+//! reason.
 //!
 //! | tag | frame | body |
 //! |---|---|---|
@@ -18,18 +18,17 @@
 //! | 5 | failed | a sentence |
 //! | 6 | code | HMAC-SHA256 of the SHA-256 of all bytes of the file before this frame |
 //!
-//! The end's digest finds accidents, also without a key. A file that was written anew has a right one:
-//! only the code tells. Its key is derived from the master key whose id
-//! stands in the head, in front of what is sealed in `canary`. Version 1 has no code and is otherwise
-//! the same.
+//! The end's digest detects accidental damage, also without a key. A file that someone has rewritten has a
+//! correct digest; only the code detects that. Its key is derived from the master key whose id is in the
+//! head, before the sealed part of `canary`. Version 1 has no code and is otherwise the same.
 //!
-//! A kind is a number of the table in `kinds`, whose names stand in the head; the key is what follows
-//! the kind's prefix; the value is the row as `records` writes it: version, crc-32 over key and
-//! payload, payload in postcard. What is sealed stays sealed.
+//! A kind is a number of the table in `kinds`, whose names are in the head. The key is the part after the
+//! kind's prefix. The value is the row as `records` writes it: version, crc-32 over key and payload, payload
+//! in postcard. Sealed parts stay sealed.
 //!
-//! `rows` are read in the order of their keys while the store is written, each at a time of its own;
-//! a `group` is what one commit wrote meanwhile. Replayed in order they are the store as it was after
-//! the last group: a row that was read early is written again by the groups that changed it since.
+//! `rows` are read in the order of their keys while the store is written, so each has its own time; a `group`
+//! contains the changes of one commit during that. Replayed in order, they result in the store after the last
+//! group: a row that was read early is written again by the groups that changed it since.
 
 use std::io::{self, Read};
 
@@ -40,13 +39,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::Fault;
-use crate::rows::records;
-use crate::rows::schema::{self, Key};
+use crate::rows::schema::Key;
 use crate::rows::seal::{KEY_ID, Sealer};
 use crate::sled::maintenance::kinds::KINDS;
 
 pub(crate) const MAGIC: &[u8; 8] = b"KASSBKUP";
-/// The version of the file that this program writes, and the last that it reads.
+/// The version of the file that this program writes, and the highest that it reads.
 pub(crate) const VERSION: u32 = 2;
 /// The last version without an authentication code.
 const WITHOUT_CODE: u32 = 1;
@@ -58,50 +56,48 @@ const END: u8 = 4;
 const FAILED: u8 = 5;
 const CODE: u8 = 6;
 
-/// Largest frame that is read: a group of 1,024 rows of 96 KiB would be larger, and is written in
+/// Maximum size of a frame, in bytes. A group of 1,024 rows of 96 KiB would be larger, and is written in
 /// several frames.
 const MAX_FRAME: usize = 8 << 20;
-/// From here on a group goes on in another frame.
+/// Size in bytes after which a group continues in another frame.
 const SPLIT: usize = 1 << 20;
 
-/// What a backup says of itself first.
+/// The first frame of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// The release that wrote it.
+    /// Release that wrote it.
     pub(crate) release: String,
-    /// The layout of the rows.
+    /// Layout of the rows.
     pub(crate) format: u32,
-    /// When it was begun.
+    /// Time at which the backup started.
     pub(crate) at: Time,
-    /// How many payments there were then.
+    /// Number of payments at that time.
     pub(crate) payments: u64,
-    /// The row that proves and names the master key, as it stands in the store.
+    /// The row that proves and names the master key, as stored.
     pub(crate) canary: Vec<u8>,
     /// Numbers and names of the kinds that may follow.
     pub(crate) kinds: Vec<(u8, String)>,
 }
 
 impl Head {
-    /// The id of the master key that the file was made under.
+    /// Id of the master key under which the file was made.
     pub(crate) fn key_id(&self) -> Result<[u8; KEY_ID], FileError> {
-        let sealed: Vec<u8> =
-            records::decode(schema::CANARY, &self.canary).map_err(|_| FileError::NoProof)?;
-        sealed.first_chunk().copied().ok_or(FileError::NoProof)
+        self.canary.first_chunk().copied().ok_or(FileError::NoProof)
     }
 }
 
-/// What a backup says of itself last.
+/// Totals of a backup, in its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     /// Rows of each kind in `rows` frames.
     pub(crate) rows: Vec<(u8, u64)>,
-    /// Groups that were committed meanwhile.
+    /// Groups that were committed during the backup.
     pub(crate) groups: u64,
-    /// Rows that they wrote or removed.
+    /// Rows that these groups wrote or removed.
     pub(crate) changes: u64,
 }
 
-/// Makes the bytes of a file, piece by piece, in order.
+/// Encodes the bytes of a file, piece by piece, in order.
 pub(crate) struct Encoder {
     digest: Sha256,
     counts: [u64; 256],
@@ -110,7 +106,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// The file's beginning.
+    /// The start of the file.
     pub(crate) fn begin(head: &Head) -> Result<(Self, Vec<u8>), Fault> {
         let mut encoder = Self {
             digest: Sha256::new(),
@@ -141,7 +137,7 @@ impl Encoder {
         self.frame(ROWS, &body)
     }
 
-    /// What a commit wrote.
+    /// The changes of a commit.
     pub(crate) fn group(&mut self, number: u64, written: &Written) -> Result<Vec<u8>, Fault> {
         let mut bytes = Vec::new();
         let mut body = number.to_be_bytes().to_vec();
@@ -160,7 +156,7 @@ impl Encoder {
         Ok(bytes)
     }
 
-    /// The file's end, with its code.
+    /// The end of the file, with its code.
     pub(crate) fn end(mut self, sealer: &Sealer) -> Result<(Totals, Vec<u8>), Fault> {
         let rows = (0_u8..=u8::MAX).zip(self.counts);
         let totals = Totals {
@@ -178,7 +174,7 @@ impl Encoder {
         Ok((totals, bytes))
     }
 
-    /// In place of the end.
+    /// Replaces the end if the backup failed.
     pub(crate) fn failed(mut self, why: &str) -> Result<Vec<u8>, Fault> {
         self.frame(FAILED, why.as_bytes())
     }
@@ -199,7 +195,7 @@ impl Encoder {
     }
 }
 
-/// The code over what a file holds so far.
+/// The code over all bytes of the file so far.
 fn code_of(mut code: Hmac<Sha256>, digest: &Sha256) -> Hmac<Sha256> {
     code.update(&digest.clone().finalize());
     code
@@ -220,104 +216,104 @@ fn put(body: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Why a file is no backup that can be used.
+/// Reason why a file is not a usable backup.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the backup cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// The file is not a Kassette backup (wrong magic bytes).
     #[error("this is no backup of kassette: it does not begin like one")]
     NoBackup,
-    /// A later release wrote it.
+    /// A later release wrote the file.
     #[error(
         "the backup has version {found}, this program reads up to {VERSION}: use the release that made it ({release}), or a later one"
     )]
     Newer {
-        /// Its version.
+        /// Version of the file.
         found: u32,
-        /// Who made it, where it says so.
+        /// Release that wrote the file, if it is known.
         release: String,
     },
-    /// Its rows have another layout.
+    /// The rows have another layout.
     #[error(
         "the backup was made by release {release}, whose rows have layout {found}; this program knows layout {known}: restore it with that release"
     )]
     OtherLayout {
-        /// The release that made it.
+        /// Release that wrote the file.
         release: String,
-        /// Its layout.
+        /// Layout of the file.
         found: u32,
-        /// Ours.
+        /// Layout that this program reads.
         known: u32,
     },
-    /// It ends too early.
+    /// The file ends too early.
     #[error(
         "the backup is cut off after {read} bytes: it has no end; use another copy or an earlier backup"
     )]
     CutOff {
-        /// Bytes that were there.
+        /// Number of bytes in the file.
         read: u64,
     },
-    /// It is not as it was written.
+    /// The file is damaged.
     #[error("the backup is damaged near byte {at} ({what}); use another copy or an earlier backup")]
     Damaged {
-        /// Where.
+        /// Position in bytes.
         at: u64,
-        /// What was found.
+        /// Description of the damage.
         what: &'static str,
     },
-    /// The server that made it gave up.
+    /// The server that wrote the file gave up.
     #[error("the backup was not finished: {0}")]
     Failed(String),
-    /// It does not name its key.
+    /// The head does not name the master key.
     #[error(
         "the backup is damaged: its proof of the master key is not as it was written; use another copy or an earlier backup"
     )]
     NoProof,
-    /// It was made under another key.
+    /// The file was made under another master key.
     #[error(
         "the backup was made under another master key: it names the key {made_under}, and the one given is {given}. One from before a change of the master key opens with --old-key-file or KASSETTE_OLD_MASTER_KEY"
     )]
     WrongMasterKey {
-        /// The id of the key that it names.
+        /// Id of the key that the file names.
         made_under: String,
-        /// The id of the key that was tried.
+        /// Id of the key that was tried.
         given: String,
     },
-    /// An earlier release made it, or the code was taken off.
+    /// An earlier release made the file, or someone removed the code.
     #[error(
         "the backup has no authentication code, so what it holds may have been changed where it was kept. If an earlier release made it and only you could write to it since, say --without-code"
     )]
     NoCode,
-    /// It was altered by others than the holder of the key.
+    /// Someone without the key has changed the file.
     #[error(
         "the backup's authentication code is wrong: the file was altered, or put together from others, after it was made. Use another copy or an earlier backup, and find out who can write where it was kept"
     )]
     WrongCode,
 }
 
-/// A row as it was read.
+/// A row of the store.
 pub(crate) type Row = (Key, Vec<u8>);
-/// A row as a commit left it; none where it removed it.
+/// A row after a commit. `None` if the commit removed it.
 pub(crate) type Changed = (Key, Option<Vec<u8>>);
 
 /// A piece of a backup.
 pub(crate) enum Piece {
     /// Rows in the order of their keys.
     Rows(Vec<Row>),
-    /// What a commit wrote, or a part of it.
+    /// The changes of a commit, or a part of them.
     Group(Vec<Changed>),
-    /// The end. Everything before it is as it was written, and by the holder of the master key where
-    /// the decoder [checks](Decoder::checking) the code.
+    /// The end. Everything before it is undamaged and, if the decoder [checks](Decoder::checking) the code,
+    /// was written by a holder of the master key.
     End(Totals),
 }
 
-/// Reads a file piece by piece, checking each and the whole.
+/// Reads a file piece by piece and checks each piece and the whole.
 pub(crate) struct Decoder<R> {
     input: R,
     version: u32,
-    /// What the file's code is checked with; none for those who have no key.
+    /// State for checking the code. `None` without a key.
     code: Option<Hmac<Sha256>>,
     digest: Sha256,
     read: u64,
@@ -389,7 +385,7 @@ impl<R: Read> Decoder<R> {
         Ok((decoder, head))
     }
 
-    /// Has the code checked, under a key of [`Sealer::backup_code`].
+    /// Enables the check of the code, with a key from [`Sealer::backup_code`].
     pub(crate) fn checking(self, code: Hmac<Sha256>) -> Self {
         Self {
             code: Some(code),
@@ -397,7 +393,7 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Whether the file says that it has a code.
+    /// Whether a file of this version has a code.
     pub(crate) const fn has_code(&self) -> bool {
         self.version > WITHOUT_CODE
     }
@@ -407,7 +403,7 @@ impl<R: Read> Decoder<R> {
         self.read
     }
 
-    /// The next piece. After [`Piece::End`] nothing is asked for any more.
+    /// Returns the next piece. Must not be called after [`Piece::End`].
     pub(crate) fn next(&mut self) -> Result<Piece, FileError> {
         let before = self.digest.clone();
         let (tag, body, at) = self.frame()?;
@@ -449,7 +445,7 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Reads the frame behind the end.
+    /// Reads the frame after the end.
     fn read_code(&mut self) -> Result<(), FileError> {
         let written = self.digest.clone();
         let (tag, body, at) = self.frame()?;
@@ -562,7 +558,7 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-/// A key's rest and a value, each with its length before both.
+/// Reads the rest of a key and a value, preceded by both lengths.
 fn take<'a>(body: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (key_length, rest) = body.split_first_chunk()?;
     let (value_length, rest) = rest.split_first_chunk()?;

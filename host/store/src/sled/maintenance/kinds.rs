@@ -1,5 +1,5 @@
-//! Every kind of row in one table: backups, `verify` and `rekey` go by it. A row that fits no entry
-//! is damage, so a new kind of row needs one entry in the table of the folder that it stands in.
+//! Table of all kinds of rows, which backups, `verify` and `rekey` use. A row that matches no entry is
+//! damage, so a new kind of row needs an entry in the table of its folder.
 
 use std::sync::LazyLock;
 
@@ -7,26 +7,29 @@ use kassette_engine::{GROUP, IVec, PROBE, Span};
 use serde::de::DeserializeOwned;
 
 use crate::Fault;
+use crate::newest::GONE;
 use crate::rows::routing::RoutingLogTotals;
 use crate::rows::source::RowSource as _;
 use crate::rows::stored::AllReached;
 use crate::rows::{records, schema};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::Entry;
-use crate::sled::open::{self, this_format};
+use crate::sled::open;
 use crate::sled::verifier::Verifier;
 use crate::sled::verifier::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::{
-    audit, connect, merchants, nonces, payments, resellers, routing_log, trials, webhooks,
+    audit, connect, merchants, movements, nonces, payments, resellers, routing_log, trials,
+    webhooks,
 };
 
 /// All kinds.
 pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
-    Kinds::of(&[
+    Kinds::from_tables(&[
         OWN,
         audit::checks::KINDS,
         connect::checks::KINDS,
         merchants::checks::KINDS,
+        movements::checks::KINDS,
         nonces::checks::KINDS,
         payments::checks::KINDS,
         resellers::checks::KINDS,
@@ -40,17 +43,22 @@ pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
 const OWN: &[Kind] = &[
     Kind::new(16, "retention-laggard", schema::LAGGARDS, laggard),
     Kind::new(19, "canary", schema::CANARY, canary).sealing(sealed::<String>),
-    Kind::new(20, "format", schema::FORMAT, format)
-        .migrated_by(&[(open::FORMAT - 1, |_, _, key, _| {
-            Ok(vec![(key.to_vec(), this_format())])
-        })]),
-    Kind::new(21, "last-group", GROUP, plain::<u64>),
+    Kind::new(20, "format", schema::FORMAT, format).bare(),
+    Kind::new(21, "last-group", GROUP, engines).bare(),
     Kind::new(22, "mark-key", schema::MARK, mark).sealing(sealed::<[u8; 32]>),
-    Kind::new(25, "probe", PROBE, plain::<u64>),
+    Kind::new(25, "probe", PROBE, engines).bare(),
     Kind::new(26, "retention", schema::RETENTION, plain::<AllReached>),
 ];
 
-/// The row of the format is in a form of its own.
+/// Checks a number of the engine.
+fn engines(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    match kassette_engine::number_in(key, row) {
+        Some(_) => Ok(()),
+        None => Err(records::damaged(key, "it is not as the engine wrote it")),
+    }
+}
+
+/// Checks the format row, which has a special encoding.
 pub(crate) fn format(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     if **row == open::FORMAT.to_be_bytes() {
         return Ok(());
@@ -58,7 +66,7 @@ pub(crate) fn format(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(),
     Err(records::damaged(key, "it is another format's"))
 }
 
-/// The proof of the master key.
+/// Checks the proof of the master key.
 pub(crate) fn canary(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     match open::prove(&verifier.secrets.sealer, row) {
         Ok(true) => Ok(()),
@@ -66,14 +74,14 @@ pub(crate) fn canary(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Res
     }
 }
 
-/// The key of the e-mail mark.
+/// Checks the key of the e-mail mark.
 pub(crate) fn mark(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     open::mark(&verifier.secrets.sealer, row)
         .map(drop)
         .map_err(|_| records::damaged(key, "it does not open"))
 }
 
-/// What holds of the whole, once every row was seen.
+/// Checks the totals of the store after all rows have been read.
 pub(crate) fn whole(verifier: &mut Verifier<'_>) -> Result<(), Fault> {
     if let Some(noted) = readable(verifier, schema::AUDIT_END)? {
         verifier.audit.end(noted);
@@ -84,6 +92,13 @@ pub(crate) fn whole(verifier: &mut Verifier<'_>) -> Result<(), Fault> {
     }
     if verifier.has_unread() {
         return Ok(());
+    }
+    let operators = verifier.newest.operators().map(schema::operator_index);
+    let switches = verifier.newest.switched_off().map(schema::switch);
+    let granted = verifier.newest.delegations();
+    let granted = granted.map(|(reseller, of)| schema::resellers::delegation(reseller, of));
+    for key in operators.chain(switches).chain(granted).collect::<Vec<_>>() {
+        verifier.needs(&key, &key, GONE)?;
     }
     let (merchants, pending) = (verifier.rows_of(schema::MERCHANTS), verifier.pending);
     let resellers = verifier.rows_of(schema::resellers::RESELLERS);
@@ -115,8 +130,8 @@ pub(crate) fn whole(verifier: &mut Verifier<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A value that stands once in a store, none where it is not there; none at all where it does not
-/// read back, which was told by its own row.
+/// Reads a value of which a store has at most one. The inner `None` means that it is missing, the outer one
+/// that it is damaged, which the check of its own row has reported.
 fn readable<T: DeserializeOwned>(
     verifier: &Verifier<'_>,
     key: &[u8],
@@ -124,7 +139,7 @@ fn readable<T: DeserializeOwned>(
     records::readable(verifier.view().load(key))
 }
 
-/// A payment that retention looks at again.
+/// Checks the row of a payment that retention examines again.
 pub(crate) fn laggard(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     empty(verifier, key, row)?;
     let (_, payment) =
@@ -133,7 +148,7 @@ pub(crate) fn laggard(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Re
     verifier.needs(key, &schema::payment(payment), missing)
 }
 
-/// How many payments there are, as the payment index's last row says.
+/// Number of payments according to the last row of the payment index.
 pub(crate) fn counted_payments(view: &View<'_>) -> Result<u64, Fault> {
     let last = view
         .scan_back(&Span::prefix(schema::PAYMENT_INDEX), 1)?
@@ -141,14 +156,17 @@ pub(crate) fn counted_payments(view: &View<'_>) -> Result<u64, Fault> {
     let Some((key, row)) = last else {
         return Ok(0);
     };
-    payments_until(&key, &row)
+    let entries: Vec<Entry> = records::decode(view.sealer(), &key, &row)?;
+    let first = schema::payment_index_first(&key).unwrap_or_default();
+    Ok(u64::from(first) + entries.len() as u64)
 }
 
-/// How many payments there are up to the end of a row of the payment index.
-pub(crate) fn payments_until(key: &[u8], row: &[u8]) -> Result<u64, Fault> {
-    let entries: Vec<Entry> = records::decode(key, row)?;
+/// Number of payments up to the end of a row of the payment index, without authentication: for the statistics
+/// of a copy when only its maker has the key.
+pub(crate) fn claimed_payments_until(key: &[u8], row: &[u8]) -> u64 {
+    let entries = records::decode_unauthenticated::<Vec<Entry>>(row);
     let first = schema::payment_index_first(key).unwrap_or_default();
-    Ok(u64::from(first) + entries.len() as u64)
+    entries.map_or(0, |entries| u64::from(first) + entries.len() as u64)
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
-//! What an operator does with a whole store: backups, restoring, verifying, compacting, another
-//! master key.
+//! Maintenance of a whole store: backup, restore, verification, compaction, change of the master key.
 //!
-//! | file | holds |
+//! | module | contents |
 //! |---|---|
 //! | `kinds` | the table of all kinds of rows |
-//! | `format` | the file of a backup |
-//! | `backup`, `restore` | to that file and back |
-//! | `compact`, `rekey` | what is written anew beside the old one (the engine's `Rebuild`) |
-//! | `upgrade` | a store of an earlier format, likewise |
-//! | `audit_note` | the line that it leaves in the audit log |
+//! | `format` | the file format of backups |
+//! | `backup`, `restore` | writing and reading such files |
+//! | `compact`, `rekey` | building a new store next to the old one (the engine's `Rebuild`) |
+//! | `audit_note` | the line in the audit log |
 //!
-//! All but a backup of a running store need the folder to themselves.
+//! Everything except the backup of a running store needs exclusive use of the folder.
 
 mod audit_note;
 mod backup;
@@ -21,7 +19,6 @@ mod rekey;
 pub(crate) mod restore;
 #[cfg(test)]
 mod tests;
-mod upgrade;
 mod verify;
 
 use std::io;
@@ -32,7 +29,7 @@ use kassette_engine::{Db, Folder, RebuildError};
 use crate::Fault;
 use crate::rows::seal::{Sealer, Secrets};
 use crate::sled::mark;
-use crate::sled::open::{OpenError, OpenOptions};
+use crate::sled::open::{OpenError, OpenOptions, open_in};
 
 use crate::report::{Progress, Unit, VerifyReport};
 pub use audit_note::AuditNote;
@@ -43,19 +40,18 @@ pub use format::FileError;
 pub use kassette_engine::always;
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{BackupInfo, BackupSource, Restored, restore, verify_backup};
-pub(crate) use upgrade::open;
 pub use verify::{verify, verify_audit};
 
-/// Why a task on a whole store was not done. The store is then as it was.
+/// Reason why a maintenance task was not done. The store is then unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
-    /// The store does not open.
+    /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is none.
+    /// There is no store.
     #[error("{} holds no store: name the data directory of a gateway that has run", .0.display())]
     NoStore(PathBuf),
-    /// There is one already.
+    /// There is a store already.
     #[error(
         "{} holds a store already: a backup is only restored where none is; move that folder away first", .0.display()
     )]
@@ -63,26 +59,26 @@ pub enum MaintenanceError {
     /// The backup is not usable.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Something in the store is not as it should be.
+    /// The store has findings.
     #[error("{}", found(.what, .report))]
     NotWhole {
-        /// What it was to be used for.
+        /// The task that was refused.
         what: &'static str,
-        /// What was found.
+        /// The findings.
         report: Box<VerifyReport>,
     },
     /// The new master key is the old one.
     #[error("the new master key is the one that the store has already: draw another")]
     SameKey,
-    /// The new store does not hold what the old one does.
+    /// The new store's content differs from the old one's.
     #[error(
         "the new store does not hold what the old one does; nothing was changed. Check the disk"
     )]
     NotTheSame,
-    /// The new store was not built, or did not take the place of the old one.
+    /// The new store was not built, or did not replace the old one.
     #[error(transparent)]
     Rebuild(#[from] RebuildError),
-    /// A row or the engine.
+    /// A failure of a row or of the engine.
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error("{}: {source}", .path.display())]
@@ -112,7 +108,7 @@ impl MaintenanceError {
     }
 }
 
-/// A stopped store that is open, and locked against other processes until this is dropped.
+/// An open store without a running server. Locked against other processes until this is dropped.
 pub(crate) struct Stopped {
     pub(crate) db: Db,
     pub(crate) secrets: Secrets,
@@ -120,20 +116,21 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
-    /// Opens a store that has to be there, and was not moved.
+    /// Opens an existing store that was not moved.
     fn open(options: &OpenOptions) -> Result<Self, MaintenanceError> {
-        // What writes a store anew would lose the mark.
+        // Rebuilding a store would lose the mark.
         mark::check(&options.path)?;
         Self::open_marked(options)
     }
 
-    /// Opens a store that has to be there.
+    /// Opens an existing store.
     pub(crate) fn open_marked(options: &OpenOptions) -> Result<Self, MaintenanceError> {
         if !kassette_engine::holds_a_database(&options.path) {
             return Err(MaintenanceError::NoStore(options.path.clone()));
         }
         let sealer = Sealer::new(&options.master);
-        let (folder, opened, marker) = open(options, &sealer)?;
+        let folder = options.take_folder()?;
+        let (opened, marker) = open_in(&folder, &sealer)?;
         Ok(Self {
             db: opened.into_database(),
             secrets: Secrets { sealer, marker },

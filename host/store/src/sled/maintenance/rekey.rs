@@ -1,5 +1,6 @@
-//! Another master key: every sealed value is sealed anew, in a new store that takes the place of the
-//! old one as a whole. Either key opens one store and only one, whenever the process is ended.
+//! Changes the master key: seals every secret again and renews the MAC of every row, in a new store that
+//! replaces the old one as a whole. At any time exactly one of the two keys opens the store, even if the
+//! process is killed.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +14,20 @@ use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;
 
-/// What became of a change of the master key.
+/// Result of a change of the master key.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Rekeyed {
-    /// Rows whose secrets were sealed anew, by kind.
+    /// Number of rows whose secrets were sealed again, by kind.
     pub resealed: BTreeMap<&'static str, u64>,
-    /// All rows, without the line in the audit log.
+    /// Number of all rows, without the line in the audit log.
     pub rows: u64,
 }
 
-/// Seals a stopped store under another master key. The key of the e-mail mark stays, so requests
-/// that were made before are still compared.
+/// Seals a stopped store under another master key. The key of the e-mail mark stays the same, so that earlier
+/// requests can still be compared.
 ///
 /// # Errors
-/// See [`MaintenanceError`]; then the store is as it was, under the old key.
+/// See [`MaintenanceError`]. The store is then unchanged, under the old key.
 pub fn rekey(
     options: &OpenOptions,
     new_key: &MasterKey,
@@ -54,10 +55,10 @@ pub fn rekey(
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, mut row) = row.map_err(Fault::database)?;
+                let (key, row) = row.map_err(Fault::database)?;
                 let (kind, _) = KINDS.split(&key)?;
-                if let Some(reseal) = kind.reseal {
-                    row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
+                let row = kind.rekeyed(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
+                if kind.has_secrets() {
                     *resealed.entry(kind.name).or_default() += 1;
                 }
                 bulk.push(key, Some(row))?;
@@ -73,7 +74,13 @@ pub fn rekey(
         }
         let [old_id, new_id] = [&secrets.sealer, &new_secrets.sealer]
             .map(|sealer| json!({ "master_key": hex::encode(sealer.key_id()) }));
-        note.write(&new, "store.rekey", Some(&old_id), Some(&new_id))?;
+        note.write(
+            &new,
+            &new_secrets.sealer,
+            "store.rekey",
+            Some(&old_id),
+            Some(&new_id),
+        )?;
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;

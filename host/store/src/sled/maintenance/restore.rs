@@ -1,4 +1,4 @@
-//! From a backup to a store: built aside, verified whole, then put in its place.
+//! Restores a store from a backup: builds it in another folder, verifies it, then moves it into place.
 
 use std::fs::{self, DirBuilder};
 use std::io::Read;
@@ -9,24 +9,24 @@ use kassette_domain::time::Time;
 use kassette_engine::{Db, GoOn, IVec, Rebuild, remove_leftovers};
 use serde_json::json;
 
-use crate::Fault;
 use crate::report::VerifyReport;
-use crate::rows::schema;
 use crate::rows::seal::{Marker, MasterKey, Sealer, Secrets};
+use crate::rows::{records, schema};
 use crate::sled::maintenance::compact::judged;
 use crate::sled::maintenance::format::{Decoder, FileError, Piece};
 use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::sled::open::{self, FORMAT, OpenOptions};
+use crate::{Fault, LedgerState};
 
-/// A backup that is to be read, and what it is believed by.
+/// A backup file, with the data to verify it.
 #[derive(Clone, Debug)]
 pub struct BackupSource<R> {
     /// The file.
     pub input: R,
-    /// The master key of then, where it is not the store's any more.
+    /// The earlier master key, if the store's key has changed since.
     pub old_key: Option<MasterKey>,
-    /// Whether a file of an earlier release is taken, which has no authentication code.
+    /// Whether to accept a file of an earlier release, which has no authentication code.
     pub without_code: bool,
 }
 
@@ -40,7 +40,7 @@ impl<R: Read> BackupSource<R> {
         }
     }
 
-    /// Reads the head. The code stands at the end: the decoder checks it before it says that it is there.
+    /// Reads the head. The decoder checks the code at the end of the file, before it returns the end.
     fn open(self, master: &MasterKey) -> Result<Opened<R>, MaintenanceError> {
         let (decoder, head) = Decoder::open(self.input, FORMAT)?;
         let authenticated = decoder.has_code();
@@ -88,27 +88,27 @@ impl<R: Read> BackupSource<R> {
 struct Opened<R> {
     decoder: Decoder<R>,
     told: BackupInfo,
-    /// Under the master key that it was made under.
+    /// Uses the master key under which the backup was made.
     sealer: Sealer,
 }
 
-/// What a backup says of itself.
+/// Description of a backup from its head.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackupInfo {
-    /// The release that made it.
+    /// Release that made it.
     pub release: String,
-    /// When it was begun, RFC 3339.
+    /// Time at which it was started, RFC 3339.
     pub made_at: String,
-    /// The id of the master key that it was made under.
+    /// Id of the master key under which it was made.
     pub master_key: String,
-    /// Whether it has an authentication code, which was checked.
+    /// Whether it has an authentication code, which was verified.
     pub authenticated: bool,
 }
 
-/// What a backup held, and what was found in it.
+/// Content and findings of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Restored {
-    /// What it says of itself.
+    /// The description from its head.
     #[serde(flatten)]
     pub told: BackupInfo,
     /// Rows, payments, findings.
@@ -116,14 +116,14 @@ pub struct Restored {
     pub report: VerifyReport,
 }
 
-/// Restores a backup into a folder that holds no store. One from before a change of the master key is
-/// sealed anew under the store's.
+/// Restores a backup into a folder without a store. A backup under an earlier master key is sealed again
+/// under the store's key.
 ///
-/// With `despite_findings` a backup whose rows do not all fit each other is restored all the same, for
-/// where it is the last there is; one that is cut off or altered never is.
+/// With `despite_findings`, a backup with inconsistent rows is restored too, in case it is the last one. A
+/// truncated or altered backup is always refused.
 ///
 /// # Errors
-/// See [`MaintenanceError`]; then the folder holds no store, as before.
+/// See [`MaintenanceError`]. The folder then contains no store, as before.
 pub fn restore(
     options: &OpenOptions,
     source: BackupSource<impl Read>,
@@ -134,7 +134,7 @@ pub fn restore(
 ) -> Result<Restored, MaintenanceError> {
     let store = options.path.as_path();
     refuse_full(store)?;
-    // A file that is none of ours is refused before anything is made.
+    // A file that is not a backup is refused before anything is created.
     let Opened {
         decoder,
         told,
@@ -146,8 +146,9 @@ pub fn restore(
         let new = Sealer::new(&options.master);
         let is_old = old.key_id() != new.key_id();
         let db = replay(rebuild, decoder, is_old.then_some((&old, &new)), progress)?;
+        begin_ledger(&db, &new, note.at)?;
         let after = json!(told);
-        note.write(&db, "store.restore", None, Some(&after))?;
+        note.write(&db, &new, "store.restore", None, Some(&after))?;
         let report = read_through(&db, new, progress)?;
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),
@@ -162,10 +163,10 @@ pub fn restore(
     Ok(Restored { told, report })
 }
 
-/// Verifies a backup in a folder of its own, which is removed again.
+/// Verifies a backup in a temporary folder.
 ///
 /// # Errors
-/// See [`MaintenanceError`]. Findings are no error: they are in the answer.
+/// See [`MaintenanceError`]. Findings are in the result and are not errors.
 pub fn verify_backup(
     options: &OpenOptions,
     source: BackupSource<impl Read>,
@@ -193,7 +194,7 @@ pub fn verify_backup(
     }
 }
 
-/// A lock is all that may be there: it is what a restore that was ended has left.
+/// Refuses a folder that contains anything except a lock, which an interrupted restore may have left.
 pub(crate) fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     let entries = match fs::read_dir(store) {
         Ok(entries) => entries,
@@ -209,7 +210,7 @@ pub(crate) fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     Ok(())
 }
 
-/// Replays a backup into a new store, sealed anew from one key to another where both are given.
+/// Replays a backup into a new store. Seals its secrets again if both keys are given.
 fn replay(
     rebuild: &Rebuild,
     mut decoder: Decoder<impl Read>,
@@ -240,14 +241,33 @@ fn replay(
 }
 
 fn resealed(sealers: Option<(&Sealer, &Sealer)>, key: &[u8], row: Vec<u8>) -> Result<IVec, Fault> {
-    let (Some((old, new)), Some(reseal)) = (sealers, KINDS.split(key)?.0.reseal) else {
+    let Some((old, new)) = sealers else {
         return Ok(row.into());
     };
-    match reseal(old, new, key, &row) {
-        // It stays as it is: reading the store through names it.
+    match KINDS.split(key)?.0.rekeyed(old, new, key, &row) {
+        // The row stays unchanged. Verification reports it.
         Err(Fault::Corrupt(_)) => Ok(row.into()),
         resealed => resealed,
     }
+}
+
+/// Sets `continuous_since` to the time of the restore, because movements between backup and restore are missing.
+fn begin_ledger(db: &Db, sealer: &Sealer, at: Time) -> Result<(), MaintenanceError> {
+    let key = schema::LEDGER;
+    let row = db.get(key).map_err(Fault::database)?;
+    let ledger = row.map(|row| records::decode::<LedgerState>(sealer, key, &row));
+    // If it is damaged, verification reports it.
+    let Some(ledger) = records::readable(ledger.transpose())? else {
+        return Ok(());
+    };
+    let ledger = LedgerState {
+        continuous_since: Some(at),
+        jump: None,
+        ..ledger.unwrap_or_default()
+    };
+    let row = records::encode(sealer, key, &ledger)?;
+    db.insert(key, row).map_err(Fault::database)?;
+    Ok(())
 }
 
 fn read_through(
@@ -259,7 +279,7 @@ fn read_through(
     judged(db, &Secrets { sealer, marker }, "Verifying", progress)
 }
 
-/// The key of the e-mail mark, without which no request can be compared.
+/// Reads the key of the e-mail mark, which is needed to compare requests.
 fn marker(db: &Db, sealer: &Sealer) -> Result<Marker, MaintenanceError> {
     let damaged = || FileError::Damaged {
         at: 0,

@@ -1,18 +1,17 @@
-//! Backups, restoring, verifying and rebuilding over real stores.
+//! Backup, restore, verification and rebuilding of real stores.
 
 mod backups;
 mod damage;
 mod rebuilding;
-mod upgrading;
 
 use std::sync::Arc;
 
 use kassette_domain::id::EndpointId;
 use kassette_domain::key::TokenHash;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use tempfile::TempDir;
 
-use crate::rows::seal::MasterKey;
+use crate::rows::seal::{MasterKey, Sealer};
 use crate::rows::stored::AttemptKey;
 use crate::rows::{records, schema};
 use crate::sled::SledStore;
@@ -25,14 +24,19 @@ use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::full::{self, NAMES};
 use crate::suite::resellers::opens;
 use crate::{
-    Deliveries as _, Directory as _, PaymentFilter, Payments as _, Resellers as _, Store,
-    StoreHealth as _, Upkeep as _,
+    Deliveries as _, Directory as _, Payments as _, Resellers as _, Store, StoreHealth as _,
+    Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
 
 fn options(folder: &TempDir) -> OpenOptions {
     under(folder, 7)
+}
+
+/// Authenticates the rows of a store under [`options`].
+fn sealer() -> Sealer {
+    Sealer::new(&MasterKey::from_bytes([7; 32]))
 }
 
 fn under(folder: &TempDir, key: u8) -> OpenOptions {
@@ -43,7 +47,7 @@ fn under(folder: &TempDir, key: u8) -> OpenOptions {
     }
 }
 
-/// Under the store's own key, and without a word of who and why; so are the next three.
+/// Restores under the store's own key, without actor and reason. The next three functions do the same.
 fn restore(
     options: &OpenOptions,
     file: &[u8],
@@ -95,7 +99,7 @@ async fn everything_in(store: &Arc<SledStore>) -> String {
     for name in NAMES {
         all += &everything(&shared, name).await;
     }
-    // What is done with a whole store leaves a line of its own.
+    // Maintenance tasks add a line to the audit log.
     let line = "AuditEntry {";
     let kept = all
         .split(line)
@@ -107,7 +111,7 @@ async fn closed(store: Arc<SledStore>) {
     store.shut_down().await.unwrap();
 }
 
-/// What a store holds that is closed again.
+/// The content of a closed store.
 async fn everything_under(options: &OpenOptions) -> String {
     let store = SledStore::open(options).unwrap();
     let all = everything_in(&store).await;
@@ -122,7 +126,7 @@ fn whole(options: &OpenOptions) -> VerifyReport {
     report
 }
 
-/// Nothing but the store is left in the folder.
+/// Checks that the folder contains only the store.
 #[track_caller]
 fn alone(folder: &TempDir) {
     let entries = std::fs::read_dir(folder.path()).unwrap();
@@ -144,14 +148,14 @@ async fn a_delivery_that_is_pruned_leaves_nothing_of_its_event_or_log() {
 async fn a_return_token_leads_to_an_attempt_by_all_of_its_hash() {
     let folder = tempfile::tempdir().unwrap();
     closed(full(&options(&folder)).await).await;
-    let of_a = TokenHash::of("return-token-of-attempt of a");
-    let of_another = TokenHash::of("another token");
-    // As if the other's hash began like that of "a".
+    let of_a = TokenHash::hash("return-token-of-attempt of a");
+    let of_another = TokenHash::hash("another token");
+    // As if the other hash started like that of "a".
     let stopped = Stopped::open(&options(&folder)).unwrap();
     let [key, alike] = [of_a, of_another].map(schema::returning);
     let row = stopped.db.get(&key).unwrap().unwrap();
-    let attempt_key: AttemptKey = records::decode(&key, &row).unwrap();
-    let row = records::encode(&alike, &attempt_key).unwrap();
+    let attempt_key: AttemptKey = records::decode(&sealer(), &key, &row).unwrap();
+    let row = records::encode(&sealer(), &alike, &attempt_key).unwrap();
     stopped.db.insert(alike, row).unwrap();
     drop(stopped);
     let store = SledStore::open(&options(&folder)).unwrap();

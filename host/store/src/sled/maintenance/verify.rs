@@ -1,4 +1,4 @@
-//! Reading a stopped store through.
+//! Verification of a stopped store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -13,19 +13,19 @@ use crate::rows::{records, schema};
 use crate::sled::maintenance::compact::judged;
 use crate::sled::maintenance::{MaintenanceError, Progress, Stopped};
 use crate::sled::memory::Memory;
-use crate::sled::open::{OLDEST_FORMAT, OpenError, OpenOptions, damaged, open_rows};
+use crate::sled::open::{OpenError, OpenOptions, damaged, open_rows};
 use crate::sled::verifier::RESTORE;
 use crate::sled::{audit, mark};
 
-/// Places in files that are named; further ones are counted.
+/// Maximum number of damaged places in files that are listed. Further ones are only counted.
 const MAX_PLACES: usize = 100;
 
-/// Reads every row of a stopped store and checks how they fit each other. Where anything is wrong, its files
-/// are read as well: which bytes of them do not read back.
+/// Reads every row of a stopped store and checks their consistency. If anything is wrong, also checks which
+/// bytes of its files cannot be read.
 ///
 /// # Errors
-/// Where there is no store, another process has it, or it is another release's. What is found in it is no
-/// error: it is in the answer, and so is that it does not open because it is damaged. No rows were read then.
+/// If there is no store, another process uses it, or another release wrote it. Findings are in the result and
+/// are not errors. If the store is too damaged to open, that is a finding, and no rows are read.
 pub fn verify(
     options: &OpenOptions,
     progress: &dyn Progress,
@@ -40,14 +40,8 @@ pub fn verify(
         Ok((db, marker)) => {
             let secrets = Secrets { sealer, marker };
             let mut report = judged(&db, &secrets, "Verifying", progress)?;
-            report.findings.extend(not_loaded(&db));
+            report.findings.extend(not_loaded(&db, &secrets.sealer));
             report
-        }
-        Err(OpenError::Older { found, .. }) if found >= OLDEST_FORMAT => {
-            drop(folder);
-            // Opening it brings it to this format.
-            let stopped = Stopped::open(options)?;
-            return judged(&stopped.db, &stopped.secrets, "Verifying", progress);
         }
         Err(error) => {
             let damage = match &error {
@@ -70,21 +64,21 @@ pub fn verify(
 }
 
 fn opened(folder: &Folder, sealer: &Sealer) -> Result<(Db, Marker), OpenError> {
-    // sled panics over some kinds of damage.
+    // sled panics on some kinds of damage.
     catch_unwind(AssertUnwindSafe(|| open_rows(folder, sealer))).unwrap_or_else(|_| {
         let detail = "the storage engine cannot read it";
         Err(damaged(folder.path(), detail))
     })
 }
 
-/// Why a server does not start with rows that can be read.
-fn not_loaded(db: &Db) -> Option<Finding> {
-    let loaded = catch_unwind(AssertUnwindSafe(|| Memory::load(db).map(drop)));
+/// Finding that a server cannot start although the rows can be read.
+fn not_loaded(db: &Db, sealer: &Sealer) -> Option<Finding> {
+    let loaded = catch_unwind(AssertUnwindSafe(|| Memory::load(db, sealer).map(drop)));
     let fault = loaded.unwrap_or_else(|_| Err(Fault::unreadable())).err()?;
     Some(of_store(format!("no server starts with it: {fault}")))
 }
 
-/// Something is wrong with the store as a whole.
+/// A finding about the store as a whole.
 fn of_store(what: String) -> Finding {
     Finding {
         kind: "store",
@@ -94,7 +88,7 @@ fn of_store(what: String) -> Finding {
     }
 }
 
-/// Puts the places of files that do not read back before what follows from them.
+/// Puts the unreadable places of files before the findings that follow from them.
 fn add_places(path: &Path, report: &mut VerifyReport) -> Result<(), MaintenanceError> {
     let mut places = unreadable(path).map_err(MaintenanceError::io(path))?;
     report.more_findings += places.len().saturating_sub(MAX_PLACES) as u64;
@@ -112,22 +106,24 @@ fn add_places(path: &Path, report: &mut VerifyReport) -> Result<(), MaintenanceE
     Ok(())
 }
 
-/// Goes along the audit log of a stopped store.
+/// Verifies the audit log of a stopped store.
 ///
 /// # Errors
-/// Where the store does not open. What is wrong with the log is in the answer.
+/// If the store cannot be opened. Problems of the log are in the result.
 pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
     let opened = Stopped::open(options)?;
     let mut chain = Chain::default();
     for row in opened.db.scan_prefix(schema::AUDIT) {
         let (key, row) = row.map_err(Fault::database)?;
-        let entry = audit::decode(&key, &row).ok();
+        let entry = audit::decode(&opened.secrets.sealer, &key, &row).ok();
         chain.follow(
             schema::audit_number(&key).unwrap_or_default(),
             entry.as_ref(),
         );
     }
     let end = opened.db.get(schema::AUDIT_END).map_err(Fault::database)?;
-    chain.end(end.and_then(|row| records::decode(schema::AUDIT_END, &row).ok()));
+    chain.end(
+        end.and_then(|row| records::decode(&opened.secrets.sealer, schema::AUDIT_END, &row).ok()),
+    );
     Ok(chain)
 }

@@ -1,5 +1,5 @@
-//! Which deliveries are claimed, and for whom something was queued. Both live in memory: one process has the
-//! store, and after it ended whatever was claimed is due as before.
+//! Claims of deliveries, and the signal that something was queued. Both exist only in memory, because only
+//! one process uses the store. After its end all claimed deliveries are due as before.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use crate::bell::Bell;
 
-/// Leases kept before those that have ended are swept out.
+/// Number of leases at which ended ones are removed.
 const SWEEP_FROM: usize = 4096;
 
-/// Leases, and the bell.
+/// Leases, and the signal.
 #[derive(Default)]
 pub(crate) struct Claims {
     leases: Mutex<HashMap<DeliveryId, Time>>,
@@ -28,13 +28,13 @@ impl Claims {
         }
     }
 
-    /// Whether a delivery is claimed by none.
+    /// Whether a delivery is unclaimed.
     pub(crate) fn is_free(&self, id: DeliveryId, now: Time) -> bool {
         let leases = self.leases.lock();
         leases.get(&id).is_none_or(|until| *until <= now)
     }
 
-    /// Claims a delivery, where it is free.
+    /// Claims a delivery if it is unclaimed.
     pub(crate) fn take(&self, id: DeliveryId, now: Time, until: Time) -> bool {
         let mut leases = self.leases.lock();
         let is_free = leases.get(&id).is_none_or(|until| *until <= now);
@@ -44,7 +44,7 @@ impl Claims {
         is_free
     }
 
-    /// Sweeps out leases that have ended, where there are many.
+    /// Removes ended leases if there are many.
     pub(crate) fn sweep(&self, now: Time) {
         let mut leases = self.leases.lock();
         if leases.len() >= SWEEP_FROM {

@@ -1,4 +1,4 @@
-//! What stands in memory beside the rows: the payment index, and the nonces that are taken.
+//! Data in memory in addition to the rows: the payment index, and the nonces in use.
 
 pub(crate) mod claims;
 pub(crate) mod payment_cache;
@@ -10,47 +10,89 @@ use std::ops::Range;
 
 use kassette_domain::id::PaymentId;
 use kassette_engine::{Db, State, Written};
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::payment_index::{Entry, LookupKey, PaymentIndex};
 use self::payment_index_rows::{Entered, Ids, Tail};
 use self::taken_nonces::AllTaken;
 use crate::Fault;
 use crate::rows::schema::Position;
-use crate::rows::seal::Fingerprint;
-use crate::rows::source::RowSource;
+use crate::rows::seal::{Fingerprint, Sealer};
+use crate::rows::source::{Authenticates, RowSource};
 
 /// Rows as an operation of the store sees them.
 pub(crate) type Rows<'a> = kassette_engine::Rows<'a, Memory>;
 /// Rows as a read of the store sees them.
 pub(crate) type View<'a> = kassette_engine::View<'a, Shown>;
-/// What reads see beside the rows. A payment is entered when its row is in the memtable; the reader that finds
-/// it here reads that row.
-pub(crate) type Shown = RwLock<PaymentIndex>;
+/// Data that reads use in addition to the rows. A payment is entered when its row is in the memtable, so that
+/// a reader that finds it here can read the row.
+pub(crate) struct Shown {
+    index: RwLock<PaymentIndex>,
+    sealer: Sealer,
+}
 
-/// What the writing thread has in memory.
-#[derive(Default)]
+impl Shown {
+    /// Without any payment.
+    pub(crate) fn new(sealer: &Sealer) -> Self {
+        Self {
+            index: RwLock::default(),
+            sealer: sealer.clone(),
+        }
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, PaymentIndex> {
+        self.index.read()
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, PaymentIndex> {
+        self.index.write()
+    }
+}
+
+impl Authenticates for Shown {
+    fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+}
+
+/// The writing thread's data in memory.
 pub(crate) struct Memory {
+    sealer: Sealer,
     /// The last row of the payment index.
     tail: Tail,
-    /// New payments of the group in the making, in the order of their positions.
+    /// New payments of the current group, in the order of their positions.
     entered: Vec<Entered>,
-    /// How many of them there were before the operation under way.
+    /// Length of `entered` before the current operation.
     kept: usize,
-    /// Nonces that are taken; the group's own are among them.
+    /// Nonces in use, including those of the current group.
     pub(crate) nonces: AllTaken,
 }
 
 impl Memory {
-    /// Reads it from the rows.
-    pub(crate) fn load(db: &Db) -> Result<(Self, Shown), Fault> {
-        let (index, tail) = payment_index_rows::load(db)?;
+    /// Reads the data from the rows.
+    pub(crate) fn load(db: &Db, sealer: &Sealer) -> Result<(Self, Shown), Fault> {
+        let (index, tail) = payment_index_rows::load(db, sealer)?;
         let memory = Self {
             tail,
-            nonces: AllTaken::load(db)?,
-            ..Self::default()
+            nonces: AllTaken::load(db, sealer)?,
+            ..Self::new(sealer)
         };
-        Ok((memory, RwLock::new(index)))
+        let shown = Shown {
+            index: RwLock::new(index),
+            sealer: sealer.clone(),
+        };
+        Ok((memory, shown))
+    }
+
+    /// Without any content.
+    fn new(sealer: &Sealer) -> Self {
+        Self {
+            sealer: sealer.clone(),
+            tail: Tail::default(),
+            entered: Vec::new(),
+            kept: 0,
+            nonces: AllTaken::default(),
+        }
     }
 
     /// New payments that the index does not show yet.
@@ -90,8 +132,8 @@ impl State for Memory {
     }
 
     fn write(&mut self, group: u64, rows: &mut Written) -> Result<(), Fault> {
-        self.tail.write(&self.entered, rows)?;
-        self.nonces.write(group, rows)
+        self.tail.write(&self.sealer, &self.entered, rows)?;
+        self.nonces.write(&self.sealer, group, rows)
     }
 
     fn show(&mut self, index: &Shown) {
@@ -106,7 +148,7 @@ impl State for Memory {
     }
 }
 
-/// Payments that a fingerprint may stand for, the group's own first: their rows tell.
+/// Payments that may match a fingerprint, those of the current group first. The caller compares their rows.
 pub(crate) fn found(
     rows: &Rows<'_>,
     key: LookupKey,
@@ -123,9 +165,9 @@ pub(crate) fn found(
     Ok(found)
 }
 
-/// Where the payment index is at hand.
+/// A source of rows that has the payment index too.
 pub(crate) trait Indexed: RowSource {
-    /// Those of some positions of the payment index at which there are payments.
+    /// The part of a range of positions that contains payments.
     fn positions(&self, first: Position, count: u16) -> Range<Position>;
 }
 
@@ -148,12 +190,13 @@ mod tests {
     use kassette_engine::Memtable;
 
     use super::*;
+    use crate::rows::seal::MasterKey;
     use crate::rows::{records, schema};
     use crate::sled::memory::payment_index::LookupKey;
 
     fn entered(number: u8) -> Entered {
         let id = PaymentId::from_bytes([number; 16]);
-        let marks = [[number; 4]; 3];
+        let marks = [[number; 4]; 4];
         Entered {
             entry: Entry::new(id, MerchantId(1), Time::from_secs(1), marks),
             due: None,
@@ -163,16 +206,17 @@ mod tests {
     #[test]
     fn a_group_finds_its_own_payments_first_and_not_those_of_one_that_failed() {
         let folder = tempfile::tempdir().unwrap();
-        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
-        let index = Shown::default();
+        let memtable = Memtable::over(sled::open(folder.path()).unwrap());
+        let sealer = Sealer::new(&MasterKey::from_bytes([1; 32]));
+        let index = Shown::new(&sealer);
         index.write().enter(&entered(1).entry);
         let key = schema::payment_index(0);
-        let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
+        let row = records::encode(&sealer, &key, &vec![entered(1).entry]).unwrap();
         memtable.plant(&key, row).unwrap();
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(&sealer);
         let mut rows = Rows::new(&memtable, &mut memory, &index);
         let mut same = entered(2);
-        same.entry.marks = [[1; 4]; 3];
+        same.entry.marks = [[1; 4]; 4];
         enter(&mut rows, same.clone()).unwrap();
         rows.keep();
         enter(&mut rows, entered(3)).unwrap();

@@ -1,9 +1,9 @@
-//! Payments with their attempts as they were last read: shops ask for the same one again and again until it is
-//! paid, its page asks while it is open, and finding, checking and opening rows takes several times longer than all
-//! else about the answer.
+//! Cache of payments with their attempts. Shops request the same payment repeatedly until it is paid, and so
+//! does its page, and reading, checking and opening rows takes several times longer than the rest of the
+//! answer.
 //!
-//! Payments are read and remembered while no group is shown, and a group that is shown makes what it has written
-//! forgotten before any reader has its turn. A step writes the payment's own row whatever else it writes.
+//! Payments are read and cached only while no group is being shown. Showing a group removes the payments that
+//! it has written from the cache before any reader continues. A step always writes the row of its payment.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use quick_cache::sync::Cache;
 
 use crate::rows::schema::{self, Position};
 
-/// Most payments, attempts, refunds and disputes in all, at some 600 bytes each.
+/// Maximum total number of payments, attempts, refunds and disputes, at about 600 bytes each.
 const CAPACITY: usize = 16_384;
 
-/// A payment with its attempts, as it is on disk.
+/// A payment with its attempts, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CachedPayment {
     pub(crate) payment: Arc<Payment>,
@@ -46,22 +46,22 @@ impl CachedPayment {
     }
 }
 
-/// Counts what a payment has.
+/// Counts the parts of a payment.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts;
 
 impl Weighter<PaymentId, CachedPayment> for Parts {
     fn weight(&self, _: &PaymentId, cached: &CachedPayment) -> u64 {
-        let returns = cached.attempts.iter().map(|attempt| &attempt.returns);
+        let returns = cached.attempts.iter().map(|attempt| &attempt.funds);
         let attempts = returns.map(|returns| 1 + returns.refunds.len() + returns.disputes.len());
         1 + attempts.sum::<usize>() as u64
     }
 }
 
-/// What was read of payments lately.
+/// Recently read payments.
 pub(crate) struct PaymentCache {
     pub(crate) payments: Cache<PaymentId, CachedPayment, Parts>,
-    /// Which payment is at a position of the payment index; it stays there.
+    /// The payment at a position of the payment index. This never changes.
     pub(crate) ids: Cache<Position, PaymentId>,
 }
 
@@ -75,14 +75,14 @@ impl Default for PaymentCache {
 }
 
 impl PaymentCache {
-    /// Forgets what a group has written.
+    /// Removes the payments that a group has written.
     pub(crate) fn invalidate(&self, written: &Written) {
         for id in payments_in(written) {
             self.payments.remove(&id);
         }
     }
 
-    /// Forgets everything: what is on disk is not known.
+    /// Removes everything, because the state of the disk is unknown.
     pub(crate) fn clear(&self) {
         self.payments.clear();
         self.ids.clear();

@@ -1,21 +1,21 @@
-//! Every payment in memory, as little of it as finding it takes.
+//! Index of all payments in memory, with the minimum data to find them.
 //!
-//! sled keeps about a hundred bytes in memory for each page for ever, a page holds 9 to 16 rows, and
+//! sled permanently keeps about a hundred bytes in memory for each page, a page holds 9 to 16 rows, and
 //! each row takes several microseconds to put there. An index of rows for each way to find a
-//! payment would therefore cost more memory and far more time than what stands here: 32 bytes a
+//! payment would therefore cost more memory and far more time than this index: 40 bytes a
 //! payment. It is written as rows of `reg/`, some dozens of payments in each, in the group that
 //! writes the payments themselves, and read back when the store is opened (about 0.3 s a million).
 //!
-//! What is found here are positions; which payment is at one its row of `reg/` says (`payment_index_rows`): ids
-//! would be a third of the memory, and a reader that finds a payment reads rows anyway.
+//! The index returns positions. The row of `reg/` contains the payment at a position (`payment_index_rows`):
+//! ids here would take a third of the memory, and a reader that finds a payment reads rows anyway.
 //!
 //! A payment is found by 32 bits of a hash; the reader reads its row and compares. The hashes
 //! of what callers choose are keyed, so that no caller can choose what collides. Lists are chains from
-//! the newest to the oldest, by merchant, by order, and of all.
+//! the newest to the oldest, by merchant, by order, by amount, and of all.
 //!
-//! The buckets of the hashes grow one at a time, behind each other (linear hashing: W. Litwin, 1980),
-//! so that no creation waits until a million others have found a new bucket. There are never fewer
-//! than 65,536, so the bucket that a payment is in says half of its hash, and the other half is kept.
+//! The buckets of the hashes grow one at a time (linear hashing: W. Litwin, 1980), so that no creation waits
+//! until a million other payments have moved to new buckets. There are never fewer than 65,536 buckets, so
+//! the bucket of a payment determines half of its hash, and the index stores only the other half.
 
 mod listing;
 pub(crate) mod period;
@@ -32,49 +32,52 @@ use serde::{Deserialize, Serialize};
 use crate::rows::schema::Position;
 use crate::rows::seal::Fingerprint;
 
-/// No position: the end of a chain.
+/// Marks the end of a chain.
 const NONE: Position = Position::MAX;
-/// Cells or buckets that are allocated at once, so that growing never copies or doubles what is there.
+/// Number of cells or buckets per allocation, so that growing never copies existing ones.
 const CHUNK: usize = 4096;
-/// How much earlier than the first of a chunk another of it may have been made and still count from
-/// the same time: threads that ask at once overtake each other, and clocks are put right.
+/// How much earlier than the first payment of a chunk another one may be and still be stored relative to the
+/// chunk's time. Concurrent requests overtake each other, and clocks are adjusted.
 const MARGIN: Duration = Duration::from_secs(60 * 60);
-/// In place of a time that does not count from its chunk's: it stands apart.
+/// Marks a time that cannot be stored relative to the chunk's time. It is stored separately.
 const ODD: u32 = u32::MAX;
-/// Payments for each bucket, on average and at most.
+/// Maximum average number of payments per bucket.
 const LOAD: usize = 2;
-/// Buckets at first: with so many, which one it is says the lower half of a hash.
+/// Initial number of buckets. The bucket then determines the lower half of a hash.
 const LEAST_BUCKETS: usize = 1 << TAG_AT;
-/// Where the half of a hash begins that a cell keeps.
+/// Lowest bit of the half of a hash that a cell stores.
 const TAG_AT: u32 = 16;
-/// Payments that room is made for at once; the number is read from a row that may be damaged.
+/// Maximum number of payments for which memory is reserved in advance, because the number comes from a row
+/// that may be damaged.
 const MAX_RESERVED: usize = 1 << 24;
 
-/// By what a payment is found.
+/// The key by which a payment is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupKey {
-    /// The reference that makes its request idempotent.
+    /// The reference that makes the request idempotent.
     Reference,
-    /// Its checkout token.
+    /// The checkout token.
     Token,
     Order,
+    /// The invoice amount with its currency.
+    Amount,
 }
 
-const MARKS: usize = 3;
+const MARKS: usize = 4;
 
-/// What the payment index keeps of a payment.
+/// Data of a payment in the payment index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) id: PaymentId,
     pub(crate) merchant: MerchantId,
-    /// When it was made; none where the id says so.
+    /// Creation time. `None` if the id contains it.
     pub(crate) odd_time: Option<Time>,
     /// In the order of [`LookupKey`].
     pub(crate) marks: [Fingerprint; MARKS],
 }
 
 impl Entry {
-    /// What is kept of a payment.
+    /// Creates the entry of a payment.
     pub(crate) fn new(
         id: PaymentId,
         merchant: MerchantId,
@@ -89,19 +92,19 @@ impl Entry {
         }
     }
 
-    /// Whether it is found by this.
+    /// Whether the payment has this fingerprint.
     pub(crate) fn has(&self, mark: LookupKey, fingerprint: Fingerprint) -> bool {
         self.marks[mark as usize] == fingerprint
     }
 }
 
-/// Which list of payments.
+/// A list of payments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     All,
     Of(MerchantId),
-    /// Those whose order has this fingerprint.
-    With(Fingerprint),
+    /// Payments whose order or amount has this fingerprint.
+    With(LookupKey, Fingerprint),
 }
 
 /// The payments of a merchant.
@@ -110,21 +113,20 @@ struct OfMerchant {
     milestones: Milestones,
 }
 
-/// Without gaps: they would be two bytes of 28.
 #[derive(Clone, Copy)]
 #[repr(Rust, packed(2))]
 struct IndexCell {
-    /// The upper halves of its hashes.
+    /// The upper halves of the hashes.
     tags: [u16; MARKS],
-    /// The next in the same bucket, by mark; older ones come later.
+    /// The next payment in the same bucket, by mark. Older payments come later.
     next: [Position; MARKS],
-    /// The next older of the same merchant.
+    /// The next older payment of the same merchant.
     older_of_merchant: Position,
-    /// When it was made: milliseconds from its chunk's time, or [`ODD`].
+    /// Creation time in milliseconds after the chunk's time, or [`ODD`].
     made: u32,
 }
 
-/// A list that only grows, and never moves what is in it.
+/// A list that only grows and never moves its items.
 struct Chunked<T> {
     chunks: Vec<Vec<T>>,
 }
@@ -164,48 +166,48 @@ impl<T> Chunked<T> {
 #[derive(Default)]
 pub(crate) struct PaymentIndex {
     cells: Chunked<IndexCell>,
-    /// Of each chunk of cells, from when the times of its payments count.
+    /// Base time of each chunk of cells.
     since: Vec<Time>,
-    /// The newest of each bucket, by mark.
+    /// The newest payment of each bucket, by mark.
     buckets: Chunked<[Position; MARKS]>,
     merchants: HashMap<MerchantId, OfMerchant>,
     newest: Option<Position>,
     milestones: Milestones,
-    /// When the newest was made. A payment that is made then or later is the newest of every list, and no
-    /// other has to be looked at: at a million payments each look waits for memory.
+    /// Creation time of the newest payment. A payment that is not older is the newest of every list, so no
+    /// other cell needs to be read. With a million payments, each such read waits for memory.
     latest: Time,
-    /// How much newer than a payment those behind it in a list can be. Nothing, but where a clock went
-    /// back by more than [`listing::MAX_STEPS`] payments.
+    /// Maximum time by which a payment may be newer than the one before it in a list. Zero, unless a clock
+    /// went back by more than [`listing::MAX_STEPS`] payments.
     disorder: Duration,
-    /// The next older of all, where that is not the one that arrived before.
+    /// The next older payment of all, if it is not the one that arrived before.
     older: HashMap<Position, Position>,
-    /// When those were made whose cells do not say so.
+    /// Creation times that do not fit into cells.
     odd_times: HashMap<Position, Time>,
 }
 
 impl PaymentIndex {
-    /// How many payments there are; the next one's position.
+    /// Number of payments, which is also the position of the next one.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// When the newest was made; none where there is none.
+    /// Creation time of the newest payment. `None` without payments.
     pub(crate) fn latest(&self) -> Option<Time> {
         (self.len() > 0).then_some(self.latest)
     }
 
-    /// Whether there is room for so many more.
+    /// Whether this many more payments fit.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.len() + more < NONE as usize
     }
 
-    /// Those of some positions at which there are payments.
+    /// The part of a range of positions that contains payments.
     pub(crate) fn range(&self, first: Position, count: u16) -> Range<Position> {
         let end = Position::try_from(self.len()).unwrap_or(NONE);
         first..first.saturating_add(count.into()).min(end).max(first)
     }
 
-    /// Positions of payments that a fingerprint may stand for, the newest first.
+    /// Positions of payments that may match a fingerprint, newest first.
     pub(crate) fn found(
         &self,
         mark: LookupKey,
@@ -219,7 +221,7 @@ impl PaymentIndex {
         .map(|(position, _)| position)
     }
 
-    /// Makes room for so many before the first is entered, so that entering them moves nothing.
+    /// Reserves memory before the first payment is entered, so that entering moves nothing.
     pub(crate) fn reserve(&mut self, count: usize) {
         if self.len() == 0 {
             let wanted = count.min(MAX_RESERVED).div_ceil(LOAD).max(LEAST_BUCKETS);
@@ -243,7 +245,9 @@ impl PaymentIndex {
         }
         self.link_all(position, at);
         self.link_merchant(position, at, entry.merchant);
-        self.link_order(position, at, entry.marks[LookupKey::Order as usize]);
+        for mark in [LookupKey::Order, LookupKey::Amount] {
+            self.link_marked(position, at, (mark, entry.marks[mark as usize]));
+        }
         self.latest = self.latest.max(at);
     }
 
@@ -309,18 +313,18 @@ impl PaymentIndex {
         if bucket < count {
             bucket
         } else {
-            // It has not come yet: what belongs there is still in the one that it will be split from.
+            // The bucket does not exist yet. Its payments are still in the bucket that it will be split from.
             bucket - level / 2
         }
     }
 
-    /// The newest of a hash's bucket.
+    /// The newest payment in the bucket of a hash.
     fn first(&self, mark: LookupKey, hash: u32) -> Position {
         let bucket = self.buckets.get(self.bucket(hash));
         bucket.map_or(NONE, |newest| newest[mark as usize])
     }
 
-    /// Makes a payment the first of a hash's bucket.
+    /// Makes a payment the first in the bucket of a hash.
     fn put_first(&mut self, mark: LookupKey, hash: u32, position: Position) {
         let bucket = self.bucket(hash);
         if let Some(newest) = self.buckets.get_mut(bucket) {
@@ -329,7 +333,7 @@ impl PaymentIndex {
         }
     }
 
-    /// Adds a bucket where all are full.
+    /// Adds a bucket if the average load is at its maximum.
     fn grow(&mut self) {
         self.reserve(0);
         if self.len() >= self.buckets.len() * LOAD {
@@ -337,15 +341,14 @@ impl PaymentIndex {
         }
     }
 
-    /// Adds a bucket and gives it what belongs there. Chains keep their order, so lists stay as they
-    /// are.
+    /// Adds a bucket and moves its payments there. Chains keep their order, so lists do not change.
     fn split(&mut self) {
         let new = self.buckets.len();
         let half = (new + 1).next_power_of_two() / 2;
         let Some(old) = self.buckets.get(new - half).copied() else {
             return;
         };
-        // The next bit of the hashes. A cell has it: there are at least `LEAST_BUCKETS`.
+        // The next bit of the hashes. Cells contain it, because there are at least `LEAST_BUCKETS`.
         let bit = half.trailing_zeros() - TAG_AT;
         let mut firsts = [[NONE; MARKS]; 2];
         for mark in 0..MARKS {
@@ -372,7 +375,7 @@ impl PaymentIndex {
     }
 }
 
-/// The half of a hash that its bucket does not say.
+/// The half of a hash that the bucket does not determine.
 const fn tag(hash: u32) -> u16 {
     (hash >> TAG_AT) as u16
 }

@@ -1,5 +1,5 @@
-//! How the payment index stands in the database: rows of `reg/`, each some dozens of payments that arrived
-//! one after the other. The last row grows until it is full; no other is ever written again.
+//! Rows of the payment index in the database: rows of `reg/` with some dozens of payments each, in order of
+//! arrival. Only the last row grows, until it is full. All others never change.
 
 use std::ops::Range;
 
@@ -11,17 +11,18 @@ use super::Indexed;
 use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::{self, Position};
+use crate::rows::seal::Sealer;
 use crate::rows::source::RowSource;
 use crate::sled::memory::payment_index::{Entry, PaymentIndex};
 
-/// Payments of a row that takes no more. With fewer there are more rows to keep track of; with more
-/// a lone writer would write more anew for each payment. (2 KiB: sled puts pages of sixteen rows
-/// that are over 128 KiB into files of their own.)
+/// Number of payments in a full row. A smaller number means more rows to manage. With a larger one, a single
+/// writer would rewrite more data for each payment. (2 KiB: sled puts pages of sixteen rows over 128 KiB into
+/// separate files.)
 pub(crate) const FULL: usize = 64;
-/// The same, as positions count.
+/// [`FULL`] as a position.
 const FULL_ROW: Position = FULL as Position;
 
-/// A payment on its way into the payment index, with the time at which something is due.
+/// A payment to be entered into the payment index, with its due time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
     pub(crate) entry: Entry,
@@ -36,8 +37,13 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Adds the rows of a group's new payments: the payment index's, and one of `due/` for all of them.
-    pub(crate) fn write(&mut self, new: &[Entered], rows: &mut Written) -> Result<(), Fault> {
+    /// Adds the rows of a group's new payments: those of the payment index, and one shared row of `due/`.
+    pub(crate) fn write(
+        &mut self,
+        sealer: &Sealer,
+        new: &[Entered],
+        rows: &mut Written,
+    ) -> Result<(), Fault> {
         let full = || Fault::Unavailable("the store holds as many payments as it can".into());
         let position = |at: usize| Position::try_from(at).map_err(|_| full());
         let first = self.first as usize + self.entries.len();
@@ -56,25 +62,25 @@ impl Tail {
             self.entries
                 .extend(new.by_ref().take(room).map(|new| new.entry.clone()));
             let key = schema::payment_index(self.first);
-            let row = records::encode(&key, &self.entries)?;
+            let row = records::encode(sealer, &key, &self.entries)?;
             rows.insert(key, Some(row));
         }
         Ok(())
     }
 }
 
-/// Looks up which payments are at some positions.
+/// Looks up the payments at positions.
 #[derive(Default)]
 pub(crate) struct Ids {
-    /// The row that was read last: positions that are asked for mostly stand beside one another.
+    /// The row that was read last, because requested positions are mostly close together.
     read: Option<(Position, Vec<Entry>)>,
 }
 
 impl Ids {
-    /// The payment at a position.
+    /// Returns the payment at a position.
     ///
     /// # Errors
-    /// [`Fault::Corrupt`] where its row of the payment index is damaged or missing.
+    /// [`Fault::Corrupt`] if its row of the payment index is damaged or missing.
     pub(crate) fn at(
         &mut self,
         source: &impl RowSource,
@@ -92,8 +98,8 @@ impl Ids {
     }
 }
 
-/// Payments by their positions, in order, as far as there are any; none for one whose row of the index is
-/// damaged.
+/// The payments at a range of positions, in order, up to the last payment. `None` for a payment whose row of
+/// the index is damaged.
 pub(crate) fn at_positions(
     source: &impl Indexed,
     first: Position,
@@ -102,8 +108,7 @@ pub(crate) fn at_positions(
     ids_at(source, source.positions(first, count))
 }
 
-/// The payments at positions that follow one another; none for one whose row of the payment index is damaged
-/// or missing.
+/// The payments at consecutive positions. `None` for a payment whose row of the index is damaged or missing.
 pub(crate) fn ids_at(
     source: &impl RowSource,
     positions: Range<Position>,
@@ -125,21 +130,21 @@ pub(crate) fn ids_at(
     Ok(ids)
 }
 
-/// The first position of the row that a position is in.
+/// The first position of the row that contains a position.
 const fn row_of(position: Position) -> Position {
     position - position % FULL_ROW
 }
 
-pub(crate) fn load(tree: &Db) -> Result<(PaymentIndex, Tail), Fault> {
+pub(crate) fn load(tree: &Db, sealer: &Sealer) -> Result<(PaymentIndex, Tail), Fault> {
     let mut index = PaymentIndex::default();
     let mut tail = Tail::default();
     let rows = Span::prefix(schema::PAYMENT_INDEX);
-    if let Some(last) = rows.of(tree).next_back() {
+    if let Some(last) = rows.iter(tree).next_back() {
         let (key, _) = last.map_err(Fault::database)?;
         let first = key.last_chunk().copied().map_or(0, Position::from_be_bytes);
         index.reserve((first as usize).saturating_add(FULL));
     }
-    for row in rows.of(tree) {
+    for row in rows.iter(tree) {
         let (key, row) = row.map_err(Fault::database)?;
         let first = Position::try_from(index.len()).unwrap_or(Position::MAX);
         if tail.entries.len() % FULL != 0 || key[..] != schema::payment_index(first)[..] {
@@ -147,7 +152,7 @@ pub(crate) fn load(tree: &Db) -> Result<(PaymentIndex, Tail), Fault> {
         }
         tail = Tail {
             first,
-            entries: records::decode(&key, &row)?,
+            entries: records::decode(sealer, &key, &row)?,
         };
         tail.entries.iter().for_each(|entry| index.enter(entry));
     }

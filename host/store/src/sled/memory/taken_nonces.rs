@@ -1,12 +1,11 @@
-//! Nonces that are taken: all of them in memory, and on disk as one row for each group.
+//! Nonces in use: all of them in memory, and on disk as one row per group.
 //!
-//! A row for each nonce, and another by which it is found when its time has passed, would be
-//! four writes of several microseconds for every signed request. So only the writing
-//! thread looks for a nonce, in memory; what a group has taken is one row, of 23 bytes a nonce, which
-//! is removed as a whole when the last of them is free. Rows stand in the order of that time. They are
-//! read back when the store is opened.
+//! A row for each nonce, and another to find it when it expires, would be four writes of several microseconds
+//! per signed request. Therefore only the writing thread searches for a nonce, in memory. The nonces of a
+//! group form one row, with 23 bytes per nonce, which is removed as a whole when the last of them has
+//! expired. Rows are ordered by that time. They are read when the store is opened.
 //!
-//! What is kept of a nonce says [`crate::rows::nonces`].
+//! See [`crate::rows::nonces`] for the stored data of a nonce.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,16 +14,17 @@ use kassette_domain::time::Time;
 use kassette_engine::{Db, Span, Written};
 use serde::{Deserialize, Serialize};
 
+use crate::rows::seal::Sealer;
 use crate::rows::{records, schema};
 use crate::{Fault, Reserved};
 
-/// Maps that share the nonces between them. One map of a hundred thousand would take milliseconds to
-/// grow, and all others wait meanwhile.
+/// Number of maps that share the nonces. A single map of a hundred thousand would block all requests for
+/// milliseconds when it grows.
 const SHARDS: usize = 256;
 
 pub(crate) use crate::rows::nonces::{NonceDigest, OVERTAKEN, mark};
 
-/// Until when nonces are taken, by the first byte of their marks.
+/// Expiry times of nonces, by the first byte of their marks.
 struct Marks(Vec<HashMap<NonceDigest, Time>>);
 
 impl Default for Marks {
@@ -34,12 +34,12 @@ impl Default for Marks {
 }
 
 impl Marks {
-    fn of(&mut self, mark: &NonceDigest) -> &mut HashMap<NonceDigest, Time> {
+    fn shard(&mut self, mark: &NonceDigest) -> &mut HashMap<NonceDigest, Time> {
         &mut self.0[usize::from(mark[0])]
     }
 
     fn remove(&mut self, mark: &NonceDigest) {
-        let shard = self.of(mark);
+        let shard = self.shard(mark);
         shard.remove(mark);
         if shard.len() < shard.capacity() / 8 {
             shard.shrink_to(shard.len() * 2);
@@ -47,7 +47,7 @@ impl Marks {
     }
 }
 
-/// A nonce that is taken, as a row holds it.
+/// A nonce in use, as stored in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Taken {
     pub(crate) reseller: ResellerId,
@@ -55,43 +55,43 @@ pub(crate) struct Taken {
     pub(crate) until: Time,
 }
 
-/// A change that can be taken back.
+/// A change that can be undone.
 enum Undo {
-    /// A mark was taken; until when it was taken before.
+    /// A mark was added. Contains its previous expiry time, if it had one.
     Taken(Taken, Option<Time>),
     /// A row was removed.
     Swept(Vec<Taken>),
 }
 
-/// All nonces that are taken. Some may be over, until their row is removed.
+/// All nonces in use. Some may have expired, until their row is removed.
 #[derive(Default)]
 pub(crate) struct AllTaken {
     until: Marks,
-    /// How many rows hold of each reseller.
+    /// Number of stored nonces of each reseller.
     of: BTreeMap<ResellerId, usize>,
-    /// No row is over before.
+    /// Earliest time at which a row expires.
     pub(crate) next_end: Option<Time>,
-    /// The latest time until which one was taken that is free by now, a row too. Before it the store cannot say
-    /// what was taken: a clock that went ahead and came back asks again at times that were over.
+    /// Latest expiry time of all removed nonces; also stored as a row. For times before it the store does not
+    /// know which nonces were used: a clock that was ahead and was set back may ask about them again.
     pub(crate) freed: Time,
-    /// What the group in the making has taken.
+    /// Nonces of the current group.
     group: Vec<Taken>,
-    /// What the operation under way has changed, latest last.
+    /// Changes of the current operation, latest last.
     undo: Vec<Undo>,
 }
 
 impl AllTaken {
     /// Reads all rows.
-    pub(crate) fn load(tree: &Db) -> Result<Self, Fault> {
+    pub(crate) fn load(tree: &Db, sealer: &Sealer) -> Result<Self, Fault> {
         let freed = tree.get(schema::NONCES_FREED).map_err(Fault::database)?;
-        let freed = freed.map(|row| records::decode(schema::NONCES_FREED, &row));
+        let freed = freed.map(|row| records::decode(sealer, schema::NONCES_FREED, &row));
         let mut all = Self {
             freed: freed.transpose()?.unwrap_or_default(),
             ..Self::default()
         };
-        for row in Span::prefix(schema::NONCES).of(tree) {
+        for row in Span::prefix(schema::NONCES).iter(tree) {
             let (key, row) = row.map_err(Fault::database)?;
-            let taken: Vec<Taken> = records::decode(&key, &row)?;
+            let taken: Vec<Taken> = records::decode(sealer, &key, &row)?;
             for each in taken {
                 all.insert(each);
             }
@@ -102,7 +102,9 @@ impl AllTaken {
 
     fn insert(&mut self, taken: Taken) -> Option<Time> {
         *self.of.entry(taken.reseller).or_default() += 1;
-        self.until.of(&taken.mark).insert(taken.mark, taken.until)
+        self.until
+            .shard(&taken.mark)
+            .insert(taken.mark, taken.until)
     }
 
     fn remove(&mut self, taken: &Taken) {
@@ -112,8 +114,8 @@ impl AllTaken {
                 self.of.remove(&taken.reseller);
             }
         }
-        // It may have been taken again since.
-        if self.until.of(&taken.mark).get(&taken.mark) == Some(&taken.until) {
+        // The nonce may have been used again since.
+        if self.until.shard(&taken.mark).get(&taken.mark) == Some(&taken.until) {
             self.until.remove(&taken.mark);
         }
     }
@@ -122,9 +124,9 @@ impl AllTaken {
         self.next_end = Some(self.next_end.map_or(end, |next| next.min(end)));
     }
 
-    /// Takes a nonce, where it is free at `now`.
+    /// Reserves a nonce if it is free at `now`.
     pub(crate) fn take(&mut self, taken: Taken, at_most: usize, now: Time) -> Reserved {
-        let until = self.until.of(&taken.mark).get(&taken.mark);
+        let until = self.until.shard(&taken.mark).get(&taken.mark);
         if until.is_some_and(|until| now < *until) {
             return Reserved::Used;
         }
@@ -138,12 +140,12 @@ impl AllTaken {
         Reserved::Fresh
     }
 
-    /// The time of the first row, where that may be over.
+    /// Time of the first row, if it may have expired.
     pub(crate) fn first_end(&self, now: Time) -> Option<Time> {
         self.next_end.filter(|end| *end <= now)
     }
 
-    /// Whether one may be free that was taken until later than `now`.
+    /// Whether a nonce that expires after `now` may have been removed.
     pub(crate) fn is_unsure(&self, now: Time) -> bool {
         now.after(OVERTAKEN) < self.freed
     }
@@ -156,12 +158,12 @@ impl AllTaken {
         self.undo.push(Undo::Swept(taken));
     }
 
-    /// What the operation under way has changed stays.
+    /// Makes the changes of the current operation permanent.
     pub(crate) fn keep(&mut self) {
         self.undo.clear();
     }
 
-    /// Takes back what the operation under way has changed.
+    /// Undoes the changes of the current operation.
     pub(crate) fn roll_back(&mut self) {
         while let Some(undo) = self.undo.pop() {
             match undo {
@@ -169,14 +171,14 @@ impl AllTaken {
                     self.group.pop();
                     self.remove(&taken);
                     if let Some(before) = before {
-                        self.until.of(&taken.mark).insert(taken.mark, before);
+                        self.until.shard(&taken.mark).insert(taken.mark, before);
                     }
                 }
                 Undo::Swept(taken) => {
                     for each in taken {
                         self.note_end(each.until);
                         *self.of.entry(each.reseller).or_default() += 1;
-                        let until = self.until.of(&each.mark).entry(each.mark);
+                        let until = self.until.shard(&each.mark).entry(each.mark);
                         until.or_insert(each.until);
                     }
                 }
@@ -184,18 +186,23 @@ impl AllTaken {
         }
     }
 
-    /// Whether the group in the making has taken any.
+    /// Whether the current group has used any nonces.
     pub(crate) fn has_new(&self) -> bool {
         !self.group.is_empty()
     }
 
-    /// Adds the row of the group in the making, which has this number.
-    pub(crate) fn write(&mut self, group: u64, rows: &mut Written) -> Result<(), Fault> {
+    /// Adds the row of the current group, which has this number.
+    pub(crate) fn write(
+        &mut self,
+        sealer: &Sealer,
+        group: u64,
+        rows: &mut Written,
+    ) -> Result<(), Fault> {
         let Some(end) = self.group.iter().map(|taken| taken.until).max() else {
             return Ok(());
         };
         let key = schema::nonces(end, group);
-        let row = records::encode(&key, &self.group)?;
+        let row = records::encode(sealer, &key, &self.group)?;
         rows.insert(key, Some(row));
         self.group.clear();
         self.note_end(end);
@@ -223,17 +230,18 @@ mod tests {
             all.take(taken(number, 10 + u64::from(number)), 3, now);
             all.keep();
         }
-        all.write(1, &mut Written::new()).unwrap();
+        let sealer = Sealer::new(&crate::MasterKey::from_bytes([7; 32]));
+        all.write(&sealer, 1, &mut Written::new()).unwrap();
         let later = Time::from_secs(11);
-        // It frees some, takes one of them again and a new one, and fails.
+        // Frees some, reserves one of them again and a new one, and fails.
         all.sweep(vec![taken(0, 10), taken(1, 11)]);
         assert_eq!(all.take(taken(1, 99), 3, later), Reserved::Fresh);
         assert_eq!(all.take(taken(9, 99), 3, later), Reserved::Fresh);
         all.roll_back();
         assert!(!all.has_new());
         assert_eq!(all.of[&ResellerId(1)], 3);
-        assert_eq!(all.until.of(&[1; 16])[&[1; 16]], Time::from_secs(11));
-        assert_eq!(all.until.of(&[9; 16]).get(&[9; 16]), None);
+        assert_eq!(all.until.shard(&[1; 16])[&[1; 16]], Time::from_secs(11));
+        assert_eq!(all.until.shard(&[9; 16]).get(&[9; 16]), None);
         assert!(all.first_end(later).is_some());
     }
 

@@ -2,7 +2,7 @@
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::KeyId;
-use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
@@ -13,7 +13,7 @@ use crate::sled::memory::{Memory, Rows};
 use crate::sled::resellers::registry;
 use crate::{Fault, KeyIssued};
 
-/// Sightings that one operation notes.
+/// Number of uses that one operation records.
 pub(crate) const SEEN_AT_ONCE: usize = 128;
 
 /// A new key.
@@ -36,7 +36,7 @@ impl Operation<Memory> for Issue {
     }
 }
 
-/// A key in place of another.
+/// Replaces a key by another.
 pub(crate) struct Rotate {
     pub(crate) old: KeyId,
     pub(crate) new: ApiKey,
@@ -58,7 +58,7 @@ impl Operation<Memory> for Rotate {
         if let Some(refused) = refused(rows, &self.new)? {
             return Ok(refused);
         }
-        // A rotation never makes a key live longer.
+        // A rotation never extends the life of a key.
         old.expires_at = Some(
             old.expires_at
                 .map_or(self.old_ends, |end| end.min(self.old_ends)),
@@ -70,7 +70,7 @@ impl Operation<Memory> for Rotate {
     }
 }
 
-/// The end of a key.
+/// Revokes a key.
 pub(crate) struct Revoke {
     pub(crate) id: KeyId,
     pub(crate) audited: Audited,
@@ -91,7 +91,7 @@ impl Operation<Memory> for Revoke {
     }
 }
 
-/// Ends a key, and says whether it had not ended before; none where there is no such key.
+/// Revokes a key. Returns it, and whether it was not revoked before. `None` if the key does not exist.
 pub(crate) fn revoke(
     rows: &mut Rows<'_>,
     id: KeyId,
@@ -108,7 +108,7 @@ pub(crate) fn revoke(
     Ok(Some((key, changed)))
 }
 
-/// When keys were last seen.
+/// Records when keys were last used.
 pub(crate) struct Seen(pub(crate) Vec<(TokenHash, Time)>);
 
 impl Operation<Memory> for Seen {
@@ -135,11 +135,11 @@ fn by_id(rows: &Rows<'_>, id: KeyId) -> Result<Option<ApiKey>, Fault> {
     }
 }
 
-/// Why a key may not be issued, read in the same transaction that would write it.
+/// Reason why a key must not be issued, checked in the transaction that would write it.
 fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
     let merchant = match key.owner {
         KeyOwner::Merchant(id) => merchants::load(rows, id)?,
-        // Its live keys open nothing until its live rollout is on.
+        // The live keys of a reseller are not accepted until its live rollout is on.
         KeyOwner::Reseller(id) => {
             let there = registry::load(rows, id)?.is_some();
             return Ok((!there).then_some(KeyIssued::Unknown));
@@ -147,9 +147,7 @@ fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
     };
     Ok(match merchant {
         None => Some(KeyIssued::Unknown),
-        Some(merchant) if key.environment == Environment::Live && !merchant.live_approved => {
-            Some(KeyIssued::NotLiveApproved)
-        }
+        Some(merchant) if !merchant.may_use(key.environment) => Some(KeyIssued::NotLiveApproved),
         Some(_) => None,
     })
 }

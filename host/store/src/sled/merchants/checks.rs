@@ -1,4 +1,4 @@
-//! What must hold of merchants, keys, operators and account switches, and of how they fit each other.
+//! Checks of merchants, keys, operators and account switches, and of their consistency.
 
 use kassette_domain::id::AccountId;
 use kassette_domain::key::{ApiKey, TokenHash};
@@ -26,15 +26,16 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 fn merchant(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let merchant = merchants::decode(key, row)?;
+    let merchant = merchants::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::merchant(merchant.id) {
         verifier.find(key, "it is another merchant's");
     }
+    verifier.find_if(key, verifier.newest.merchant(&merchant));
     Ok(())
 }
 
 fn api_key(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let api_key: ApiKey = records::decode(key, row)?;
+    let api_key: ApiKey = records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::api_key(api_key.hash) {
         return Err(records::damaged(key, "it is another key's"));
     }
@@ -44,12 +45,13 @@ fn api_key(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fa
     ] {
         verifier.promise_value(index, &api_key.hash)?;
     }
+    verifier.find_if(key, verifier.newest.key(&api_key));
     verifier.needs_owner(key, api_key.owner)
 }
 
-/// When an API key was last seen.
+/// Checks the last-used time of an API key.
 fn api_key_seen(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    records::decode::<Time>(key, row)?;
+    records::decode::<Time>(&verifier.secrets.sealer, key, row)?;
     let hash = key.last_chunk().copied().map(TokenHash);
     let known = match hash {
         Some(hash) => verifier.view().get(&schema::api_key(hash))?.is_some(),
@@ -62,7 +64,7 @@ fn api_key_seen(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(
 }
 
 fn operator(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let operator: Operator = records::decode(key, row)?;
+    let operator: Operator = records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::operator(operator.hash) {
         return Err(records::damaged(key, "it is another operator's"));
     }
@@ -72,14 +74,19 @@ fn operator(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), F
     ] {
         verifier.promise_value(index, &operator.hash)?;
     }
+    let found = verifier.newest.operator(&operator);
+    verifier.find_if(key, found);
     Ok(())
 }
 
 /// An account's switch.
 fn switch(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let (account, _): (AccountId, bool) = records::decode(key, row)?;
+    let (account, enabled): (AccountId, bool) =
+        records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::switch(&account) {
         verifier.find(key, "it is another account's");
     }
+    let found = verifier.newest.switch(&account, enabled);
+    verifier.find_if(key, found);
     Ok(())
 }

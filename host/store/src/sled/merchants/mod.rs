@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 
 use crate::rows::source::{RowSource, Save as _};
-use crate::rows::{merchants, records, schema};
+use crate::rows::{self, merchants, records, schema};
 use crate::sled::audit::{self, Audit};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows, View};
@@ -26,7 +26,7 @@ use crate::{
 
 /// Bytes of a number.
 const NUMBER: usize = 8;
-/// Most account switches: one per account that was ever configured.
+/// Maximum number of account switches: one per account that was ever configured.
 const MAX_SWITCHES: usize = 10_000;
 
 struct CreateMerchant {
@@ -46,7 +46,7 @@ impl Operation<Memory> for CreateMerchant {
             ..self.merchant
         };
         rows.save(schema::MERCHANT_COUNT.to_vec(), &id.0)?;
-        let (key, row) = merchants::encode(&merchant)?;
+        let (key, row) = merchants::encode(rows.sealer(), &merchant)?;
         rows.put(key, row);
         let audited = Audited {
             object: format!("merchant/{id}"),
@@ -78,7 +78,7 @@ impl Operation<Memory> for ReplaceMerchant {
             id: stored.id,
             ..self.after
         };
-        let (key, row) = merchants::encode(&after)?;
+        let (key, row) = merchants::encode(rows.sealer(), &after)?;
         rows.put(key, row);
         audit::append(rows, self.audited, self.now)?;
         Ok(Replaced::Done(after))
@@ -104,21 +104,21 @@ impl Operation<Memory> for SwitchAccount {
     }
 }
 
-/// A key with the time when it was last seen. That time promises nothing, so it is not waited for:
-/// keys are read with every request, and noted down all the time.
+/// Returns a key with its last-used time. Does not wait until that time is durable, because keys are read
+/// with every request and their times are written all the time.
 fn key_at(view: &View<'_>, hash: TokenHash) -> Result<Option<ApiKey>, Fault> {
     let Some(mut key) = view.load::<ApiKey>(&schema::api_key(hash))? else {
         return Ok(None);
     };
     let seen = schema::api_key_seen(hash);
     if let Some(row) = view.get(&seen)? {
-        key.last_used_at = Some(records::decode(&seen, &row)?);
+        key.last_used_at = Some(records::decode(view.sealer(), &seen, &row)?);
     }
     Ok(Some(key))
 }
 
 fn key_of_index(view: &View<'_>, index: &[u8], row: &IVec) -> Result<Option<ApiKey>, Fault> {
-    key_at(view, records::decode(index, row)?)
+    key_at(view, records::decode(view.sealer(), index, row)?)
 }
 
 impl Directory for SledStore {
@@ -145,9 +145,13 @@ impl Directory for SledStore {
 
     fn merchants(&self, paging: Paging) -> StoreFuture<'_, Listed<Merchant>> {
         let order = Order::Backwards;
-        self.list(schema::MERCHANTS, NUMBER, order, &paging, |_, key, row| {
-            merchants::decode(key, row).map(Some)
-        })
+        self.list(
+            schema::MERCHANTS,
+            NUMBER,
+            order,
+            &paging,
+            |view, key, row| merchants::decode(view.sealer(), key, row).map(Some),
+        )
     }
 
     fn replace_merchant(
@@ -242,7 +246,7 @@ impl Directory for SledStore {
     fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>> {
         let (prefix, order) = (schema::OPERATORS, Order::Keys);
         self.list(prefix, TIME_AND_ID, order, &paging, |view, key, row| {
-            let hash: TokenHash = records::decode(key, row)?;
+            let hash: TokenHash = records::decode(view.sealer(), key, row)?;
             view.load(&schema::operator(hash))
         })
     }
@@ -276,7 +280,11 @@ impl Directory for SledStore {
         Box::pin(async move {
             let rows = all.await?;
             rows.iter()
-                .map(|(key, row)| records::decode(key, row))
+                .map(|(key, row)| {
+                    let account = schema::account_of_switch(key)
+                        .ok_or_else(|| records::damaged(key, "it is of no account"))?;
+                    rows::switch(&self.secrets.sealer, key, row, account)
+                })
                 .collect()
         })
     }
@@ -287,8 +295,8 @@ impl Directory for SledStore {
 
     fn audit_log(&self, paging: Paging) -> StoreFuture<'_, Listed<AuditEntry>> {
         let order = Order::Backwards;
-        self.list(schema::AUDIT, NUMBER, order, &paging, |_, key, row| {
-            audit::decode(key, row).map(Some)
+        self.list(schema::AUDIT, NUMBER, order, &paging, |view, key, row| {
+            audit::decode(view.sealer(), key, row).map(Some)
         })
     }
 }

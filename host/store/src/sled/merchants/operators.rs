@@ -30,9 +30,9 @@ impl Operation<Memory> for CreateOperator {
             return Err(Fault::Unavailable(why));
         }
         for (key, hash) in others {
-            let other =
-                records::decode(&key, &hash).and_then(|hash| rows.load(&schema::operator(hash)));
-            // A damaged one stops no more than itself.
+            let other = records::decode(rows.sealer(), &key, &hash)
+                .and_then(|hash| rows.load(&schema::operator(hash)));
+            // A damaged operator does not block others.
             let other: Option<Operator> = records::readable(other)?.flatten();
             if other.is_some_and(|other| other.is_called(&operator.name)) {
                 return Ok(None);
@@ -52,7 +52,7 @@ impl Operation<Memory> for CreateOperator {
     }
 }
 
-/// The end of an operator: its token is unknown from now on.
+/// Removes an operator. Its token is unknown afterwards.
 pub(crate) struct RemoveOperator {
     pub(crate) id: OperatorId,
     pub(crate) audited: Audited,

@@ -1,4 +1,4 @@
-//! What must hold of the rows of nonces.
+//! Checks of the rows of nonces.
 
 use kassette_domain::time::Time;
 use kassette_engine::IVec;
@@ -15,9 +15,9 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(72, "nonces-freed", schema::NONCES_FREED, plain::<Time>),
 ];
 
-/// Nonces that a group has taken, all until the time in the key or before.
-fn nonces(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let taken: Vec<Taken> = records::decode(key, row)?;
+/// Checks the nonces of a group. The last one expires at the time in the key.
+fn nonces(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let taken: Vec<Taken> = records::decode(&verifier.secrets.sealer, key, row)?;
     let last = taken.iter().map(|taken| taken.until).max();
     if last.is_none() || last != schema::leading_time(key, schema::NONCES) {
         return Err(records::damaged(key, "it stands at another time"));

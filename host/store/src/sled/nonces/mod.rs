@@ -1,23 +1,24 @@
-//! Operations on nonces: taking one, and freeing those whose time has passed.
+//! Operations on nonces: reserving one, and freeing expired ones.
 
 pub(crate) mod checks;
 
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
-use crate::rows::source::Save as _;
+use crate::rows::source::{RowSource as _, Save as _};
 use crate::rows::{records, schema};
 use crate::sled::memory::taken_nonces::{Taken, mark};
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::store::SledStore;
 use crate::{Fault, Nonces, Reservation, Reserved, StoreFuture};
 
-/// Rows that a reservation looks at to free what is over: more than it can add.
+/// Number of rows that a reservation reads to free expired nonces: more than it can add.
 const SWEEP: usize = 2;
-/// The same where nothing else is done: with 256 nonces in each a millisecond of the writing thread.
+/// The same for an operation that does nothing else. With 256 nonces per row this takes a millisecond of the
+/// writing thread.
 const SWEEP_IDLE: usize = 16;
 
-/// Takes a nonce.
+/// Reserves a nonce.
 struct Reserve {
     taken: Taken,
     at_most: usize,
@@ -38,7 +39,7 @@ impl Operation<Memory> for Reserve {
     }
 }
 
-/// Frees nonces whose time has passed, a small group of rows; when there is more to free.
+/// Frees expired nonces of a few rows. Returns the time at which more expire.
 pub(crate) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<Option<Time>, Fault> {
     sweep_rows(rows, SWEEP_IDLE, now)?;
     Ok(rows.state().nonces.next_end)
@@ -49,8 +50,8 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
         return Ok(());
     };
     let mut next_end = None;
-    // Those before it are removed, but for as long as an epoch of the log lasts their places are passed
-    // by. One more than is removed tells when there is more to do.
+    // The rows before `first` are removed, but the scan would step over their places until the current epoch
+    // of the log ends. The additional row shows when more expire.
     let span = Span::prefix(schema::NONCES).since(&schema::nonces_since(first));
     let found = rows.scan(&span, limit + 1)?;
     for (at, (key, row)) in found.into_iter().enumerate() {
@@ -59,7 +60,7 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
             next_end = Some(end);
             break;
         }
-        let taken = records::decode(&key, &row)?;
+        let taken = records::decode(rows.sealer(), &key, &row)?;
         rows.remove(key);
         rows.state_mut().nonces.sweep(taken);
     }

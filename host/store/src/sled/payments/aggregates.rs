@@ -1,35 +1,34 @@
-//! A payment with its attempts: loaded, and saved with everything that follows from a change.
+//! Loading a payment with its attempts, and saving it with all consequences of a change.
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::payment::{Payment, RoutingDecision};
-use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
 use crate::payment_steps::{self, count};
+use crate::rows::notes;
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
-use crate::rows::seal::Sealer;
+use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::source::{RowSource, Save as _};
 use crate::rows::stored::{
     AttemptKey, EventRow, PaymentCounters, PaymentRow, Timer, encode_attempt, load_attempt,
 };
 use crate::sled::memory::Rows;
+use crate::sled::movements;
 use crate::sled::payments::works;
 use crate::sled::webhooks::outbox;
 use crate::{About, Fault};
 
-pub(crate) use crate::payment_steps::uses_account;
-
-/// A payment as it was loaded.
+/// A payment as loaded.
 pub(crate) struct Loaded {
     pub(crate) aggregate: PaymentAggregate,
     pub(crate) counters: PaymentCounters,
 }
 
-/// Which payment it is about; none where it is not known.
+/// Resolves the payment. `None` if it is not known.
 pub(crate) fn resolve(source: &impl RowSource, about: &About) -> Result<Option<PaymentId>, Fault> {
     let attempt_key: Option<AttemptKey> = match about {
         About::Payment(id) => return Ok(Some(*id)),
@@ -42,7 +41,7 @@ pub(crate) fn resolve(source: &impl RowSource, about: &About) -> Result<Option<P
     Ok(attempt_key.map(|attempt_key| attempt_key.payment))
 }
 
-/// Loads a payment with its attempts. All of it is of one moment: no group is seen in part.
+/// Loads a payment with its attempts. All of it is from one moment: no group is visible in part.
 pub(crate) fn load(
     source: &impl RowSource,
     sealer: &Sealer,
@@ -52,7 +51,7 @@ pub(crate) fn load(
     let Some(row) = source.get(&key)? else {
         return Ok(None);
     };
-    let stored = PaymentRow::decode(id, &key, &row)?;
+    let stored = PaymentRow::decode(sealer, id, &key, &row)?;
     let attempts = (0..stored.counters.attempts)
         .map(|ordinal| load_attempt(source, sealer, id, ordinal))
         .collect::<Result<_, _>>()?;
@@ -64,7 +63,7 @@ pub(crate) fn load(
     }))
 }
 
-/// A payment that an index leads to.
+/// Loads a payment that an index refers to.
 pub(crate) fn load_promised(
     source: &impl RowSource,
     sealer: &Sealer,
@@ -73,10 +72,10 @@ pub(crate) fn load_promised(
     load(source, sealer, id)?.ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
 }
 
-/// Saves what a step did. `before` is the aggregate that was loaded.
+/// Saves the result of a step. `before` is the loaded aggregate.
 pub(crate) fn save(
     rows: &mut Rows<'_>,
-    sealer: &Sealer,
+    secrets: &Secrets,
     before: &PaymentAggregate,
     after: &Loaded,
     change: &Change,
@@ -87,6 +86,7 @@ pub(crate) fn save(
         counters,
     } = after;
     let mut counters = counters.clone();
+    let sealer = &secrets.sealer;
     save_attempts(rows, sealer, before, aggregate)?;
     counters.attempts = count(aggregate.attempts.len())?;
     for (attempt, reference) in &change.references {
@@ -114,16 +114,37 @@ pub(crate) fn save(
             )?;
         }
     }
+    save_marks(rows, secrets, before, aggregate);
     append_decisions(rows, payment.id, &mut counters, &change.decisions)?;
     append_transitions(rows, payment.id, &mut counters, change)?;
     append_events(rows, payment, &mut counters, change, now)?;
-    works::settle(rows, &change.work_done, now)?;
     works::close_about(rows, &change.work_closed, now)?;
-    works::open(rows, Some(payment.id), &change.work, now)?;
+    works::open(rows, Some(payment), payment.environment, &change.work, now)?;
+    movements::write(rows, &change.movements)?;
     move_due(rows, &mut counters, aggregate);
+    if notes::has_row(&before.payment) && !notes::has_row(payment) {
+        rows.remove(schema::notes(payment.id));
+    }
     let (key, row) = PaymentRow::encode(sealer, payment, counters)?;
     rows.put(key, row);
     Ok(())
+}
+
+/// Updates the rows of its search marks.
+fn save_marks(
+    rows: &mut Rows<'_>,
+    secrets: &Secrets,
+    before: &PaymentAggregate,
+    after: &PaymentAggregate,
+) {
+    let (old, new) = (secrets.search_marks(before), secrets.search_marks(after));
+    let key = |mark: &_| schema::marked(*mark, after.payment.created_at, after.payment.id);
+    for gone in old.difference(&new) {
+        rows.remove(key(gone));
+    }
+    for added in new.difference(&old) {
+        rows.put(key(added), kassette_engine::IVec::default());
+    }
 }
 
 fn save_attempts(
@@ -143,14 +164,14 @@ fn save_attempts(
                 payment: after.payment.id,
                 ordinal: count(at)?,
             };
-            let token = TokenHash::of(attempt.return_token.expose());
+            let token = TokenHash::hash(attempt.return_token.expose());
             rows.save(schema::attempt_index(attempt.id), &attempt_key)?;
             rows.save(schema::returning(token), &attempt_key)?;
         }
         save_refunds(rows, &after.payment, count(at)?, old, attempt)?;
         let key = schema::in_use(&attempt.account, attempt.id);
-        let used = old.is_some_and(|old| uses_account(&before.payment, old));
-        match (used, uses_account(&after.payment, attempt)) {
+        let used = old.is_some_and(|old| old.needs_account(before.payment.settlement));
+        match (used, attempt.needs_account(after.payment.settlement)) {
             (false, true) => rows.save(key, &())?,
             (true, false) => rows.remove(key),
             _ => {}
@@ -159,14 +180,7 @@ fn save_attempts(
     Ok(())
 }
 
-/// By which row a refund's idempotency key finds it.
-pub(crate) fn key_of(payment: &Payment, refund: &Refund) -> Option<schema::Key> {
-    let key = refund.ordered.as_ref()?.key.as_ref()?;
-    let (merchant, environment) = (payment.merchant, payment.environment);
-    Some(schema::refund_by_key(merchant, environment, key))
-}
-
-/// Keeps the rows by which refunds are found.
+/// Writes the rows that find refunds.
 fn save_refunds(
     rows: &mut Rows<'_>,
     payment: &Payment,
@@ -174,25 +188,21 @@ fn save_refunds(
     before: Option<&Attempt>,
     after: &Attempt,
 ) -> Result<(), Fault> {
-    let (new, gone) = payment_steps::refunds(before, after);
-    for refund in gone {
-        rows.remove(schema::refund_index(refund.id));
-    }
     let attempt_key = AttemptKey {
         payment: payment.id,
         ordinal,
     };
-    for refund in new {
+    for refund in payment_steps::new_refunds(before, after) {
         rows.save(schema::refund_index(refund.id), &attempt_key)?;
-        if let Some(key) = key_of(payment, refund) {
+        if let Some(key) = schema::key_of_refund(payment, refund) {
             rows.save(key, &refund.id)?;
         }
     }
     Ok(())
 }
 
-/// Keeps one row per payment at the time when something is due. A row that it shares with others
-/// stays until its time: the claim reads in the counters of the payment that it is no longer about this one.
+/// Maintains one row per payment at its due time. A shared row stays until its time: the claim sees in the
+/// payment's counters that the payment no longer uses it.
 fn move_due(rows: &mut Rows<'_>, counters: &mut PaymentCounters, aggregate: &PaymentAggregate) {
     let due = aggregate.due_at();
     if due == counters.timer.map(Timer::at) {
@@ -208,7 +218,7 @@ fn move_due(rows: &mut Rows<'_>, counters: &mut PaymentCounters, aggregate: &Pay
     counters.timer = due.map(Timer::Own);
 }
 
-/// Keeps routing decisions.
+/// Appends routing decisions.
 pub(crate) fn append_decisions(
     rows: &mut Rows<'_>,
     payment: PaymentId,
@@ -241,12 +251,13 @@ fn append_events(
     change: &Change,
     now: Time,
 ) -> Result<(), Fault> {
-    for (ordinal, event) in payment_steps::events(payment.id, counters, change, now)? {
-        let row = EventRow::of(&event);
+    for (ordinal, event) in payment_steps::events(payment, counters, change, now)? {
+        let row = EventRow::new(&event);
         rows.save(schema::event(payment.id, ordinal), &row)?;
         let of = (payment.merchant, payment.environment);
         let (listed, by_time) = row.listed(of, payment.id, ordinal);
         rows.save(listed, &by_time)?;
+        rows.save(schema::event_index(event.id), &by_time)?;
         outbox::fan_out(rows, payment, &event)?;
     }
     Ok(())

@@ -1,9 +1,10 @@
-//! What must hold of each kind of row, and of how they fit each other.
+//! Checks of each kind of row, and of their consistency.
 
 use kassette_domain::id::{RefundId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
 use kassette_domain::payment::{Payment, RoutingDecision};
+use kassette_domain::pending_callback::PendingCallback;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 use kassette_engine::{IVec, Span};
@@ -11,17 +12,17 @@ use serde::de::DeserializeOwned;
 
 use crate::Fault;
 use crate::payment_steps;
+use crate::rows::notes;
 use crate::rows::records;
 use crate::rows::schema::{self, Line, Position};
 use crate::rows::seal::Sealer;
 use crate::rows::source::RowSource as _;
-use crate::rows::stored::previous::{v3, v4, v5};
 use crate::rows::stored::{
-    self, AllReached, AttemptKey, EventRow, ListedEvent, PaymentCounters, PaymentRow,
-    PendingCallback, Timer,
+    self, AllReached, AttemptKey, EventRow, ListedEvent, PaymentCounters, PaymentRow, Timer,
 };
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::memory::payment_index_rows;
+use crate::sled::movements;
 use crate::sled::payments::aggregates;
 use crate::sled::verifier::Verifier;
 use crate::sled::verifier::kinds::{Derived, Kind, empty, plain};
@@ -30,23 +31,22 @@ use crate::sled::verifier::kinds::{Derived, Kind, empty, plain};
 pub(crate) const KINDS: &[Kind] = &[
     Kind::new(1, "attempt", b"att/", attempt)
         .sealing(reseal_attempt)
-        .migrated_by(&[(3, v3::attempt), (4, v4::attempt)])
         .following(Derived::Key),
     Kind::new(2, "attempt-by-id", b"atx/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(10, "due", schema::TIMERS, due),
-    Kind::new(11, "event", b"evt/", event)
-        .migrated_by(&[(4, v4::event), (5, v5::event)])
-        .following(Derived::Key),
+    Kind::new(11, "event", b"evt/", event).following(Derived::Key),
+    Kind::new(101, "event-by-id", schema::EVENT_IDS, plain::<ListedEvent>).following(Derived::Row),
+    Kind::new(102, "search-mark", b"mrk/", empty).following(Derived::Key),
     Kind::new(86, "event-by-time", b"evl/", plain::<ListedEvent>).following(Derived::Row),
     Kind::new(71, "reference-for-search", b"fnd/", empty).following(Derived::Key),
-    Kind::new(30, "payment", schema::PAYMENTS, payment)
-        .sealing(reseal_payment)
-        .migrated_by(&[(3, v3::payment)]),
+    Kind::new(30, "payment", schema::PAYMENTS, payment).sealing(reseal_payment),
     Kind::new(31, "parked-count", b"pkc/", pending_callback_count),
     Kind::new(32, "parked-end", schema::PENDING_CALLBACK_ENDS, empty).following(Derived::Key),
-    Kind::new(33, "parked-notice", b"prk/", pending_callback)
-        .migrated_by(&[(3, v3::pending_callback), (4, v4::pending_callback)]),
+    Kind::new(33, "parked-notice", b"prk/", pending_callback),
     Kind::new(34, "reference", b"ref/", plain::<AttemptKey>).following(Derived::Row),
+    Kind::new(96, "notes", b"nts/", notes_row)
+        .sealing(notes::reseal)
+        .following(Derived::Key),
     Kind::new(35, "payment index", schema::PAYMENT_INDEX, payment_index),
     Kind::new(84, "refund-by-id", b"rfi/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(85, "refund-by-key", b"rfk/", plain::<RefundId>).following(Derived::Row),
@@ -54,14 +54,14 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(38, "timeline", b"tml/", line).following(Derived::Key),
     Kind::new(39, "account-in-use", schema::IN_USE, empty).following(Derived::Key),
     Kind::new(43, "work-by-attempt", b"wra/", plain::<(Time, WorkId)>).following(Derived::Row),
-    Kind::new(44, "work", schema::ALL_WORK, work).migrated_by(&[(3, v3::work)]),
+    Kind::new(44, "work", schema::ALL_WORK, work),
     Kind::new(45, "open-work", schema::OPEN_WORK, empty).following(Derived::Key),
     Kind::new(46, "work-by-id", b"wrx/", plain::<Time>).following(Derived::Row),
 ];
 
-/// A row of the payment index: payments in order of arrival, each of which promises that it is there.
+/// Checks a row of the payment index: payments in order of arrival, each of which promises its own row.
 fn payment_index(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let entries: Vec<Entry> = records::decode(key, row)?;
+    let entries: Vec<Entry> = records::decode(&verifier.secrets.sealer, key, row)?;
     if !verifier.is_second() {
         let expected = verifier.indexed;
         if key != schema::payment_index(expected)
@@ -83,13 +83,13 @@ fn payment_index(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<
     Ok(())
 }
 
-/// What the payment index tells of a payment, as the payment promises it.
+/// Index entry that a payment must have, encoded.
 fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
     postcard::to_stdvec(entry)
         .map_err(|error| Fault::Unavailable(format!("a record cannot be encoded: {error}")))
 }
 
-/// When something is due: on one payment, or on some that were made together.
+/// Checks a row of a due time, of one payment or of several that were created together.
 fn due(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     empty(verifier, key, row)?;
     let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
@@ -126,10 +126,10 @@ fn due_together(
                 }
                 verifier.tells(key, id.as_bytes(), "another row says so too")?;
             }
-            // Its time has changed since, and it has a row of its own.
+            // Its due time has changed since, and it has its own row.
             Ok(Some(_)) => {}
             Ok(None) => verifier.find(key, "a payment that it is about is missing"),
-            // The payment's own row tells it.
+            // The check of the payment's own row reports this.
             Err(Fault::Corrupt(_)) => {}
             Err(fault) => return Err(fault),
         }
@@ -137,7 +137,7 @@ fn due_together(
     Ok(())
 }
 
-/// A payment with everything that was written with it.
+/// Checks a payment with everything that was written with it.
 fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let loaded = aggregates::load_promised(&verifier.view(), &verifier.secrets.sealer, id)?;
@@ -147,6 +147,9 @@ fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Faul
         && payment.email_mark != Some(verifier.secrets.marker.email(email))
     {
         verifier.find(key, "the mark of its e-mail address is another address's");
+    }
+    if notes::has_row(payment) {
+        verifier.promise(schema::notes(id), &[])?;
     }
     let marks = verifier.secrets.marks(payment);
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
@@ -168,7 +171,15 @@ fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Faul
     if let Some(listed) = schema::resellers::payment_of(payment) {
         verifier.promise(listed, &[])?;
     }
+    for mark in verifier.secrets.search_marks(&aggregate) {
+        verifier.promise(schema::marked(mark, payment.created_at, id), &[])?;
+    }
     promise_attempts(verifier, &aggregate)?;
+    if let Some(movements) = records::readable(movements::of_payment(&verifier.view(), id))?
+        && payment_steps::out_of_balance(&aggregate.attempts, &movements).is_some()
+    {
+        verifier.find(key, payment_steps::OUT_OF_BALANCE);
+    }
     history(verifier, key, payment, &counters)
 }
 
@@ -183,7 +194,7 @@ fn promise_attempts(
             payment: payment.id,
             ordinal,
         };
-        let token = TokenHash::of(attempt.return_token.expose());
+        let token = TokenHash::hash(attempt.return_token.expose());
         let mut indexes = vec![schema::attempt_index(attempt.id), schema::returning(token)];
         let of_reference = |reference: &String| schema::reference(&attempt.account, reference);
         indexes.extend(attempt.references.iter().map(of_reference));
@@ -194,20 +205,22 @@ fn promise_attempts(
             let found = schema::referred_by(reference, payment.created_at, payment.id, ordinal);
             verifier.promise(found, &[])?;
         }
-        for refund in &attempt.returns.refunds {
-            verifier.promise_value(schema::refund_index(refund.id), &attempt_key)?;
-            if let Some(index) = aggregates::key_of(payment, refund) {
+        for refund in &attempt.funds.refunds {
+            for id in refund.ids() {
+                verifier.promise_value(schema::refund_index(id), &attempt_key)?;
+            }
+            if let Some(index) = schema::key_of_refund(payment, refund) {
                 verifier.promise_value(index, &refund.id)?;
             }
         }
-        if aggregates::uses_account(payment, attempt) {
+        if attempt.needs_account(payment.settlement) {
             verifier.promise(schema::in_use(&attempt.account, attempt.id), &[])?;
         }
     }
     Ok(())
 }
 
-/// The timeline and the events, and whether one tells the other.
+/// Checks the timeline and the events, and whether they match.
 fn history(
     verifier: &mut Verifier<'_>,
     key: &[u8],
@@ -240,7 +253,8 @@ fn history(
     Ok(())
 }
 
-/// Whether retention has taken a payment's routing decisions: all of them, and it has been there.
+/// Whether retention has removed a payment's routing decisions: all are missing, and retention has passed the
+/// payment.
 fn are_pruned(
     verifier: &Verifier<'_>,
     payment: &Payment,
@@ -261,7 +275,7 @@ fn are_pruned(
     Ok(payment.status.is_final() && payment.created_at <= before)
 }
 
-/// Lines 0 to `count`, each promised; one that is missing is told.
+/// Promises lines 0 to `count` and reports missing ones.
 fn lines<T: DeserializeOwned>(
     verifier: &mut Verifier<'_>,
     key: &[u8],
@@ -280,7 +294,7 @@ fn lines<T: DeserializeOwned>(
                 key,
                 format!("one of its {what} is missing, number {ordinal}"),
             ),
-            // The line's own row tells it.
+            // The check of the line's own row reports this.
             Err(Fault::Corrupt(_)) => {}
             Err(fault) => return Err(fault),
         }
@@ -288,7 +302,7 @@ fn lines<T: DeserializeOwned>(
     Ok(read)
 }
 
-/// A line of a timeline; its kind stands after the payment.
+/// Checks a line of a timeline. The byte after the payment is its kind.
 fn line(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     match key.get(b"tml/".len() + 16) {
         Some(b'd') => plain::<RoutingDecision>(verifier, key, row),
@@ -296,18 +310,24 @@ fn line(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault
     }
 }
 
-/// An event: its payment looks at it, and its merchant's list has it.
+/// Checks that an event is in its merchant's list. The check of its payment covers the rest.
 fn event(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let event: EventRow = records::decode(key, row)?;
+    let event: EventRow = records::decode(&verifier.secrets.sealer, key, row)?;
     let (id, ordinal) =
         schema::event_of(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
-    // Where the payment is damaged, its own row tells it.
+    // If the payment is damaged, the check of its own row reports this.
     let Some(payment) = records::readable(PaymentRow::load(&verifier.view(), id))?.flatten() else {
         return Ok(());
     };
     let of = (payment.plain().merchant, payment.plain().environment);
     let (listed, row) = event.listed(of, id, ordinal);
+    verifier.promise_value(schema::event_index(event.id), &row)?;
     verifier.promise_value(listed, &row)
+}
+
+/// Checks that a payment's notes can be decrypted.
+fn notes_row(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    notes::decode(&verifier.secrets.sealer, key, row).map(drop)
 }
 
 /// An attempt: its payment looks at it, and at everything else about it.
@@ -316,19 +336,19 @@ fn attempt(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fa
 }
 
 fn pending_callback(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let notice: PendingCallback = records::decode(key, row)?;
+    let notice: PendingCallback = records::decode(&verifier.secrets.sealer, key, row)?;
     verifier.promise(schema::pending_callback_end(notice.until, key), &[])?;
     let count = schema::pending_callback_count(schema::account_in(key).unwrap_or_default());
     verifier.needs(key, &count, "its account's notices are not counted")
 }
 
-/// The number of an account's notices.
+/// Checks the number of an account's notices.
 fn pending_callback_count(
     verifier: &mut Verifier<'_>,
     key: &[u8],
     row: &IVec,
 ) -> Result<(), Fault> {
-    let count: u32 = records::decode(key, row)?;
+    let count: u32 = records::decode(&verifier.secrets.sealer, key, row)?;
     let account = key.get(4..).unwrap_or_default();
     let prefix = [b"prk/", account, b"\0"].concat();
     let most = usize::try_from(count)
@@ -341,21 +361,22 @@ fn pending_callback_count(
     Ok(())
 }
 
-/// A line of the work list.
+/// Checks a work item.
 fn work(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let item: WorkItem = records::decode(key, row)?;
+    let item: WorkItem = records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::work(item.opened_at, item.id) {
         return Err(records::damaged(key, "it is another line's"));
     }
     verifier.promise_value(schema::work_index(item.id), &item.opened_at)?;
     if item.done_at.is_none() {
         verifier.promise(schema::open_work(item.opened_at, item.id), &[])?;
-        let about = schema::work_about(item.attempt, item.kind);
+        let about = schema::work_about(&item.key);
         verifier.promise_value(about, &(item.opened_at, item.id))?;
     }
-    let attempt_key: Option<AttemptKey> =
-        verifier.view().load(&schema::attempt_index(item.attempt))?;
-    // A line about unknown money names no payment, and an attempt that is not here.
+    let attempt_key: Option<AttemptKey> = verifier
+        .view()
+        .load(&schema::attempt_index(item.key.attempt))?;
+    // A work item about unknown money has no payment, and its attempt is not in the store.
     if attempt_key.map(|attempt_key| attempt_key.payment) != item.payment {
         verifier.find(
             key,
@@ -365,14 +386,14 @@ fn work(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault
     Ok(())
 }
 
-/// A payment's row.
+/// Seals a payment's row again.
 fn reseal_payment(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
-    let (payment, counters) = PaymentRow::decode(id, key, row)?.open(old)?;
+    let (payment, counters) = PaymentRow::decode(old, id, key, row)?.open(old)?;
     PaymentRow::encode(new, &payment, counters).map(|(_, row)| row)
 }
 
-/// An attempt's row; its ordinal is the last byte of its key.
+/// Seals an attempt's row again. Its ordinal is the last byte of its key.
 fn reseal_attempt(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let ordinal = key.last().copied().unwrap_or_default();
     let attempt = stored::open_attempt(old, key, row)?;

@@ -1,7 +1,8 @@
-//! Making a payment, exactly one for each reference.
+//! Creating a payment, exactly one per reference.
 
 use std::sync::Arc;
 
+use kassette_domain::extras::NotesKept;
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -10,6 +11,7 @@ use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
 use crate::payment_steps::is_same_reference;
+use crate::rows;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::RowSource;
@@ -21,27 +23,32 @@ use crate::sled::payments::aggregates;
 use crate::sled::resellers::delegations;
 use crate::{Created, Fault};
 
-/// What a request that was made before gets; none where it is new. `found` are the payments that its reference may
-/// stand for.
+/// Result for a request that was made before. `None` if it is new. `found` contains the payments that its
+/// reference may match.
 pub(crate) fn replay(
     found: Vec<PaymentId>,
     request: &Request,
     load: impl Fn(PaymentId) -> Result<Arc<Payment>, Fault>,
-    email_mark: impl Fn() -> Option<[u8; 32]>,
+    (email_mark, notes): (
+        impl Fn() -> Option<[u8; 32]>,
+        impl Fn() -> Option<NotesKept>,
+    ),
 ) -> Result<Option<Created>, Fault> {
     for id in found {
         let payment = load(id)?;
         if is_same_reference(&payment, request) {
-            return Ok(Some(match payment.differs(request, email_mark()) {
-                Some(field) => Created::Differs { field },
-                None => Created::Replay(Arc::unwrap_or_clone(payment)),
-            }));
+            return Ok(Some(
+                match payment.differs(request, email_mark(), notes()) {
+                    Some(field) => Created::Differs { field },
+                    None => Created::Replay(Arc::unwrap_or_clone(payment)),
+                },
+            ));
         }
     }
     Ok(None)
 }
 
-/// Whether a key that asked is still usable, and of this owner and environment.
+/// Whether the key of a request is still usable and belongs to this owner and environment.
 pub(crate) fn may_use(
     source: &impl RowSource,
     hash: TokenHash,
@@ -50,11 +57,10 @@ pub(crate) fn may_use(
     now: Time,
 ) -> Result<bool, Fault> {
     let key: Option<ApiKey> = source.load(&schema::api_key(hash))?;
-    let may = |key: ApiKey| key.usable(now) && key.owner == owner && key.environment == environment;
-    Ok(key.is_some_and(may))
+    Ok(key.is_some_and(|key| key.usable_by(owner, environment, now)))
 }
 
-/// A creation, with all that can be made ready before it is its turn.
+/// A creation, with everything that can be prepared before its turn.
 pub(crate) struct Create {
     request: Request,
     payment: Payment,
@@ -63,12 +69,16 @@ pub(crate) struct Create {
     secrets: Arc<Secrets>,
     /// The payment's own row.
     row: (Key, IVec),
+    /// The row of its notes.
+    notes: Option<(Key, IVec)>,
     entered: Entered,
+    /// Keys of the rows of its search marks.
+    marked: Vec<Key>,
     decision: Option<kassette_domain::payment::RoutingDecision>,
 }
 
 impl Create {
-    /// Makes the rows ready on the caller's side: sealing takes longer than all else.
+    /// Prepares the rows on the caller's thread, because sealing takes longer than everything else.
     pub(crate) fn prepare(
         secrets: &Arc<Secrets>,
         mut new: NewPayment,
@@ -78,14 +88,20 @@ impl Create {
         let request = new.request.clone();
         let decision = new.decision.take();
         let email_mark = secrets.email_mark(&request);
-        let payment = Payment::new(new, email_mark, now);
+        let notes = rows::notes::encode(&secrets.sealer, new.id, &request.extras.notes)?;
+        let mut payment = Payment::new(new, email_mark, now);
+        payment.notes = secrets.notes_kept(&request.extras.notes);
         let aggregate = PaymentAggregate::new(payment);
         let counters = PaymentCounters {
             timer: aggregate.due_at().map(Timer::Shared),
             decisions: u16::from(decision.is_some()),
             ..PaymentCounters::default()
         };
+        let marks = secrets.search_marks(&aggregate).into_iter();
         let payment = aggregate.payment;
+        let marked = marks
+            .map(|mark| schema::marked(mark, payment.created_at, payment.id))
+            .collect();
         let row = PaymentRow::encode(&secrets.sealer, &payment, counters.clone())?;
         let entry = Entry::new(
             payment.id,
@@ -100,15 +116,17 @@ impl Create {
             now,
             secrets: Arc::clone(secrets),
             row,
+            notes,
             entered: Entered {
                 entry,
                 due: counters.timer.map(Timer::at),
             },
+            marked,
             decision,
         })
     }
 
-    /// Why the caller may not any more, now that it is written.
+    /// Reason why the caller may no longer create the payment, checked in the transaction that writes it.
     fn refused(&self, rows: &Rows<'_>) -> Result<Option<Created>, Fault> {
         let Some(hash) = self.authority else {
             return Ok(None);
@@ -144,7 +162,12 @@ impl Operation<Memory> for Create {
             let row = PaymentRow::expect(rows, id)?;
             Ok(Arc::new(row.open(&self.secrets.sealer)?.0))
         };
-        let made_before = replay(found, request, load, || self.payment.email_mark)?;
+        let made_before = replay(
+            found,
+            request,
+            load,
+            (|| self.payment.email_mark, || self.payment.notes),
+        )?;
         if let Some(made_before) = made_before {
             return Ok(made_before);
         }
@@ -153,7 +176,13 @@ impl Operation<Memory> for Create {
             return Err(Fault::Unavailable("the payment's id is in use".into()));
         }
         rows.put(key, row);
+        if let Some((key, row)) = self.notes {
+            rows.put(key, row);
+        }
         enter(rows, self.entered)?;
+        for marked in self.marked {
+            rows.put(marked, IVec::default());
+        }
         if let Some(listed) = schema::resellers::payment_of(&self.payment) {
             rows.put(listed, IVec::default());
         }

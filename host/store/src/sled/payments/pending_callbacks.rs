@@ -1,19 +1,18 @@
-//! Notices about references that no attempt has yet: a callback that is faster than the start's answer.
+//! Notices about references that no attempt has yet: callbacks that arrive before the start's answer.
 
 use std::ops::ControlFlow;
 
 use kassette_domain::id::AccountId;
+use kassette_domain::pending_callback::{Admission, PendingCallback};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
 use crate::rows::schema;
 use crate::rows::source::{RowSource, Save as _};
-use crate::rows::stored::{AttemptKey, PendingCallback};
+use crate::rows::stored::AttemptKey;
 use crate::sled::memory::{Memory, Rows};
-use crate::{
-    CALLBACK_KEPT_FOR, Fault, KeptCallback, MAX_CALLBACKS_PER_ACCOUNT, MAX_CALLBACKS_PER_REFERENCE,
-};
+use crate::{Fault, KeptCallback};
 
 pub(crate) struct KeepCallback {
     pub(crate) account: AccountId,
@@ -32,29 +31,27 @@ impl Operation<Memory> for KeepCallback {
             return Ok(KeptCallback::Known(known.lookup(rows)?.id));
         }
         sweep(rows, self.now)?;
-        let kept = notices(rows, &self.account, &self.reference)?;
+        let (mut last, mut waiting) = (None, Vec::new());
+        for (key, notice) in notices(rows, &self.account, &self.reference)? {
+            last = key.last_chunk().copied();
+            if notice.is_alive(self.now) {
+                waiting.push(notice);
+            } else {
+                // Expired notices make space.
+                let end = schema::pending_callback_end(notice.until, &key);
+                remove(rows, key, end)?;
+            }
+        }
         let count_key = schema::pending_callback_count(self.account.as_str().as_bytes());
         let count: u32 = rows.load(&count_key)?.unwrap_or_default();
-        let alive = |(_, notice): &&(schema::Key, PendingCallback)| self.now < notice.until;
-        if kept
-            .iter()
-            .filter(alive)
-            .any(|(_, notice)| notice.report == self.report)
-        {
-            return Ok(KeptCallback::Kept);
-        }
-        if kept.len() >= MAX_CALLBACKS_PER_REFERENCE || count >= MAX_CALLBACKS_PER_ACCOUNT {
-            return Ok(KeptCallback::Full);
-        }
-        let last = kept.last().and_then(|(key, _)| key.last_chunk().copied());
-        let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
-        let until = self.now.after(CALLBACK_KEPT_FOR);
-        let key = schema::pending_callback(&self.account, &self.reference, ordinal);
-        rows.save(schema::pending_callback_end(until, &key), &())?;
-        let notice = PendingCallback {
-            report: self.report,
-            until,
+        let notice = match PendingCallback::admit(self.report, &waiting, count, self.now) {
+            Admission::New(notice) => notice,
+            Admission::Kept => return Ok(KeptCallback::Kept),
+            Admission::Full => return Ok(KeptCallback::Full),
         };
+        let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
+        let key = schema::pending_callback(&self.account, &self.reference, ordinal);
+        rows.save(schema::pending_callback_end(notice.until, &key), &())?;
         rows.save(key, &notice)?;
         rows.save(count_key, &(count + 1))?;
         Ok(KeptCallback::Kept)
@@ -67,35 +64,35 @@ fn notices(
     reference: &str,
 ) -> Result<Vec<(schema::Key, PendingCallback)>, Fault> {
     let span = Span::prefix(&schema::pending_callbacks_for(account, reference));
-    let found = rows.scan(&span, MAX_CALLBACKS_PER_REFERENCE)?;
+    let found = rows.scan(&span, PendingCallback::MAX_PER_REFERENCE)?;
     found
         .into_iter()
         .map(|(key, row)| {
-            let notice = crate::rows::records::decode(&key, &row)?;
+            let notice = crate::rows::records::decode(rows.sealer(), &key, &row)?;
             Ok((key, notice))
         })
         .collect()
 }
 
-/// Takes the notices of a reference, oldest first, without those whose time has passed.
+/// Removes and returns the notices of a reference, oldest first, without expired ones.
 pub(crate) fn take(
     rows: &mut Rows<'_>,
     account: &AccountId,
     reference: &str,
     now: Time,
-) -> Result<Vec<Option<Report>>, Fault> {
-    let mut reports = Vec::new();
+) -> Result<Vec<PendingCallback>, Fault> {
+    let mut taken = Vec::new();
     for (key, notice) in notices(rows, account, reference)? {
         let end = schema::pending_callback_end(notice.until, &key);
         remove(rows, key, end)?;
-        if now < notice.until {
-            reports.push(notice.report);
+        if notice.is_alive(now) {
+            taken.push(notice);
         }
     }
-    Ok(reports)
+    Ok(taken)
 }
 
-/// Cleans away notices whose time has passed, some of them; says whether there may be more.
+/// Removes some of the expired notices. Returns whether there may be more.
 pub(crate) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
     let rest = rows.walk(
         Span::prefix(schema::PENDING_CALLBACK_ENDS),

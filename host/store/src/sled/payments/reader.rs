@@ -1,4 +1,4 @@
-//! Reading a payment by way of those that were read before.
+//! Reading payments through the cache.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::sled::payments::aggregates;
 use crate::sled::store::SledStore;
 use crate::{Fault, StoreFuture};
 
-/// Reads payments as they are on disk, and remembers them.
+/// Reads payments as stored, and caches them.
 pub(crate) struct PaymentReader<'a> {
     pub(crate) view: &'a View<'a>,
     cache: &'a PaymentCache,
@@ -23,7 +23,7 @@ pub(crate) struct PaymentReader<'a> {
 }
 
 impl SledStore {
-    /// Reads payments: at once where they were written lately or read before.
+    /// Reads payments, immediately if their rows were written recently or are cached.
     pub(crate) fn read_payments<T: Send + 'static>(
         &self,
         read: impl Fn(&PaymentReader<'_>) -> Result<T, Fault> + Send + 'static,
@@ -40,10 +40,10 @@ impl SledStore {
 }
 
 impl PaymentReader<'_> {
-    /// Payments that a fingerprint may stand for, the newest first: they tell themselves.
+    /// Payments that may match a fingerprint, newest first. The caller compares their rows.
     ///
     /// # Errors
-    /// What the view says of the rows of the payment index.
+    /// Errors of the view about rows of the payment index.
     pub(crate) fn found(
         &self,
         key: LookupKey,
@@ -63,10 +63,10 @@ impl PaymentReader<'_> {
         positions.into_iter().map(id).collect()
     }
 
-    /// A payment with its attempts; none where there is none.
+    /// Returns a payment with its attempts. `None` if it does not exist.
     ///
     /// # Errors
-    /// What the view says of its rows.
+    /// Errors of the view about its rows.
     pub(crate) fn load(&self, id: PaymentId) -> Result<Option<CachedPayment>, Fault> {
         let PaymentCache { payments, .. } = self.cache;
         if let Some(cached) = payments.get(&id) {
@@ -80,10 +80,10 @@ impl PaymentReader<'_> {
         Ok(read)
     }
 
-    /// A payment that an index leads to.
+    /// Returns a payment that an index refers to.
     ///
     /// # Errors
-    /// As of [`Self::load`], and [`Fault::Corrupt`] where it is missing.
+    /// Those of [`Self::load`], and [`Fault::Corrupt`] if it is missing.
     pub(crate) fn expect(&self, id: PaymentId) -> Result<CachedPayment, Fault> {
         self.load(id)?
             .ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))

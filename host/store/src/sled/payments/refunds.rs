@@ -1,23 +1,26 @@
-//! Ordering money to be given back, exactly once for each idempotency key.
+//! Ordering refunds, exactly one per idempotency key.
 
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{PaymentId, RefundId};
-use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{NewRefund, QuerySchedule, Step};
 use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
+use crate::payment_steps::{self, work_of_refund};
 use crate::rows::records;
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
 use crate::rows::source::RowSource;
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
+use crate::sled::movements;
 use crate::sled::payments::aggregates::{self, Loaded};
 use crate::sled::payments::create::may_use;
+use crate::sled::resellers::delegations;
 use crate::{About, Fault, RefundOrdered};
 
 pub(crate) struct OrderRefund {
@@ -31,20 +34,30 @@ pub(crate) struct OrderRefund {
 }
 
 impl OrderRefund {
-    fn is_refused(&self, rows: &Rows<'_>, payment: &Payment) -> Result<bool, Fault> {
-        let Some(hash) = self.authority else {
-            return Ok(false);
+    /// Reason why the caller must not refund the payment. `None` if it may.
+    fn refused(&self, rows: &Rows<'_>, payment: &Payment) -> Result<Option<RefundOrdered>, Fault> {
+        let environment = payment.environment;
+        let Some((owner, reseller)) = payment_steps::refunder(payment, self.new.origin) else {
+            return Ok(Some(RefundOrdered::Unknown));
         };
-        let owner = KeyOwner::Merchant(payment.merchant);
-        may_use(rows, hash, owner, payment.environment, self.now).map(|may| !may)
+        if let Some(hash) = self.authority
+            && !may_use(rows, hash, owner, environment, self.now)?
+        {
+            return Ok(Some(RefundOrdered::KeyRefused));
+        }
+        let Some(reseller) = reseller else {
+            return Ok(None);
+        };
+        let bars = delegations::bars_refund(rows, reseller, payment.merchant, environment)?;
+        Ok(bars.map(RefundOrdered::Barred))
     }
 
-    /// What an order with a key that was used before gets.
+    /// Result for an order whose key was used before.
     fn replay(&self, rows: &Rows<'_>, payment: &Payment) -> Result<Option<RefundOrdered>, Fault> {
         let Some(key) = &self.new.key else {
             return Ok(None);
         };
-        let by_key = schema::refund_by_key(payment.merchant, payment.environment, key);
+        let by_key = schema::refund_by_key(payment, self.new.origin, key);
         let Some(refund) = rows.load::<RefundId>(&by_key)? else {
             return Ok(None);
         };
@@ -78,30 +91,29 @@ impl Operation<Memory> for OrderRefund {
         else {
             return Ok(RefundOrdered::Unknown);
         };
-        if self.is_refused(rows, &aggregate.payment)? {
-            return Ok(RefundOrdered::KeyRefused);
+        if let Some(refused) = self.refused(rows, &aggregate.payment)? {
+            return Ok(refused);
         }
         if let Some(ordered_before) = self.replay(rows, &aggregate.payment)? {
             return Ok(ordered_before);
         }
-        if let Some((kind, _)) = self.new.line
-            && rows
-                .get(&schema::work_about(self.new.attempt, kind))?
-                .is_none()
+        if let Some(about) = work_of_refund(&self.new)
+            && rows.get(&schema::work_about(&about))?.is_none()
         {
             return Ok(RefundOrdered::LineClosed);
         }
         let before = aggregate.clone();
         let step = Step::Refund(Box::new(self.new));
-        let change = match aggregate.step(step, self.now, &self.schedule) {
+        let mut change = match aggregate.step(step, self.now, &self.schedule) {
             Ok((_, change)) => change,
             Err(refusal) => return Ok(RefundOrdered::Refused(refusal)),
         };
+        movements::time(rows, &before, &mut aggregate, &mut change)?;
         let after = Loaded {
             aggregate,
             counters,
         };
-        aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
+        aggregates::save(rows, &self.secrets, &before, &after, &change, self.now)?;
         if let Some(audited) = self.audited {
             audit::append(rows, audited, self.now)?;
         }

@@ -1,37 +1,44 @@
-//! Payments by what an operator knows of them.
+//! Search for payments.
 //!
-//! One that names an attempt or a reference is found by rows about attempts. All others go along a list
-//! in memory, from where the period begins to where it ends, and read what they pass: a bounded number
-//! of rows, after which the page ends with a cursor.
+//! A search by attempt or reference uses rows about attempts. All others walk along a list in memory, from
+//! the start to the end of the period, and read a limited number of rows, after which the page ends with a
+//! cursor.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, AttemptId, PaymentId};
-use kassette_domain::payment::Payment;
-use kassette_engine::Span;
+use kassette_domain::id::{
+    AccountId, AttemptId, DeliveryId, EventId, MerchantId, PaymentId, RefundId, ResellerId,
+};
+use kassette_domain::order::ClientRef;
+use kassette_domain::payment::{Origin, Payment};
+use kassette_engine::{IVec, Span};
 
 use crate::rows::records;
 use crate::rows::schema::{self, Key};
-use crate::rows::seal::Secrets;
+use crate::rows::seal::{SearchMark, Secrets};
 use crate::rows::source::RowSource;
-use crate::rows::stored::{AttemptKey, AttemptLookup, PaymentRow};
-use crate::sled::lists::{self, Examined, Order, TIME_AND_ID};
+use crate::rows::stored::{AttemptKey, AttemptLookup, ListedEvent, PaymentRow, load_attempt};
+use crate::sled::lists::{Examined, Order, TIME_AND_ID};
 use crate::sled::memory::View;
-use crate::sled::memory::payment_index::List;
 use crate::sled::memory::payment_index::period::Period;
+use crate::sled::memory::payment_index::{List, LookupKey};
+use crate::sled::memory::payment_index_rows::Ids;
 use crate::sled::store::SledStore;
-use crate::{Fault, Listed, Paging, PaymentFilter, StoreFuture};
+use crate::sled::webhooks::outbox::DeliveryRow;
+use crate::{
+    Fault, FoundId, IdPrefix, Listed, MAX_FOUND, Paging, PaymentFilter, SearchKey, StoreFuture,
+};
 
-/// Most accounts that are told of: a configuration has a few dozen.
+/// Maximum number of accounts returned. A configuration has a few dozen.
 const MAX_ACCOUNTS: usize = 10_000;
-/// Attempts that one call looks at among those that share a reference: more than a few do only where a
-/// vendor calls everything the same.
+/// Maximum number of attempts with the same reference that one call reads. More than a few have the same only
+/// if a provider reuses references.
 pub(crate) const MAX_REFERRED: usize = 500;
 
 impl SledStore {
-    /// One page of the payments that a filter finds.
+    /// One page of the payments that match a filter.
     pub(crate) fn search(
         &self,
         filter: PaymentFilter,
@@ -43,14 +50,123 @@ impl SledStore {
         if let Some(reference) = filter.reference.clone() {
             return Box::pin(self.by_reference(reference, filter, paging));
         }
-        let list = match (&filter.order_id, filter.merchant) {
-            (Some(order), _) => List::With(self.secrets.marker.order(order)),
-            (None, Some(merchant)) => List::Of(merchant),
-            (None, None) => List::All,
+        let marker = &self.secrets.marker;
+        let list = match (&filter.order_id, &filter.search, filter.merchant) {
+            (Some(order), ..) => List::With(LookupKey::Order, marker.order(order)),
+            (None, Some(SearchKey::Amount(due)), _) => {
+                List::With(LookupKey::Amount, marker.amount(*due))
+            }
+            (None, Some(SearchKey::ClientRef(client_ref)), _) => {
+                return Box::pin(self.by_client_ref(client_ref.clone(), filter, paging));
+            }
+            (None, Some(key), _) => {
+                let mark = marker.search(key);
+                return Box::pin(self.by_mark(mark.unwrap_or_default(), filter, paging));
+            }
+            (None, None, Some(merchant)) => List::Of(merchant),
+            (None, None, None) => List::All,
         };
         let (period, secrets) = (period(&filter), Arc::clone(&self.secrets));
         self.page_of_payments(list, period, &paging, move |view, id| {
             look(view, &secrets, &filter, id)
+        })
+    }
+
+    /// Payments with a search mark.
+    async fn by_mark(
+        &self,
+        mark: SearchMark,
+        filter: PaymentFilter,
+        paging: Paging,
+    ) -> Result<Listed<Payment>, Fault> {
+        let prefix = schema::all_marked(mark);
+        let mut span = Span::prefix(&prefix);
+        if let Some(since) = filter.since {
+            span = span.since(&schema::marked_since(mark, since));
+        }
+        if let Some(until) = filter.until {
+            span = span.before(&schema::marked_since(mark, until));
+        }
+        let secrets = Arc::clone(&self.secrets);
+        let list = (prefix.as_slice(), TIME_AND_ID);
+        let page = self.list_in(
+            span,
+            list,
+            Order::Backwards,
+            &paging,
+            move |view, key, _| {
+                let id = schema::trailing_id(key).map(PaymentId::from_bytes);
+                let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
+                Ok(look(view, &secrets, &filter, id)?.item)
+            },
+        );
+        page.await
+    }
+
+    /// Payments of all resellers with a `client_ref`: at most one per reseller.
+    async fn by_client_ref(
+        &self,
+        client_ref: String,
+        filter: PaymentFilter,
+        paging: Paging,
+    ) -> Result<Listed<Payment>, Fault> {
+        let prefix = schema::PAYMENTS;
+        let Ok(client_ref) = ClientRef::parse(&client_ref) else {
+            return self
+                .page_of((Vec::new(), None), (prefix, 16), &paging, no_payment)
+                .await;
+        };
+        let secrets = Arc::clone(&self.secrets);
+        let keys = self.read(move |view| {
+            let resellers: u64 = view.load(schema::resellers::COUNT)?.unwrap_or_default();
+            let (mut ids, mut keys) = (Ids::default(), Vec::new());
+            for reseller in (1..=resellers).map(ResellerId) {
+                let client_ref = client_ref.clone();
+                let origin = Origin::Reseller {
+                    reseller,
+                    client_ref,
+                };
+                let mark = secrets.marker.reference(MerchantId(0), &origin);
+                let index = view.shown().read();
+                let positions: Vec<_> = index.found(LookupKey::Reference, mark).collect();
+                drop(index);
+                for position in positions {
+                    keys.push(schema::payment(ids.at(view, position)?));
+                }
+            }
+            Ok(keys)
+        });
+        let keys = keys.await?;
+        let secrets = Arc::clone(&self.secrets);
+        let page = self.page_of((keys, None), (prefix, 16), &paging, move |view, key| {
+            let id = schema::payment_id(key);
+            let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
+            Ok(look(view, &secrets, &filter, id)?.item)
+        });
+        page.await
+    }
+
+    /// Objects whose ids have a prefix.
+    pub(crate) fn ids(&self, prefix: IdPrefix) -> StoreFuture<'_, Vec<FoundId>> {
+        self.read(move |view| {
+            let mut found = Vec::new();
+            for table in [
+                schema::PAYMENTS,
+                schema::ATTEMPT_IDS,
+                schema::REFUND_IDS,
+                schema::EVENT_IDS,
+                schema::webhooks::DELIVERIES,
+            ] {
+                let end = |id: &[u8]| [table, id].concat();
+                let first = end(&prefix.first);
+                let span = Span::prefix(table).since(&first);
+                // The end is excluded, so it must be after the last id.
+                let span = span.before(&[&end(&prefix.last)[..], &[0]].concat());
+                for (key, row) in view.scan_in(&span, Order::Backwards, MAX_FOUND)? {
+                    found.extend(records::readable(found_id(view, &key, &row))?.flatten());
+                }
+            }
+            Ok(found)
         })
     }
 
@@ -74,8 +190,8 @@ impl SledStore {
         page.await
     }
 
-    /// Those with an attempt that a vendor knows by a reference: of its own ids there is one in each
-    /// account at most, of those that only help to find it there can be any number.
+    /// Payments with an attempt that a provider knows by a reference. Each of the provider's own ids has at
+    /// most one attempt per account, but any number of attempts may have the same additional reference.
     async fn by_reference(
         &self,
         reference: String,
@@ -85,7 +201,7 @@ impl SledStore {
         let prefix = schema::all_referred(&reference);
         let mut span = Span::prefix(&prefix);
         if let Some(cursor) = &paging.cursor {
-            let Some(last) = lists::read_cursor(cursor, &prefix, TIME_AND_ID) else {
+            let Some(last) = self.read_cursor(cursor, &prefix, TIME_AND_ID) else {
                 return Ok(Listed::BadCursor);
             };
             span = span.before(&last);
@@ -115,7 +231,7 @@ impl SledStore {
         });
         found.extend(of_accounts.await?);
         if let Some(oldest) = &oldest {
-            // The others come after rows that were not read yet.
+            // The other payments come after rows that were not read yet.
             found = found.split_off(oldest);
         }
         let found = (found.into_iter().collect(), oldest);
@@ -128,7 +244,7 @@ impl SledStore {
         page.await
     }
 
-    /// The accounts that rows under a prefix are of, where keys go on with the account.
+    /// Accounts in the keys of the rows under a prefix, which continue with the account.
     pub(crate) fn accounts(&self, prefix: &'static [u8]) -> StoreFuture<'_, Vec<AccountId>> {
         let mut span = Span::prefix(prefix);
         let mut accounts = Vec::new();
@@ -142,7 +258,7 @@ impl SledStore {
                     break;
                 };
                 let account = account_in(key)?;
-                // The next account's rows come after all of this one's.
+                // The rows of the next account come after all rows of this one.
                 let end: Key = [prefix, account.as_str().as_bytes(), &[1]].concat();
                 span = Span::prefix(prefix).after(&end);
                 accounts.push(account);
@@ -150,6 +266,32 @@ impl SledStore {
             Ok(ControlFlow::Break(std::mem::take(&mut accounts)))
         })
     }
+}
+
+fn no_payment(_: &View<'_>, _: &[u8]) -> Result<Option<Payment>, Fault> {
+    Ok(None)
+}
+
+/// The object that an index row is about.
+fn found_id(view: &View<'_>, key: &[u8], row: &IVec) -> Result<Option<FoundId>, Fault> {
+    let Some(id) = schema::trailing_id(key) else {
+        return Ok(None);
+    };
+    let sealer = view.sealer();
+    let of_attempt = || records::decode::<AttemptKey>(sealer, key, row).map(|of| of.payment);
+    Ok(Some(match key.get(..4).unwrap_or_default() {
+        schema::PAYMENTS => FoundId::Payment(PaymentId::from_bytes(id)),
+        schema::ATTEMPT_IDS => FoundId::Attempt(AttemptId::from_bytes(id), of_attempt()?),
+        schema::REFUND_IDS => FoundId::Refund(RefundId::from_bytes(id), of_attempt()?),
+        schema::EVENT_IDS => {
+            let of: ListedEvent = records::decode(sealer, key, row)?;
+            FoundId::Event(EventId::from_bytes(id), of.payment, of.kind)
+        }
+        _ => {
+            let of: DeliveryRow = records::decode(sealer, key, row)?;
+            FoundId::Delivery(DeliveryId::from_bytes(id), of.payment, of.kind, of.status)
+        }
+    }))
 }
 
 /// Whether a payment is as the filter says.
@@ -177,8 +319,21 @@ fn look(
             }
         }
     }
+    if fits && let Some(key) = filter.search.as_ref().filter(|key| key.is_of_attempt()) {
+        fits = false;
+        for ordinal in 0..row.counters.attempts {
+            rows += 1;
+            let attempt = load_attempt(view, &secrets.sealer, id, ordinal)?;
+            if key.fits_attempt(&attempt) {
+                fits = true;
+                break;
+            }
+        }
+    }
     let item = fits.then(|| row.open(&secrets.sealer)).transpose()?;
     let item = item.map(|(payment, _)| payment);
+    let is_it = |payment: &Payment| filter.search.as_ref().is_none_or(|key| key.fits(payment));
+    let item = item.filter(is_it);
     Ok(Examined { item, rows })
 }
 
@@ -189,7 +344,7 @@ const fn period(filter: &PaymentFilter) -> Period {
     }
 }
 
-/// What a filter says of the payment itself.
+/// The part of a filter that concerns the payment itself.
 fn is_as(filter: &PaymentFilter, payment: &Payment) -> bool {
     filter.merchant.is_none_or(|id| id == payment.merchant)
         && filter.status.is_none_or(|status| status == payment.status)
@@ -207,7 +362,7 @@ const fn asks_of_an_attempt(filter: &PaymentFilter) -> bool {
     filter.account.is_some() || filter.attempt.is_some() || filter.reference.is_some()
 }
 
-/// What it says of an attempt: all of the same one.
+/// The part of a filter that concerns an attempt. One attempt must match all of it.
 fn has(filter: &PaymentFilter, attempt: &AttemptLookup) -> bool {
     let account = filter.account.as_ref();
     let reference = filter.reference.as_ref();

@@ -1,21 +1,20 @@
-//! A step of the machine, with everything that follows from it.
+//! A step of the state machine, with all its consequences.
 
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::lifecycle::{
-    Change, PaymentAggregate, QuerySchedule, Refusal, Step, StepOutcome,
-};
+use kassette_domain::lifecycle::{Change, PaymentAggregate, QuerySchedule, Step, StepOutcome};
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
-use crate::payment_steps::{account_of, merge, step_of_callback};
+use crate::payment_steps::{self, account_of};
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
 use crate::rows::source::RowSource;
 use crate::rows::stored::AttemptKey;
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
+use crate::sled::movements;
 use crate::sled::payments::aggregates::{self, Loaded};
 use crate::sled::payments::pending_callbacks;
 use crate::sled::resellers::delegations;
@@ -46,14 +45,19 @@ impl Operation<Memory> for DoStep {
             return Ok(Stepped::Unknown);
         };
         let mut step = self.step;
-        if let Some(barred) = delegations::bars_opening(rows, &aggregate.payment, &step)? {
-            match &mut step {
-                Step::Started { next, .. } => *next = None,
-                _ => {
-                    let refusal = Refusal::Barred(barred);
-                    return Ok(Stepped::Refused { aggregate, refusal });
-                }
-            }
+        if let Some(barred) = delegations::bars_opening(rows, &aggregate.payment, &step)?
+            && let Err(refusal) = step.bar(barred)
+        {
+            return Ok(Stepped::Refused { aggregate, refusal });
+        }
+        if let Some(booked) = payment_steps::correction(&aggregate, &step)
+            && movements::read(rows, Some(id), booked)?.is_some()
+        {
+            return Ok(Stepped::Done {
+                aggregate,
+                outcome: StepOutcome::Nothing,
+                change: Box::default(),
+            });
         }
         let before = aggregate.clone();
         let (outcome, mut change) = match aggregate.step(step, self.now, &self.schedule) {
@@ -69,12 +73,13 @@ impl Operation<Memory> for DoStep {
             &mut change,
             (self.now, &self.schedule),
         )?;
+        movements::time(rows, &before, &mut aggregate, &mut change)?;
         if change != Change::default() {
             let after = Loaded {
                 aggregate,
                 counters,
             };
-            aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
+            aggregates::save(rows, &self.secrets, &before, &after, &change, self.now)?;
             aggregate = after.aggregate;
         }
         if let Some(audited) = self.audited.filter(|_| outcome != StepOutcome::Nothing) {
@@ -88,7 +93,7 @@ impl Operation<Memory> for DoStep {
     }
 }
 
-/// Whether no other attempt of the account has one of the references.
+/// Whether no other attempt at the account has one of the references.
 fn are_free(rows: &Rows<'_>, aggregate: &PaymentAggregate, change: &Change) -> Result<bool, Fault> {
     for (attempt, reference) in &change.references {
         let Some(account) = aggregate.attempt(*attempt).map(|attempt| &attempt.account) else {
@@ -106,8 +111,8 @@ fn are_free(rows: &Rows<'_>, aggregate: &PaymentAggregate, change: &Change) -> R
     Ok(true)
 }
 
-/// Applies the callbacks that were pending for references that the step made known. A report can bring
-/// another reference; an attempt keeps few, and each is looked at once.
+/// Applies the callbacks that were pending for references that the step made known. A report may contain
+/// further references; an attempt has few, and each is processed one time.
 fn apply_pending(
     rows: &mut Rows<'_>,
     aggregate: &mut PaymentAggregate,
@@ -120,15 +125,14 @@ fn apply_pending(
         let Some(account) = account_of(aggregate, attempt) else {
             continue;
         };
-        for report in pending_callbacks::take(rows, &account, &reference, now)? {
-            let step = step_of_callback(attempt, report, now);
+        for callback in pending_callbacks::take(rows, &account, &reference, now)? {
             let mut next = aggregate.clone();
-            match next.step(step, now, schedule) {
+            match next.step(callback.step(attempt, now), now, schedule) {
                 Ok((_, more)) if are_free(rows, &next, &more)? => {
                     *aggregate = next;
-                    merge(change, more);
+                    change.append(more);
                 }
-                // What the vendor would hear as "ignored" had it come now.
+                // A callback that arrived now would be answered with "ignored".
                 Ok(_) => {
                     tracing::warn!(attempt.id = %attempt, "a pending callback names another attempt's reference");
                 }

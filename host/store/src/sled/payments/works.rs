@@ -1,48 +1,40 @@
 //! The operators' work list.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{AttemptId, PaymentId, WorkId};
+use kassette_domain::id::WorkId;
+use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::NewWork;
+use kassette_domain::movement::Movement;
+use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
-use kassette_domain::work::{WorkItem, WorkKind};
-use kassette_engine::{Operation, Span};
+use kassette_domain::work::{WorkItem, WorkKey};
+use kassette_engine::Operation;
 
 use crate::Fault;
+use crate::payment_steps::work_item;
 use crate::rows::schema;
 use crate::rows::seal::random_id;
 use crate::rows::source::{RowSource, Save as _};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
+use crate::sled::movements::Book;
 
-/// Most kinds of work that one attempt can have open; each has one line.
-const KINDS: usize = 16;
-
-/// Puts lines on the list. An open line of the same kind and attempt takes the new figures.
+/// Adds items to the work list. An open item with the same key gets the new figures.
 pub(crate) fn open(
     rows: &mut Rows<'_>,
-    payment: Option<PaymentId>,
+    payment: Option<&Payment>,
+    environment: Environment,
     lines: &[NewWork],
     now: Time,
 ) -> Result<(), Fault> {
     for line in lines {
-        let about = schema::work_about(line.attempt, line.kind);
+        let about = schema::work_about(&line.key);
         let open: Option<(Time, WorkId)> = rows.load(&about)?;
         let (opened_at, id) = match open {
             Some(open) => open,
             None => (now, WorkId::from_bytes(random_id()?)),
         };
-        let item = WorkItem {
-            id,
-            kind: line.kind,
-            payment,
-            attempt: line.attempt,
-            account: line.account.clone(),
-            amount: line.amount,
-            currency: line.currency.clone(),
-            detail: line.detail.clone(),
-            opened_at,
-            done_at: None,
-        };
+        let item = work_item(line, payment, environment, (id, opened_at));
         rows.save(schema::work(opened_at, id), &item)?;
         if open.is_none() {
             rows.save(about, &(opened_at, id))?;
@@ -53,47 +45,57 @@ pub(crate) fn open(
     Ok(())
 }
 
-/// Captured money of an attempt that the store does not know.
-pub(crate) struct UnknownMoney {
+/// Adds an item without a payment to the work list.
+pub(crate) struct OpenWork {
     pub(crate) found: NewWork,
+    pub(crate) environment: Environment,
+    /// Money that the item is about, to be booked without a payment.
+    pub(crate) movement: Option<Movement>,
     pub(crate) now: Time,
 }
 
-impl Operation<Memory> for UnknownMoney {
+impl Operation<Memory> for OpenWork {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        open(rows, None, &[self.found], self.now)
+        open(rows, None, self.environment, &[self.found], self.now)?;
+        let Some(movement) = self.movement else {
+            return Ok(());
+        };
+        let book = Book {
+            movement,
+            audited: None,
+            now: self.now,
+        };
+        book.apply(rows).map(drop)
     }
 }
 
-/// Closes the open lines of attempts.
-pub(crate) fn settle(rows: &mut Rows<'_>, attempts: &[AttemptId], now: Time) -> Result<(), Fault> {
-    for attempt in attempts {
-        let open = rows.scan(&Span::prefix(&schema::works_about(*attempt)), KINDS)?;
-        for (key, _) in open {
-            let (opened_at, id): (Time, WorkId) = rows.expect(&key)?;
+/// Closes the item with a key.
+pub(crate) struct CloseWork {
+    pub(crate) key: WorkKey,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for CloseWork {
+    type Outcome = ();
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
+        close_about(rows, std::slice::from_ref(&self.key), self.now)
+    }
+}
+
+/// Closes the open items with these keys.
+pub(crate) fn close_about(rows: &mut Rows<'_>, keys: &[WorkKey], now: Time) -> Result<(), Fault> {
+    for key in keys {
+        if let Some((opened_at, id)) = rows.load(&schema::work_about(key))? {
             close(rows, opened_at, id, now)?;
         }
     }
     Ok(())
 }
 
-/// Closes lines of a kind about an attempt, where they are open.
-pub(crate) fn close_about(
-    rows: &mut Rows<'_>,
-    lines: &[(AttemptId, WorkKind)],
-    now: Time,
-) -> Result<(), Fault> {
-    for (attempt, kind) in lines {
-        if let Some((opened_at, id)) = rows.load(&schema::work_about(*attempt, *kind))? {
-            close(rows, opened_at, id, now)?;
-        }
-    }
-    Ok(())
-}
-
-/// A line by its id.
+/// Returns an item by its id.
 pub(crate) fn item(source: &impl RowSource, id: WorkId) -> Result<Option<WorkItem>, Fault> {
     let opened_at: Option<Time> = source.load(&schema::work_index(id))?;
     opened_at
@@ -101,7 +103,7 @@ pub(crate) fn item(source: &impl RowSource, id: WorkId) -> Result<Option<WorkIte
         .transpose()
 }
 
-/// Marks a line done; says whether it was open.
+/// Marks an item as done. Returns it, and whether it was open.
 fn close(
     rows: &mut Rows<'_>,
     opened_at: Time,
@@ -115,12 +117,12 @@ fn close(
         item.done_at = Some(now);
         rows.save(key, &item)?;
         rows.remove(schema::open_work(opened_at, id));
-        rows.remove(schema::work_about(item.attempt, item.kind));
+        rows.remove(schema::work_about(&item.key));
     }
     Ok((item, was_open))
 }
 
-/// An operator marks a line done.
+/// Marks an item as done for an operator.
 pub(crate) struct WorkDone {
     pub(crate) id: WorkId,
     pub(crate) audited: Audited,

@@ -1,4 +1,4 @@
-//! What must hold of the rows of resellers, and of how they fit each other.
+//! Checks of the rows of resellers, and of their consistency.
 
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::Delegation;
@@ -43,14 +43,16 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 fn reseller(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let reseller: Reseller = records::decode(key, row)?;
+    let reseller: Reseller = records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::resellers::reseller(reseller.id) {
         verifier.find(key, "it is another reseller's");
     }
+    verifier.find_if(key, verifier.newest.reseller(&reseller));
     Ok(())
 }
 
-/// An invitation: it opens, and is found by its reference, its token and in its reseller's list.
+/// Checks that an invitation can be opened and is found by its reference, its token and in its reseller's
+/// list.
 fn invitation(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::resellers::invitation_id(key)
         .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
@@ -58,7 +60,7 @@ fn invitation(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), F
     let reseller = invitation.reseller;
     for index in [
         schema::resellers::reference(reseller, &invitation.client_ref),
-        schema::resellers::invitation_token(TokenHash::of(invitation.token.expose())),
+        schema::resellers::invitation_token(TokenHash::hash(invitation.token.expose())),
     ] {
         verifier.promise_value(index, &id)?;
     }
@@ -73,9 +75,9 @@ fn invitation(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), F
     verifier.needs_owner(key, KeyOwner::Reseller(reseller))
 }
 
-/// The number of a reseller's invitations.
+/// Checks the number of a reseller's invitations.
 fn invited(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let count: u32 = records::decode(key, row)?;
+    let count: u32 = records::decode(&verifier.secrets.sealer, key, row)?;
     let reseller = schema::resellers::invited_by(key)
         .ok_or_else(|| records::damaged(key, "it names no reseller"))?;
     let those = Span::prefix(&schema::resellers::references_of(reseller));
@@ -86,9 +88,9 @@ fn invited(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fa
     Ok(())
 }
 
-/// A delegation: between a reseller and a merchant that exist, and in the reseller's list.
+/// Checks that a delegation is between an existing reseller and merchant, and in the reseller's list.
 fn delegation(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let delegation: Delegation = records::decode(key, row)?;
+    let delegation: Delegation = records::decode(&verifier.secrets.sealer, key, row)?;
     let (reseller, merchant) = (delegation.reseller, delegation.merchant);
     if key != schema::resellers::delegation(reseller, merchant) {
         return Err(records::damaged(key, "it is another delegation's"));
@@ -105,13 +107,14 @@ fn delegation(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(),
             verifier.promise(listed, &[])?;
         }
     }
+    verifier.find_if(key, verifier.newest.delegation(&delegation));
     verifier.needs_owner(key, KeyOwner::Merchant(merchant))?;
     verifier.needs_owner(key, KeyOwner::Reseller(reseller))
 }
 
 /// A consent code.
 fn consent(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let code: ConsentCode = records::decode(key, row)?;
+    let code: ConsentCode = records::decode(&verifier.secrets.sealer, key, row)?;
     if key != schema::resellers::consent(code.handle) {
         return Err(records::damaged(key, "it is another code's"));
     }

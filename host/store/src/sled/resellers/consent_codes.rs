@@ -1,4 +1,4 @@
-//! Consent codes. What has ended is taken away by those that are issued after it.
+//! Consent codes. Issuing a code removes expired ones.
 
 use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;

@@ -1,12 +1,12 @@
-//! What merchants have granted to resellers, and who may do what because of it.
+//! Merchants' delegations to resellers, and the permissions that follow from them.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::delegation::{self, DelegatedMerchant, Delegation};
+use kassette_domain::delegation::{self, DelegatedMerchant, Delegation, DelegationDecision};
 use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::Step;
 use kassette_domain::payment::{Origin, Payment};
-use kassette_domain::reseller::{ResellerNotAllowed, may_work};
+use kassette_domain::reseller::{ResellerNotAllowed, may_process, may_refund, may_work};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
@@ -29,7 +29,7 @@ pub(crate) fn load(
     source.load(&schema::resellers::delegation(reseller, merchant))
 }
 
-/// Why a reseller may not work for a merchant now, read in the transaction that would do it.
+/// Reason why a reseller may not act for a merchant now, checked in the transaction of the action.
 pub(crate) fn bars(
     rows: &Rows<'_>,
     reseller: ResellerId,
@@ -43,52 +43,66 @@ pub(crate) fn bars(
     Ok(may_work(&who, delegation.as_ref(), environment).err())
 }
 
-/// Why a reseller may not make a payment for a merchant now: in live the merchant must be approved too.
+/// Reason why a reseller may not refund its payments of a merchant now.
+pub(crate) fn bars_refund(
+    rows: &Rows<'_>,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    environment: Environment,
+) -> Result<Option<ResellerNotAllowed>, Fault> {
+    let Some(who) = registry::load(rows, reseller)? else {
+        return Ok(Some(ResellerNotAllowed::NotAuthorized));
+    };
+    let delegation = load(rows, reseller, merchant)?;
+    Ok(may_refund(&who, delegation.as_ref(), environment).err())
+}
+
+/// Reason why a reseller may not create a payment for a merchant now. In live the merchant must be approved
+/// too.
 pub(crate) fn bars_creation(
     rows: &Rows<'_>,
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
 ) -> Result<Option<ResellerNotAllowed>, Fault> {
-    let barred = bars(rows, reseller, merchant, environment)?;
-    if barred.is_some() || environment == Environment::Test {
-        return Ok(barred);
-    }
-    let merchant = merchants::expect(rows, merchant)?;
-    Ok((!merchant.live_approved).then_some(ResellerNotAllowed::NotLiveApproved))
+    let Some(who) = registry::load(rows, reseller)? else {
+        return Ok(Some(ResellerNotAllowed::NotAuthorized));
+    };
+    let delegation = load(rows, reseller, merchant)?;
+    let approved = merchants::load(rows, merchant)?.is_some_and(|found| found.live_approved);
+    Ok(may_process(&who, delegation.as_ref(), approved, environment).err())
 }
 
-/// Why a step may not open an attempt of a reseller's payment; none for steps that open none.
+/// Reason why a step may not open an attempt of a reseller's payment. `None` for steps that open no attempt.
 pub(crate) fn bars_opening(
     rows: &Rows<'_>,
     payment: &Payment,
     step: &Step,
 ) -> Result<Option<ResellerNotAllowed>, Fault> {
-    let opens = matches!(step, Step::Open(_) | Step::Started { next: Some(_), .. });
     match &payment.origin {
-        Origin::Reseller { reseller, .. } if opens => {
+        Origin::Reseller { reseller, .. } if step.opens_attempt() => {
             bars(rows, *reseller, payment.merchant, payment.environment)
         }
         _ => Ok(None),
     }
 }
 
-/// Grants, in the transaction of what granted it.
+/// Authorizes a reseller, in the transaction of the action that grants this.
 pub(crate) fn authorize(
     rows: &mut Rows<'_>,
-    reseller: ResellerId,
-    merchant: MerchantId,
+    (reseller, merchant): (ResellerId, MerchantId),
     invitation: Option<InvitationId>,
+    refunds: Option<bool>,
     audited: Audited,
     now: Time,
 ) -> Result<Delegation, Fault> {
     let key = schema::resellers::delegation(reseller, merchant);
     let known: Option<Delegation> = rows.load(&key)?;
-    let before = known.as_ref().map(Delegation::status);
-    let delegation = match known {
+    let before = known.clone();
+    let mut delegation = match known {
         Some(mut delegation) => {
             if delegation.invitation.is_none() && invitation.is_some() {
-                // From now on its invitation stands in the list.
+                // From now on the list contains its invitation instead.
                 rows.remove(alone(&delegation));
             }
             delegation.authorize(invitation, now);
@@ -102,22 +116,24 @@ pub(crate) fn authorize(
             delegation
         }
     };
+    delegation.refunds = refunds.unwrap_or(delegation.refunds);
     rows.save(key, &delegation)?;
-    audit::append(rows, delegation::told(audited, before, &delegation), now)?;
+    let audited = delegation::told(audited, before.as_ref(), &delegation);
+    audit::append(rows, audited, now)?;
     Ok(delegation)
 }
 
-/// The row by which a merchant that never accepted an invitation stands in the reseller's list.
+/// Row that lists a merchant without an accepted invitation for the reseller.
 fn alone(delegation: &Delegation) -> Key {
     let relation = Relation::Merchant(delegation.merchant);
     schema::resellers::relation(delegation.reseller, delegation.created_at, relation)
 }
 
-/// An operator's word on a delegation.
+/// Sets a delegation for an operator.
 pub(crate) struct SetDelegation {
     pub(crate) reseller: ResellerId,
     pub(crate) merchant: MerchantId,
-    pub(crate) authorized: bool,
+    pub(crate) decision: DelegationDecision,
     pub(crate) audited: Audited,
     pub(crate) now: Time,
 }
@@ -131,24 +147,24 @@ impl Operation<Memory> for SetDelegation {
         {
             return Ok(None);
         }
-        if self.authorized {
-            let (reseller, merchant) = (self.reseller, self.merchant);
-            return authorize(rows, reseller, merchant, None, self.audited, self.now).map(Some);
+        if let DelegationDecision::Authorize { refunds } = self.decision {
+            let between = (self.reseller, self.merchant);
+            return authorize(rows, between, None, refunds, self.audited, self.now).map(Some);
         }
         let Some(mut delegation) = load(rows, self.reseller, self.merchant)? else {
             return Ok(None);
         };
-        let before = Some(delegation.status());
+        let before = delegation.clone();
         delegation.revoke(self.now);
         let key = schema::resellers::delegation(self.reseller, self.merchant);
         rows.save(key, &delegation)?;
-        let audited = delegation::told(self.audited, before, &delegation);
+        let audited = delegation::told(self.audited, Some(&before), &delegation);
         audit::append(rows, audited, self.now)?;
         Ok(Some(delegation))
     }
 }
 
-/// A row of `rel/` as the reseller sees it; none for an invitation that a later one stands for.
+/// A row of `rel/` as the reseller sees it. `None` for an invitation that a later one replaces.
 pub(crate) fn shown(
     source: &impl RowSource,
     reseller: ResellerId,
@@ -190,6 +206,7 @@ fn shown_merchant(
         authorized_at: Some(delegation.authorized_at),
         client_ref: None,
         invitation: None,
+        refunds: delegation.refunds,
         created_at: delegation.created_at,
     }))
 }

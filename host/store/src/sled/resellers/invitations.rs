@@ -1,4 +1,4 @@
-//! Invitations: made once for each reference, answered once.
+//! Invitations: one per reference, answered one time.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn with_status(
     })
 }
 
-/// The invitation that a token opens.
+/// Returns the invitation that a token belongs to.
 pub(crate) fn by_token(
     source: &impl RowSource,
     sealer: &Sealer,
@@ -47,7 +47,7 @@ pub(crate) fn by_token(
     with_status(source, invitation, now).map(Some)
 }
 
-/// A new invitation, sealed on the caller's side.
+/// A new invitation, sealed on the caller's thread.
 pub(crate) struct Invite {
     invitation: Invitation,
     row: IVec,
@@ -73,7 +73,7 @@ impl Invite {
         })
     }
 
-    /// Whether the reseller still may, now that it is written.
+    /// Whether the reseller still may, checked in the transaction that writes.
     fn may(&self, rows: &Rows<'_>) -> Result<bool, Fault> {
         let reseller = self.invitation.reseller;
         let Some(who) = registry::load(rows, reseller)? else {
@@ -84,8 +84,7 @@ impl Invite {
         };
         let key: Option<ApiKey> = rows.load(&schema::api_key(hash))?;
         Ok(key.is_some_and(|key| {
-            key.usable(self.now)
-                && key.owner == KeyOwner::Reseller(reseller)
+            key.usable_by(KeyOwner::Reseller(reseller), key.environment, self.now)
                 && who.may_use(key.environment)
         }))
     }
@@ -113,7 +112,7 @@ impl Operation<Memory> for Invite {
             return Ok(Invited::TooMany);
         }
         let key = schema::resellers::invitation(invitation.id);
-        let token = TokenHash::of(invitation.token.expose());
+        let token = TokenHash::hash(invitation.token.expose());
         let by_token = schema::resellers::invitation_token(token);
         if rows.get(&key)?.is_some() || rows.get(&by_token)?.is_some() {
             return Err(Fault::Unavailable("the invitation's id is in use".into()));
@@ -132,7 +131,7 @@ impl Operation<Memory> for Invite {
 /// An answer to an invitation.
 pub(crate) struct AnswerInvitation {
     pub(crate) token: TokenHash,
-    /// The consent code as it was presented; none to decline.
+    /// The presented consent code. `None` declines.
     pub(crate) code: Option<Secret>,
     pub(crate) now: Time,
     pub(crate) secrets: Arc<Secrets>,
@@ -184,12 +183,12 @@ fn accept(
 ) -> Result<Answered, Fault> {
     let row = schema::resellers::consent(ConsentCode::handle(presented.expose()));
     let mut code: Option<ConsentCode> = rows.load(&row)?;
-    let hash = TokenHash::of(presented.expose());
+    let hash = TokenHash::hash(presented.expose());
     let accepted = invitation.accept(hash, code.as_mut(), now);
     if accepted == Err(NotAnswered::Over) {
         return Ok(Answered::Not(NotAnswered::Over));
     }
-    // A wrong try is written down too.
+    // A wrong attempt is recorded too.
     save(rows, sealer, &invitation)?;
     if let Some(code) = &code {
         rows.save(row, code)?;
@@ -200,6 +199,7 @@ fn accept(
     };
     let (reseller, id) = (invitation.reseller, invitation.id);
     let audited = accepted_by(merchant, id);
-    let authorized = delegations::authorize(rows, reseller, merchant, Some(id), audited, now);
+    let authorized =
+        delegations::authorize(rows, (reseller, merchant), Some(id), None, audited, now);
     authorized.map(Answered::Accepted)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
-use kassette_domain::delegation::{DelegatedMerchant, Delegation};
+use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationDecision};
 use kassette_domain::id::{MerchantId, ResellerId};
 use kassette_domain::invitation::NewInvitation;
 use kassette_domain::key::{Environment, TokenHash};
@@ -19,6 +19,7 @@ use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 
+use crate::rows::source::RowSource as _;
 use crate::rows::stored::PaymentRow;
 use crate::rows::{records, schema};
 use crate::sled::lists::Order;
@@ -48,8 +49,8 @@ impl Resellers for SledStore {
 
     fn resellers(&self, paging: Paging) -> StoreFuture<'_, Listed<Reseller>> {
         let (prefix, order) = (schema::resellers::RESELLERS, Order::Backwards);
-        self.list(prefix, NUMBER, order, &paging, |_, key, row| {
-            records::decode(key, row).map(Some)
+        self.list(prefix, NUMBER, order, &paging, |view, key, row| {
+            records::decode(view.sealer(), key, row).map(Some)
         })
     }
 
@@ -125,14 +126,14 @@ impl Resellers for SledStore {
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
-        authorized: bool,
+        decision: DelegationDecision,
         audited: Audited,
         now: Time,
     ) -> StoreFuture<'_, Option<Delegation>> {
         self.operate(SetDelegation {
             reseller,
             merchant,
-            authorized,
+            decision,
             audited,
             now,
         })

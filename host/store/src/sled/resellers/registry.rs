@@ -40,7 +40,7 @@ impl Operation<Memory> for CreateReseller {
     }
 }
 
-/// The switch of a reseller's live rollout.
+/// Switches a reseller's live rollout on or off.
 pub(crate) struct SetLiveRollout {
     pub(crate) id: ResellerId,
     pub(crate) enabled: bool,

@@ -1,4 +1,4 @@
-//! What must hold of the rows of the routing log.
+//! Checks of the rows of the routing log.
 
 use kassette_engine::IVec;
 
@@ -26,11 +26,11 @@ pub(crate) const KINDS: &[Kind] = &[
     ),
 ];
 
-/// Entries of one slot, which the whole log counts.
+/// Checks a batch of entries of one slot, which count towards the whole log.
 fn batch(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let of = schema::routing_batch_of(key);
     let (slot, at, number) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
-    let size = Size::of(routing::count(key, row)?, row);
+    let size = Size::new(routing::count(&verifier.secrets.sealer, key, row)?, row);
     verifier.promise_value(schema::routing_by_time(at, number, &slot), &size)?;
     verifier.count_batch(number, size);
     let held = routing::slots(&verifier.secrets.sealer, &slot, key, row)?;

@@ -23,7 +23,8 @@ use crate::{
     Fault, Forgotten, Retention, RoutingBatch, RoutingCursor, RoutingLog, RoutingPage, StoreFuture,
 };
 
-/// Bytes after which an operation leaves other batches to the next one: sealing them takes a third of a millisecond.
+/// Size in bytes after which an operation leaves further batches to the next one. Sealing this much takes a
+/// third of a millisecond.
 const PART: u64 = 96 << 10;
 
 /// Writes some batches.
@@ -34,7 +35,7 @@ struct AppendRouting {
 }
 
 impl Operation<Memory> for AppendRouting {
-    /// Batches that are left.
+    /// Remaining batches.
     type Outcome = std::vec::IntoIter<PackedBatch>;
 
     fn apply(mut self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -43,7 +44,7 @@ impl Operation<Memory> for AppendRouting {
         for batch in self.batches.by_ref() {
             let key = schema::routing_batch(&batch.slot, self.now, log.next);
             let row = routing::encode(&self.secrets.sealer, &key, &batch)?;
-            let size = Size::of(batch.records, &row);
+            let size = Size::new(batch.records, &row);
             let by_time = schema::routing_by_time(self.now, log.next, &batch.slot);
             rows.save(by_time, &size)?;
             rows.put(key, row);
@@ -58,7 +59,7 @@ impl Operation<Memory> for AppendRouting {
     }
 }
 
-/// Forgets some of what is too old or too much, the oldest first.
+/// Removes some batches that are too old or exceed the maximum size, oldest first.
 pub(crate) fn forget(
     rows: &mut Rows<'_>,
     retention: &Retention,
@@ -66,7 +67,7 @@ pub(crate) fn forget(
     forgotten: &mut Forgotten,
 ) -> Result<(), Fault> {
     let (keeps, most) = (retention.routing_log, retention.routing_log_bytes);
-    // The operation that needs a damaged one tells, and it must not stop the others.
+    // The operation that needs the log reports the damage. It must not block others.
     let log: Option<RoutingLogTotals> =
         records::readable(rows.load(schema::ROUTING_LOG))?.flatten();
     let Some(mut log) = log.filter(|_| keeps.is_some() || most.is_some()) else {
@@ -81,7 +82,8 @@ pub(crate) fn forget(
             until.into_iter().for_each(|until| forgotten.next_at(until));
             return Ok(ControlFlow::Break(()));
         }
-        let size: Size = records::readable(records::decode(key, row))?.unwrap_or_default();
+        let size: Size =
+            records::readable(records::decode(rows.sealer(), key, row))?.unwrap_or_default();
         log.bytes = log.bytes.saturating_sub(size.bytes.into());
         forgotten.routing_records += u64::from(size.records);
         schema::routing_batch_by_time(key)
@@ -112,12 +114,12 @@ impl SledStore {
         let mut making = Making::default();
         Box::pin(async move {
             let read = self.read_aside(move |view| {
-                // One by one: a batch is as large as half of what a slice may read.
+                // One at a time, because a batch is as large as half of a slice's limit.
                 while let Some((key, row)) = view.scan_back(&span, 1)?.pop() {
                     let (_, at, number) = schema::routing_batch_of(&key)
                         .ok_or_else(|| records::damaged(&key, "it is about nothing"))?;
                     span = span.clone().behind(&key, Order::Backwards);
-                    if !making.add(key, row, RoutingCursor { at, number })? {
+                    if !making.add(view.sealer(), key, row, RoutingCursor { at, number })? {
                         return Ok(ControlFlow::Break((std::mem::take(&mut making), true)));
                     }
                     if view.is_enough() {

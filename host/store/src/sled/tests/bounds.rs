@@ -1,20 +1,21 @@
-//! How much one operation of the writing thread touches, in a store that is large in every dimension.
+//! Limits on the rows that one operation of the writing thread touches, in a store that is large in every
+//! dimension.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kassette_domain::connect::{CodeUse, ConnectCode};
+use kassette_domain::delegation::DelegationDecision;
 use kassette_domain::id::{
     DeliveryId, EndpointId, KeyId, MerchantId, OperatorId, PaymentId, ResellerId,
 };
 use kassette_domain::key::{Environment, KeyOwner};
-use kassette_domain::lifecycle::{NewWork, Step};
+use kassette_domain::lifecycle::Step;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::ProviderStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RESPONSE, Tried};
-use kassette_domain::work::WorkKind;
 use kassette_engine::Touched;
 
 use super::*;
@@ -25,26 +26,26 @@ use crate::{
     Retention, RoutingBatch, TRIED_MOST,
 };
 
-/// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
-/// that were made together, or a payment with all its attempts and decisions. A step that tells every endpoint of a
-/// merchant stays below that.
+/// Maximum that the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: 256 payments that
+/// were created together, or a payment with all its attempts and decisions. A step with events for every
+/// endpoint of a merchant stays below this.
 const LAST_PART: Touched = Touched {
     rows: 300,
     bytes: 128 << 10,
 };
-/// What the last part of a slice of a read may touch beyond [`Touched::BY_READ`]: rows of a list that are found
-/// at once, or a delivery with its answers.
+/// Maximum that the last part of a slice of a read may touch beyond [`Touched::BY_READ`]: rows of a list that
+/// are fetched together, or a delivery with its responses.
 const LAST_READ: Touched = Touched {
     rows: 48,
     bytes: 40 << 10,
 };
-/// Many of everything.
+/// A large number of records of each kind.
 const MANY: u64 = 600;
 const DAY: u64 = 24 * 3600;
 
 type Shared = Arc<dyn Store>;
 
-/// Does the same for many numbers at once.
+/// Runs a function for many numbers concurrently.
 async fn each<F: Future<Output = ()> + Send + 'static>(
     store: &Shared,
     count: u64,
@@ -58,7 +59,7 @@ async fn each<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Many payments that were made together, each second one of them paid.
+/// Many payments that were created together, half of them paid.
 async fn payments(store: &Shared) {
     each(store, MANY, |store, number| async move {
         create(&store, &number.to_string(), NOW).await;
@@ -71,7 +72,7 @@ async fn payments(store: &Shared) {
             started(&name, &format!("vendor-{name}")),
             news(
                 &name,
-                report(&format!("vendor-{name}"), VendorStatus::Completed),
+                report(&format!("vendor-{name}"), ProviderStatus::Completed),
             ),
         ] {
             done(&store, payment_of(&name), step, later(1)).await;
@@ -80,7 +81,7 @@ async fn payments(store: &Shared) {
     .await;
 }
 
-/// Records an attempt of each delivery, with as long an answer as is kept.
+/// Records an attempt of each delivery, with a response of maximum length.
 async fn tried(store: &Shared, deliveries: &[(DeliveryId, usize)], delivered: bool) {
     let tried = |(id, after): &(DeliveryId, usize)| {
         let attempt = DeliveryAttempt {
@@ -119,7 +120,7 @@ async fn claimed(store: &Shared, from: EndpointId, many: usize) -> Vec<DeliveryI
     ids
 }
 
-/// What becomes of deliveries of one endpoint: of some nothing, of some all goes wrong.
+/// Deliveries of one endpoint in various states: untouched, delivered, and failed.
 async fn deliveries(store: &Shared, one: &Endpoint) {
     let ids = claimed(store, one.id, 256).await;
     for attempt in 0..8 {
@@ -141,6 +142,20 @@ async fn deliveries(store: &Shared, one: &Endpoint) {
         .recover(one.id, NOW, None, Some(line()), later(2))
         .await
         .unwrap();
+    let asked = crate::EventsAsked {
+        merchant: MerchantId(1),
+        environment: Environment::Test,
+        kind: None,
+        since: None,
+        until: None,
+        payments: None,
+    };
+    let events = store
+        .events(asked, first(crate::MISSED_MOST))
+        .await
+        .unwrap();
+    let missed = store.queue_missed(one.id, page(events).items, later(2));
+    missed.await.unwrap();
     let hastened = store.hasten(one.id, None, Some(line()), NOW).await.unwrap();
     assert!(
         matches!(
@@ -187,7 +202,7 @@ async fn deliveries(store: &Shared, one: &Endpoint) {
     assert!(deleted.cancelled > 20, "{}", deleted.cancelled);
 }
 
-/// What is kept for a time, all of which is over.
+/// Data with a limited lifetime, all of it expired.
 async fn short_lived(store: &Shared) {
     let end = later(3 * DAY);
     each(store, MANY, |store, number| async move {
@@ -208,7 +223,7 @@ async fn short_lived(store: &Shared) {
             .await
             .unwrap();
     }
-    // Each takes away what is over.
+    // Each removes expired data.
     store
         .keep_callback(account("sandbox-test"), "late".into(), None, end)
         .await
@@ -236,7 +251,7 @@ async fn short_lived(store: &Shared) {
         .unwrap();
 }
 
-/// Keys, operators, resellers.
+/// Keys, operators and resellers.
 async fn directory(store: &Shared) {
     let line = || audited("directory");
     let owner = KeyOwner::Merchant(MerchantId(1));
@@ -282,7 +297,13 @@ async fn directory(store: &Shared) {
         .set_live_rollout(ResellerId(1), true, line(), NOW)
         .await
         .unwrap();
-    let set = store.set_delegation(ResellerId(1), MerchantId(1), true, line(), NOW);
+    let set = store.set_delegation(
+        ResellerId(1),
+        MerchantId(1),
+        DelegationDecision::AUTHORIZE,
+        line(),
+        NOW,
+    );
     set.await.unwrap();
     for number in 0..100 {
         resellers::issue(store, &format!("{number:04}"), 1, NOW).await;
@@ -291,6 +312,23 @@ async fn directory(store: &Shared) {
     resellers::invite(store, "a", "ref", NOW).await;
     let accepted = store.accept_invitation(resellers::opens("a"), resellers::code("0000"), NOW);
     accepted.await.unwrap();
+}
+
+/// A movement without a payment, and a clock that jumped.
+async fn ledger(store: &Shared) {
+    let (_, payout) = crate::suite::movements::unknown("payout", 1);
+    store
+        .book(payout, Some(audited("correction")), NOW)
+        .await
+        .unwrap();
+    store.advance_closed_until(NOW, true).await.unwrap();
+    let jumped = store
+        .advance_closed_until(later(DAY * 2), false)
+        .await
+        .unwrap();
+    assert!(jumped.jump.is_some(), "{jumped:?}");
+    let line = audited("clock.confirm");
+    assert!(store.confirm_clock(line, NOW).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -311,15 +349,15 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     short_lived(&store).await;
     directory(&store).await;
     store.probe().await.unwrap();
-    let work = NewWork {
-        kind: WorkKind::Late,
-        attempt: attempt_id("unknown"),
-        account: account("sandbox-test"),
-        amount: Minor(1),
-        currency: "EUR".into(),
-        detail: "found".into(),
-    };
-    store.unknown_money(work, NOW).await.unwrap();
+    let (work, movement) = crate::suite::movements::unknown("unknown", 1);
+    let key = work.key.clone();
+    store
+        .unknown_money(work.clone(), movement.clone(), NOW)
+        .await
+        .unwrap();
+    store.close_work(key, NOW).await.unwrap();
+    store.unknown_money(work, movement, NOW).await.unwrap();
+    ledger(&store).await;
     let line = page(store.work(true, first(1)).await.unwrap())
         .items
         .remove(0);
@@ -327,7 +365,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         .work_done(line.id, audited("work.done"), NOW)
         .await
         .unwrap();
-    // As many listeners as a merchant may have.
+    // The maximum number of a merchant's endpoints.
     for number in 0..Endpoint::MAX_PER_OWNER as u64 - 1 {
         listen(&store, endpoint(&format!("more-{number}"), NOW)).await;
     }
@@ -336,7 +374,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let refund = refunds::order("told", "told", None);
     let ordered = store.refund(payment, refund, None, None, later(2)).await;
     assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
-    // As many notices as a reference may have.
+    // The maximum number of notices about a reference.
     create(&store, "parked", NOW).await;
     done(
         &store,
@@ -346,7 +384,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     )
     .await;
     for received in 0..40 {
-        let mut report = report("vendor-parked", VendorStatus::Processing);
+        let mut report = report("vendor-parked", ProviderStatus::Processing);
         report.received = Minor(received);
         let kept = store.keep_callback(
             account("sandbox-test"),
@@ -366,7 +404,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let release = Step::Release { claimed_until: NOW };
     done(&store, payment_of("parked"), release, NOW).await;
 
-    // As much as a second of the busiest gateway brings.
+    // The number of decisions in a second of the busiest gateway.
     let decisions = (0..6000).map(|number| routing_record(MethodId::Ideal, number));
     let batches = RoutingBatch::group(&decisions.collect::<Vec<_>>()).unwrap();
     store.append_routing(batches, NOW).await.unwrap();
@@ -379,7 +417,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let log = store.routing_log(MethodId::Ideal, None).await.unwrap();
     assert!(log.next.is_some() && log.records.len() > ROUTING_PAGE / 2);
 
-    // Every share that there is.
+    // All possible shares.
     let counted: Vec<_> = (1..=100).map(|percent| (percent, counts(MANY))).collect();
     for number in 0..MANY {
         let trial = trial(&format!("method.m{number}"), NOW);
@@ -455,7 +493,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     reads_in_slices(&opened, &long);
 }
 
-/// Reads of a store let groups be shown in time, and these were among them.
+/// Checks that reads of a store let groups be shown in time, and that the named reads ran.
 pub(super) fn reads_in_slices(store: &SledStore, names: &[&str]) {
     let most = store.most_read();
     for name in names {
@@ -469,7 +507,7 @@ pub(super) fn reads_in_slices(store: &SledStore, names: &[&str]) {
     }
 }
 
-/// The operations that there are in the sources, and the engine's own.
+/// The operations in the sources, and the engine's own.
 fn operations() -> BTreeSet<String> {
     let mut found = BTreeSet::from(["Probe".to_owned()]);
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sled")];
@@ -518,7 +556,7 @@ async fn groups_are_shown_between_the_slices_of_a_read() {
     assert_eq!(seen, Ok(true));
 }
 
-/// What is due at a time is claimed, however many rows that claim nothing stand before it.
+/// A due payment is claimed regardless of the number of obsolete rows before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_due_behind_many_that_are_over_is_claimed_by_one_call() {
     let folder = Folder::new();

@@ -1,6 +1,6 @@
-//! A bit that flips, or a file that is cut short, anywhere in a store that was closed: it is refused
-//! with what to do, or reported where it is read, or makes no difference. It never shows other data,
-//! and nothing is silently missing.
+//! A flipped bit or a truncated file anywhere in a closed store: the store is refused with a remedy, or the
+//! damage is reported by a read, or has no effect. The store never shows other data, and nothing is silently
+//! missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{PaymentAggregate, StartResult, Step};
-use kassette_domain::provider::{PayerAction, VendorStatus};
+use kassette_domain::provider::{PayerAction, ProviderStatus};
 use kassette_engine::SEGMENT_BYTES;
 
 use super::*;
@@ -17,19 +17,19 @@ use crate::sled::OpenError;
 use crate::suite::fixtures::*;
 use crate::{Created, Directory as _, Fault, History, Payments as _, StoreHealth as _};
 
-/// Payments of the store that is damaged: enough for a log of several segments.
+/// Number of payments in the damaged store: enough for a log of several segments.
 const PAYMENTS: usize = 300;
-/// Damages tried of the log; of each other file a quarter.
+/// Number of damages of the log. A quarter of it for each other file.
 const TRIES: usize = 64;
-/// Longest that opening and reading takes; a damaged store must not hang either.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time for opening and reading, because a damaged store must not hang.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What was there before.
+/// Data before the damage.
 struct Before {
     payments: Vec<(String, PaymentAggregate, History)>,
 }
 
-/// Makes a store in two sittings, so that snapshot, log and pages that were written over all matter.
+/// Creates a store in two sessions, so that the snapshot, the log and overwritten pages all matter.
 async fn made(path: &Path) -> Before {
     let mut payments = Vec::new();
     for sitting in 0..2 {
@@ -44,7 +44,7 @@ async fn made(path: &Path) -> Before {
             let step = started_by_form(number, &attempt, &format!("vendor-{name}"));
             done(&dynamic, payment_of(&name), step, NOW).await;
             if number % 3 > 0 {
-                let report = report(&format!("vendor-{name}"), VendorStatus::Completed);
+                let report = report(&format!("vendor-{name}"), ProviderStatus::Completed);
                 let step = news(&format!("attempt of {name}"), report);
                 done(&dynamic, payment_of(&name), step, NOW).await;
             }
@@ -85,7 +85,7 @@ fn started_by_form(number: usize, attempt: &str, reference: &str) -> Step {
     }
 }
 
-/// How damage was met.
+/// Effect of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Met {
     Refused,
@@ -93,7 +93,7 @@ enum Met {
     Harmless,
 }
 
-/// Takes a read that was right before: right, or reported.
+/// Checks a read that was right before: it must be right, or report the damage.
 fn right<T: PartialEq + std::fmt::Debug>(
     what: &str,
     read: Result<T, Fault>,
@@ -139,7 +139,7 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
             &mut reported,
         )?;
         let by_token = store
-            .by_checkout(kassette_domain::key::TokenHash::of(&token(name)))
+            .by_checkout(kassette_domain::key::TokenHash::hash(&token(name)))
             .await;
         right("a token", by_token, &Some(aggregate.clone()), &mut reported)?;
         let by_reference = store
@@ -168,7 +168,7 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
     right("the list", listed, &ids, &mut reported)?;
     let audits = store.audit_log(first(100)).await;
     right("the audit log", audits.map(|_| ()), &(), &mut reported)?;
-    // It may refuse to close in order, too.
+    // It may also refuse to close properly.
     let _closed = store.shut_down().await;
     Ok(if reported {
         Met::Reported
@@ -217,7 +217,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// SplitMix64: the same damages at each run.
+/// SplitMix64: the same damages in each run.
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *seed;
@@ -226,7 +226,7 @@ fn next(seed: &mut u64) -> usize {
     usize::try_from((z ^ (z >> 31)) >> 1).unwrap()
 }
 
-/// Opens and reads in a thread of its own: it may panic, and it may hang.
+/// Opens and reads in a separate thread, because it may panic or hang.
 fn judged(path: PathBuf, before: &Arc<Before>) -> Result<Met, String> {
     let (send, verdict) = mpsc::channel();
     let before = Arc::clone(before);
@@ -237,7 +237,7 @@ fn judged(path: PathBuf, before: &Arc<Before>) -> Result<Met, String> {
             .unwrap();
         let _ = send.send(runtime.block_on(read(&path, &before)));
     });
-    match verdict.recv_timeout(PATIENCE) {
+    match verdict.recv_timeout(OPEN_TIMEOUT) {
         Ok(verdict) => verdict,
         Err(mpsc::RecvTimeoutError::Timeout) => Err("it hangs".into()),
         Err(mpsc::RecvTimeoutError::Disconnected) => Err("it panics".into()),
@@ -263,7 +263,7 @@ fn damage_to_a_closed_store_is_refused_or_reported_or_harmless() {
         if good.is_empty() {
             continue;
         }
-        // Where there is something: most of the log's last segment is empty.
+        // Only in the used part: most of the log's last segment is empty.
         let used = good.iter().rposition(|byte| *byte != 0).unwrap_or_default() + 1;
         let mut met = [0; 3];
         let tries = if name.ends_with("db") {

@@ -1,4 +1,4 @@
-//! What stands on the disk, and what opening makes of it.
+//! Content of the disk, and opening it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::*;
 use crate::rows::schema;
 use crate::sled::OpenError;
 use crate::sled::memory::payment_index_rows::FULL;
-use crate::sled::open::{FORMAT, OLDEST_FORMAT};
+use crate::sled::open::FORMAT;
 use crate::suite::fixtures::*;
 use crate::{
     Created, Fault, PaymentFilter, Payments as _, Retention, RoutingBatch, RoutingLog as _,
@@ -74,7 +74,7 @@ async fn nothing_secret_or_personal_stands_on_the_disk_in_the_clear() {
     ] {
         assert!(!holds(folder.path(), text), "{text}");
     }
-    // The search would find it.
+    // Shows that `holds` finds stored text.
     assert!(holds(folder.path(), "vendor-a"));
 }
 
@@ -99,7 +99,7 @@ async fn a_store_says_what_it_takes_and_what_is_left() {
     let vitals = store.vitals().await.unwrap();
     assert!(vitals.used > 0 && vitals.newest == Some(NOW), "{vitals:?}");
     assert!(vitals.free > Some(0) && vitals.reserved > 0, "{vitals:?}");
-    // Its disk is told of where it cannot be read too.
+    // The figures of its disk are returned even if the store cannot be read.
     store.shut_down().await.unwrap();
     let vitals = store.vitals().await.unwrap();
     assert!(vitals.used > 0 && vitals.newest.is_none(), "{vitals:?}");
@@ -120,7 +120,7 @@ async fn a_folder_in_use_is_refused() {
 }
 
 #[tokio::test]
-async fn another_format_is_refused() {
+async fn a_later_format_is_refused() {
     let format = |format: u32| async move {
         let folder = tempfile::tempdir().unwrap();
         let store = written(folder.path()).await;
@@ -135,19 +135,6 @@ async fn another_format_is_refused() {
         matches!(later, Err(OpenError::Newer { found, .. }) if found == FORMAT + 1),
         "{later:?}"
     );
-    let earlier = format(OLDEST_FORMAT - 1).await;
-    assert!(
-        matches!(earlier, Err(OpenError::Older { found, .. }) if found == OLDEST_FORMAT - 1),
-        "{earlier:?}"
-    );
-    // Its rows have this format, whatever it is said to be. Format 5 only had fewer rows.
-    for claimed in OLDEST_FORMAT..5 {
-        let false_one = format(claimed).await;
-        assert!(
-            matches!(false_one, Err(OpenError::NotUpgraded { .. })),
-            "{false_one:?}"
-        );
-    }
 }
 
 #[tokio::test]
@@ -169,7 +156,7 @@ async fn a_database_that_is_none_of_ours_is_refused() {
     );
 }
 
-/// A file as it was, or its lack.
+/// Restores a file, or removes it.
 fn put_back(path: &Path, name: &str, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => fs::write(path.join(name), bytes).unwrap(),
@@ -182,7 +169,7 @@ fn put_back(path: &Path, name: &str, bytes: Option<&[u8]>) {
     }
 }
 
-/// A store that is closed, with so many payments; its database as it was before them, and with them.
+/// A closed store to which this many payments were added. Returns its database before and after.
 async fn behind(path: &Path, payments: usize) -> [Vec<u8>; 2] {
     closed(path).await;
     let database = options(path).path.join("db");
@@ -196,7 +183,7 @@ async fn behind(path: &Path, payments: usize) -> [Vec<u8>; 2] {
     [early, fs::read(&database).unwrap()]
 }
 
-/// What a kill leaves of a store that has made so many payments: what it has handed to the kernel.
+/// The files that a kill leaves of a store with this many payments: everything handed to the kernel.
 async fn killed(folder: &Path, payments: usize) -> PathBuf {
     let store = written(&folder.join("alive")).await;
     for number in 0..payments {
@@ -214,7 +201,7 @@ async fn what_the_database_lacks_is_taken_from_the_log() {
     for payments in [0, 3, 150, 300, 700] {
         let folder = tempfile::tempdir().unwrap();
         let left = killed(folder.path(), payments).await;
-        // Twice: what was taken is in the database.
+        // Two times: the accepted payments must be in the database.
         for again in [false, true] {
             let store = SledStore::open(&options(&left)).unwrap();
             let names = (0..payments).map(|number| number.to_string());
@@ -229,7 +216,7 @@ async fn what_the_database_lacks_is_taken_from_the_log() {
     }
 }
 
-/// That a store is refused, and why.
+/// Checks that a store is refused for this reason.
 fn is_refused(folder: &Path, why: &str) {
     let refused = SledStore::open(&options(folder));
     assert!(
@@ -243,7 +230,7 @@ async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let alive = folder.path().join("alive");
     let store = written(&alive).await;
-    // As sled does when a buffer of its own is full: none of it is known to be on the disk.
+    // Like sled when one of its buffers is full: none of it is known to be on the disk.
     let memtable = store.memtable();
     memtable.write_early().unwrap();
     memtable.database().flush().unwrap();
@@ -254,14 +241,14 @@ async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
     let path = options(&left).path;
     let logs = kassette_engine::LOG_FILES.map(|name| path.join(name));
     let good = logs.each_ref().map(|log| fs::read(log).unwrap());
-    // Its end.
+    // Without the end of the log.
     let log = usize::from(good[1].iter().any(|byte| *byte != 0));
     let end = good[log].iter().rposition(|byte| *byte != 0).unwrap();
     let mut bad = good[log].clone();
     bad[end - 100] ^= 1;
     fs::write(&logs[log], bad).unwrap();
     is_refused(&left, "the end of its log does not read back");
-    // All of it.
+    // Without the log.
     for log in &logs {
         fs::remove_file(log).unwrap();
     }
@@ -279,7 +266,7 @@ async fn a_database_that_lost_what_was_acknowledged_is_refused() {
     let path = options(folder.path()).path;
     let [early, _] = behind(folder.path(), 1).await;
     put_back(&path, "db", Some(&early));
-    // The log has it, but not what sled may have moved meanwhile.
+    // The log has it, but not the data that sled may have moved since.
     is_refused(folder.path(), "missing in its database");
     for name in [CHECKPOINTED].iter().chain(&kassette_engine::LOG_FILES) {
         fs::remove_file(path.join(name)).unwrap();
@@ -319,7 +306,7 @@ async fn a_database_that_the_engine_cannot_read_is_refused() {
     closed(folder.path()).await;
     let path = options(folder.path()).path;
     let good = fs::read(path.join("db")).unwrap();
-    // Whatever the engine makes of it: it either opens with all that was acknowledged, or not at all.
+    // The engine either opens with everything that was acknowledged, or not at all.
     for at in (0..good.len()).step_by(good.len() / 8) {
         let mut bad = good.clone();
         let end = bad.len().min(at + 4096);
@@ -392,7 +379,7 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     let other = PaymentId::from_bytes(id_of("b"));
     let claimed = store.claim_due(later(3600), lease, 9).await;
     assert_eq!(claimed, Ok(vec![other]));
-    // Once it is repaired it falls due again, and only once.
+    // After the repair it falls due again, exactly one time.
     memtable.plant(&schema::payment(id), good).unwrap();
     assert_eq!(store.claim_due(later(3659), lease, 9).await, Ok(vec![]));
     let mut claimed = store.claim_due(later(3660), lease, 9).await.unwrap();
@@ -419,7 +406,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
     let row = schema::payment_index(0);
     let good = memtable.plant(&row, &b"damage"[..]).unwrap().unwrap();
 
-    let by_token = |name: &str| store.by_checkout(TokenHash::of(&token(name)));
+    let by_token = |name: &str| store.by_checkout(TokenHash::hash(&token(name)));
     let same_again = |name: &str| store.create(new_payment(name), None, later(1));
     assert!(matches!(by_token("3").await, Err(Fault::Corrupt(_))));
     assert!(matches!(same_again("3").await, Err(Fault::Corrupt(_))));
@@ -445,7 +432,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
     let id = |name: &String| PaymentId::from_bytes(id_of(name));
     assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![id(last)]));
     assert_eq!(store.next_due().await, Ok(Some(at.after(lease))));
-    // Once it is repaired they fall due again, each once.
+    // After the repair they fall due again, each exactly one time.
     memtable.plant(&row, good).unwrap();
     assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![]));
     let mut claimed = store.claim_due(at.after(lease), lease, 256).await.unwrap();

@@ -1,5 +1,5 @@
-//! A disk that fails and comes back: what was taken is there, what was in doubt is whole or not there,
-//! and the store goes on by itself.
+//! A disk that fails and recovers: accepted data is there, data in doubt is complete or missing, and the
+//! store continues automatically.
 
 use std::fs::File;
 use std::io;
@@ -18,13 +18,13 @@ use crate::sled::maintenance::receive;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Nonces as _, Payments as _, Reserved, StoreHealth as _, Upkeep as _};
 
-/// What the disk does next.
+/// Next behavior of the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Disk {
     Fine,
-    /// Syncs fail; what was written may be there all the same.
+    /// Syncs fail; the written data may be on the disk nevertheless.
     FailsToSync,
-    /// Nothing can be opened either.
+    /// Files cannot be opened either.
     Gone,
 }
 
@@ -45,7 +45,7 @@ fn failing_at(disk: &Arc<Mutex<Disk>>, at: fn(Syncing) -> bool) -> DiskHooks {
     }
 }
 
-/// Asks until the store takes operations again.
+/// Waits until the store accepts operations again.
 async fn recovered(store: &SledStore) {
     while store.probe().await.is_err() {
         tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn a_failed_sync_is_told_and_the_store_goes_on() {
             .unwrap()
             .is_some()
     );
-    // There or not, but whole: the same request makes exactly one payment.
+    // Missing or complete: the same request creates exactly one payment.
     let there = store.aggregate(payment_of("doubtful")).await.unwrap();
     let again = store
         .create(new_payment("doubtful"), None, NOW)
@@ -99,7 +99,7 @@ async fn while_the_disk_is_gone_everything_is_refused_with_the_reason() {
     let disk = Arc::new(Mutex::new(Disk::Fine));
     let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
-    // A read-only file system, as far as sled can tell: `conf` cannot be opened.
+    // Like a read-only file system for sled: `conf` cannot be opened.
     let conf = options(folder.path()).path.join("conf");
     let aside = folder.path().join("conf");
     std::fs::rename(&conf, &aside).unwrap();
@@ -196,12 +196,12 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
     let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     store.create(new_payment("old"), None, NOW).await.unwrap();
     created(&store, 0..400).await.unwrap();
-    let by_token = || store.by_checkout(TokenHash::of(&token("old")));
+    let by_token = || store.by_checkout(TokenHash::hash(&token("old")));
     assert!(by_token().await.unwrap().is_some());
     store.create(new_payment("a"), None, NOW).await.unwrap();
     let disk = Arc::new((Mutex::new(true), Condvar::new()));
     let begun = Arc::new(AtomicU64::new(0));
-    // A busy machine may give reads up before they have begun.
+    // On a busy machine, reads may be given up before they start.
     while begun.load(Ordering::SeqCst) == 0 {
         let reads = (0..99).map(|_| {
             let (store, disk, begun) = (Arc::clone(&store), Arc::clone(&disk), Arc::clone(&begun));
@@ -225,14 +225,14 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
             assert!(why.contains("the disk hangs"), "{why}");
         }
     }
-    // What was written lately is read without the disk, and what was read before.
+    // Recently written and cached data is read without the disk.
     assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
     assert!(by_token().await.unwrap().is_some());
     let replay = store.replay(request("old")).await;
     assert!(matches!(replay, Ok(Some(Created::Replay(_)))), "{replay:?}");
     let other_old = store.aggregate(payment_of("0")).await;
     assert!(matches!(other_old, Err(Fault::Unavailable(_))));
-    // A group cannot be shown meanwhile, and no caller waits for that on a thread that others need.
+    // A group cannot be shown in the meantime, and no caller waits for that on a thread that others need.
     let create = store.create(new_payment("b"), None, NOW).await;
     assert_eq!(create, Err(Fault::Stopping));
     let read = store.payment(PaymentId::from_bytes(id_of("a"))).await;
@@ -265,7 +265,7 @@ async fn a_read_that_is_slow_and_comes_forward_is_not_given_up() {
     assert_eq!(slow.await, Ok(()));
 }
 
-/// More than two epochs of the log.
+/// Fills more than two epochs of the log.
 async fn created(store: &SledStore, payments: std::ops::Range<usize>) -> Result<(), Fault> {
     for number in payments {
         let new = new_payment(&number.to_string());
@@ -290,7 +290,7 @@ async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
     let store = SledStore::open(&options(folder.path())).unwrap();
     let database = File::open(options(folder.path()).path.join("db")).unwrap();
     let mut made = 0;
-    // Twice: a sync that fails after another one did is told as well.
+    // Two times: a failed sync after another one is reported too.
     for _ in 0..2 {
         durable_write::distrust(&database).unwrap();
         while created(&store, made..made + 1).await.is_ok() {
@@ -311,7 +311,7 @@ async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
     }
 }
 
-/// The database fails behind the log, somewhere.
+/// Checks that nothing is lost if the database fails somewhere behind the log.
 async fn nothing_is_lost_where(fails: fn(Syncing) -> bool) {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
@@ -323,7 +323,7 @@ async fn nothing_is_lost_where(fails: fn(Syncing) -> bool) {
         .unwrap();
     *disk.lock() = Disk::FailsToSync;
     let mut made = 0;
-    // The log takes groups until an epoch of it would be written over that the database lacks.
+    // The log accepts groups until it would overwrite an epoch that the database lacks.
     while created(&store, made..made + 1).await.is_ok() {
         made += 1;
     }
@@ -357,7 +357,7 @@ async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     store.create(new_payment("b"), None, NOW).await.unwrap_err();
-    // Written in place, as a disk would forget it.
+    // Written in place, as if the disk had lost it.
     for (file, early) in files.iter().zip(early) {
         std::fs::write(file, early).unwrap();
     }
@@ -369,7 +369,7 @@ async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     assert_eq!(store.shut_down().await, Err(Fault::Stopping));
 }
 
-/// Free bytes that the store is told of. A test of its own uses it, so that no other is disturbed.
+/// Free bytes that the store sees. Only one test uses it, so that it does not disturb others.
 static FREE: AtomicU64 = AtomicU64::new(u64::MAX);
 
 #[tokio::test]
@@ -390,7 +390,7 @@ async fn a_full_disk_takes_nothing_new_and_still_reads() {
     assert!(matches!(store.probe().await, Err(Fault::Unavailable(_))));
     assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
     assert_eq!(store.aggregate(payment_of("b")).await, Ok(None));
-    // Another disk may have room for a backup.
+    // Another disk may have space for a backup.
     let mut pieces = store.backup(NOW).await.unwrap().unwrap();
     let mut file = Vec::new();
     while let Some(piece) = pieces.recv().await {
@@ -415,7 +415,7 @@ async fn a_nonce_in_doubt_is_taken_by_one_at_the_most() {
     *disk.lock() = Disk::Fine;
     recovered(&store).await;
     assert_eq!(take("before").await, Ok(Reserved::Used));
-    // There or not; from here on it is.
+    // Reserved or not; now it is.
     take("doubtful").await.unwrap();
     assert_eq!(take("doubtful").await, Ok(Reserved::Used));
 }

@@ -1,16 +1,15 @@
-//! Groups of operations, and reads while one is not yet on disk.
+//! Groups of operations, and reads while a group is not yet on disk.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use kassette_domain::key::TokenHash;
-use kassette_domain::provider::VendorStatus;
-use kassette_engine::{DiskHooks, Span, Syncing};
+use kassette_domain::provider::ProviderStatus;
+use kassette_engine::{DiskHooks, Span, Syncing, number_in};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::rows::source::RowSource as _;
 use crate::suite::fixtures::*;
 use crate::{
     Created, Deliveries as _, Fault, Nonces as _, Payments as _, Reserved, StoreHealth as _,
@@ -33,7 +32,7 @@ fn gated() -> Gated {
     let gate = Arc::clone(&shut);
     let verdicts = Mutex::new(verdicts);
     let hooks = DiskHooks {
-        // Holds syncs of the log back until it is told to let one through.
+        // Holds syncs of the log back until one is released.
         before_sync: Box::new(move |syncing| {
             if syncing == Syncing::Log && gate.load(Ordering::SeqCst) {
                 let _ = reached.send(());
@@ -72,7 +71,7 @@ async fn a_read_never_shows_what_is_not_yet_on_disk() {
         async move { store.create(new_payment("new"), None, NOW).await }
     });
     gated.reached.recv().await.unwrap();
-    // No caller is kept waiting by it either.
+    // It does not delay any caller either.
     let list = || async {
         let listed = store.payments(Default::default(), first(9)).await;
         page(listed.unwrap()).items.len()
@@ -103,11 +102,12 @@ async fn a_group_is_seen_whole_or_not_at_all() {
             }
         }
     });
-    // Each is a group by itself, of which two rows are read here.
+    // Each is a separate group, of which two rows are read here.
     let mut looks = 0;
     while !writer.is_finished() || looks < 300 {
         let read = store.read(|view| {
-            let groups: Option<u64> = view.load(kassette_engine::GROUP)?;
+            let group = view.get(kassette_engine::GROUP)?;
+            let groups = group.map(|row| number_in(kassette_engine::GROUP, &row).unwrap());
             let payments = view.keys(&Span::prefix(schema::PAYMENTS), 1_000)?;
             Ok((groups.unwrap_or_default(), payments.len()))
         });
@@ -139,7 +139,7 @@ async fn writers_that_wait_share_one_sync() {
     }
     let after = store.counters();
     assert_eq!(after.operations - before.operations, 101);
-    // One is on its way to the disk, and all others share the second.
+    // One is being written to the disk, and all others share the second.
     assert_eq!(after.commits - before.commits, 2);
 }
 
@@ -171,7 +171,7 @@ async fn a_caller_passes_by_sweeps_that_were_begun_before() {
     let before = store.counters().operations;
     gated.verdict.send(()).unwrap();
     gated.reached.recv().await.unwrap();
-    // The caller's group is on its way to the disk.
+    // The caller's group is being written to the disk.
     let sweeps_before = store.counters().operations - before - 1;
     assert!(sweeps_before < 20, "{sweeps_before} sweeps came first");
     gated.shut.store(false, Ordering::SeqCst);
@@ -255,7 +255,7 @@ async fn held_back(at: Syncing) {
             }
         }
     });
-    // Until it stands still, for as long as many groups take.
+    // Until it makes no progress for the duration of many groups.
     let (mut commits, mut still) = (0, 0);
     while still < 100_000 && !writer.is_finished() {
         tokio::task::yield_now().await;
@@ -275,7 +275,7 @@ async fn held_back(at: Syncing) {
     drop(verdict);
 }
 
-/// Readers remember a payment all the time; none may remember it as it was before a step that was answered.
+/// Readers cache a payment continuously. They must not cache its state from before a step that was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_a_step_did_is_read_after_its_answer_while_others_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -296,10 +296,10 @@ async fn what_a_step_did_is_read_after_its_answer_while_others_read() {
     done(&shared, payment_of("a"), open("a", "sandbox-test"), NOW).await;
     done(&shared, payment_of("a"), started("a", "vendor-1"), NOW).await;
     for number in 0..500 {
-        let status = [VendorStatus::Processing, VendorStatus::Review][number % 2];
+        let status = [ProviderStatus::Processing, ProviderStatus::Review][number % 2];
         let step = news("a", report("vendor-1", status));
         let (aggregate, _) = done(&shared, payment_of("a"), step, later(number as u64)).await;
-        let token = TokenHash::of(&token("a"));
+        let token = TokenHash::hash(&token("a"));
         let read = store.by_checkout(token).await.unwrap();
         assert_eq!(read.as_ref(), Some(&aggregate), "step {number}");
         let read = store.payment(id).await.unwrap();
@@ -390,7 +390,7 @@ async fn the_same_request_is_not_answered_before_the_first_is_on_disk() {
     let mut gated = gated();
     let store = gated.store.clone();
     let [one, two] = one_synced_one_waiting(&mut gated).await;
-    // Changes nothing, but tells of what the first group has written.
+    // Changes nothing, but returns data that the first group has written.
     let replay = tokio::spawn(async move { store.create(new_payment("a"), None, NOW).await });
     assert!(waits(&replay).await);
     gated.shut.store(false, Ordering::SeqCst);
@@ -408,10 +408,10 @@ async fn a_failed_sync_fails_what_waits_behind_it_too() {
     gated.shut.store(false, Ordering::SeqCst);
     drop(gated.verdict);
     assert_eq!(one.await.unwrap(), Err(Fault::Stopping));
-    // Nothing of it was tried.
+    // Nothing of it was attempted.
     let waited = two.await.unwrap();
     assert!(matches!(waited, Err(Fault::Unavailable(_))), "{waited:?}");
-    // It goes on by itself; what was in doubt is there or not, but whole.
+    // It continues automatically; data in doubt is complete or missing.
     while store.probe().await.is_err() {
         tokio::task::yield_now().await;
     }
@@ -450,7 +450,7 @@ async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
     for taker in takers {
         assert_eq!(taker.await.unwrap(), Ok(Reserved::Fresh));
     }
-    // The first went alone; the others waited for it in one group, or in a few.
+    // The first had its own group; the others waited for it and share one or a few.
     assert!((1..=4).contains(&rows()), "{}", rows());
     let later = NOW.after(kassette_domain::signing::NONCE_LIFE);
     for each in 0..4 {

@@ -1,4 +1,4 @@
-//! A damaged row of webhooks, or of the routing log, stops nothing but itself.
+//! A damaged row of webhooks or of the routing log blocks nothing else.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 
 const DAMAGE: &[u8] = b"damage";
 
-/// A store with an endpoint that so many tests wait for, one a second.
+/// A store with an endpoint that has this many waiting tests, one per second.
 async fn waiting(folder: &Folder, count: u64) -> (Arc<SledStore>, EndpointId, Vec<DeliveryId>) {
     let store = SledStore::open(&options(folder.0.path())).unwrap();
     let shared: Arc<dyn Store> = store.clone();
@@ -51,7 +51,7 @@ async fn record(store: &SledStore, id: DeliveryId, delivered: bool) {
     }
 }
 
-/// Where the body of a delivery's event stands.
+/// Key of the body of a delivery's event.
 async fn body_of(store: &SledStore, id: DeliveryId) -> Vec<u8> {
     let delivery = store.delivery(id).await.unwrap().unwrap();
     schema::webhooks::body(delivery.created_at, delivery.event)
@@ -61,7 +61,7 @@ async fn status_of(store: &SledStore, id: DeliveryId) -> DeliveryStatus {
     store.delivery(id).await.unwrap().unwrap().status
 }
 
-/// What is pruned in pages of one.
+/// Prunes in pages of one delivery. Returns their number.
 async fn prune(store: &SledStore) -> u64 {
     let (mut count, mut after) = (0, None);
     for _ in 0..9 {
@@ -91,7 +91,7 @@ async fn what_stands_behind_a_damaged_delivery_is_pruned() {
     let good_row = memtable.plant(&row, DAMAGE).unwrap().unwrap();
     let good_body = memtable.plant(&body, DAMAGE).unwrap().unwrap();
     assert_eq!(prune(&store).await, 2);
-    // Whole again, they go like any other, with all that is theirs.
+    // After the repair they are pruned like all others, with all their rows.
     assert_eq!(status_of(&store, ids[1]).await, DeliveryStatus::Delivered);
     memtable.plant(&row, good_row).unwrap();
     memtable.plant(&body, good_body).unwrap();
@@ -136,7 +136,7 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
         exhausted: 0,
         next: None,
     };
-    // Deleted; some are left to sweep, and cannot be read.
+    // The endpoint is deleted. Some deliveries remain for a sweep, and cannot be read.
     for id in &ids[200..] {
         store
             .memtable()
@@ -163,7 +163,7 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
-    // A row that is left of a delivery that is over waits for nothing, and changes nothing.
+    // A remaining row of an ended delivery changes nothing.
     let stray = schema::webhooks::due(endpoint, later(7), ids[0]);
     store.memtable().plant(&stray, b"").unwrap();
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
@@ -256,7 +256,7 @@ async fn what_failed_is_queued_again_beside_what_is_damaged() {
         panic!("the endpoint is held");
     };
     assert_eq!(deliveries.len(), 2);
-    // Whole again, the others are queued too, each once.
+    // After the repair the others are queued too, each one time.
     for (key, good) in damaged.iter().zip(good) {
         store.memtable().plant(key, good).unwrap();
     }
@@ -295,7 +295,7 @@ async fn decisions_are_forgotten_beside_damaged_rows_of_their_log() {
     );
     let read = store.routing_log(method, None).await.unwrap();
     assert_eq!((read.records, read.next), (vec![], None));
-    // Where the count of all is damaged, nothing is written over, and payments go on.
+    // If the total is damaged, nothing is overwritten, and payments continue.
     plant(schema::ROUTING_LOG);
     let batches = RoutingBatch::group(&[routing_record(method, 9)]).unwrap();
     let written = store.append_routing(batches, later(9)).await;

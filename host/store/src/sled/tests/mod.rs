@@ -1,4 +1,4 @@
-//! The behavioural suite on sled, and what only sled can get wrong.
+//! The behavioral suite on sled, and tests of sled's own failure modes.
 
 mod bounds;
 pub(crate) mod damage;
@@ -20,7 +20,7 @@ use crate::rows::seal::MasterKey;
 use crate::sled::{OpenOptions, SledStore};
 use crate::suite::Harness;
 
-/// Enough for a test, little enough that pages leave memory.
+/// Enough for a test, and small enough that pages are evicted from memory.
 const CACHE_BYTES: u64 = 8 << 20;
 
 struct Folder(TempDir);

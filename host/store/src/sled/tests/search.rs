@@ -1,4 +1,4 @@
-//! How much one page of a search reads.
+//! Limits on the rows that one page of a search reads.
 
 use std::sync::Arc;
 
@@ -77,4 +77,21 @@ async fn what_everything_is_called_is_found_page_by_page() {
     let nothing = page(store.payments(by(Some("none")), first(100)).await.unwrap());
     assert!(nothing.items.is_empty() && nothing.next.is_some());
     bounds::reads_in_slices(&opened, &["by_reference"]);
+}
+
+/// `cargo test --release -p kassette-store --lib -- --ignored --nocapture searching`; KASSETTE_TEST_PAYMENTS sets the number of
+/// payments.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "it tells what it measured")]
+async fn searching_takes_milliseconds() {
+    let payments = std::env::var("KASSETTE_TEST_PAYMENTS").ok();
+    let payments = payments
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100_000);
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let medians = crate::suite::search::searching_among(&store, payments).await;
+    println!("embedded, {payments} payments: {medians:?}");
+    assert!(medians.iter().all(|(_, millis)| *millis <= 50));
 }

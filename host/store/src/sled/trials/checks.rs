@@ -1,4 +1,4 @@
-//! What must hold of the rows of trials.
+//! Checks of the rows of trials.
 
 use kassette_engine::IVec;
 
@@ -13,7 +13,7 @@ pub(crate) const KINDS: &[Kind] = &[Kind::new(90, "trial", schema::TRIALS, trial
 
 /// Counts of a slot.
 fn trial(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    records::decode::<TrialRow>(key, row)?;
+    records::decode::<TrialRow>(&verifier.secrets.sealer, key, row)?;
     if schema::slot_of_trial(key).is_none() {
         verifier.find(key, "it is of no slot");
     }

@@ -1,5 +1,5 @@
-//! What is counted of versions on trial. A slot that is taken away keeps its row, as an account its switch: there are
-//! no more than slots that ever had a trial, and the next one takes its place.
+//! Counts of versions on trial. The row of a removed slot stays, like the switch of an account: their number
+//! is limited to slots that ever had a trial, and the next trial replaces the row.
 
 pub(crate) mod checks;
 
@@ -13,7 +13,7 @@ use crate::sled::SledStore;
 use crate::sled::memory::{Memory, Rows};
 use crate::{Fault, StoreFuture, Trial, Trials};
 
-/// Adds what was counted.
+/// Adds counts.
 struct CountTrial {
     trial: Trial,
     counted: Vec<(u8, Counts)>,
@@ -24,7 +24,7 @@ impl Operation<Memory> for CountTrial {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let key = schema::trial(&self.trial.slot);
-        let Some(mut row) = TrialRow::of(&self.trial, rows.load(&key)?) else {
+        let Some(mut row) = TrialRow::new(&self.trial, rows.load(&key)?) else {
             return Ok(Vec::new());
         };
         row.add(&self.counted);
@@ -45,7 +45,7 @@ impl Trials for SledStore {
         }
         self.read(move |view| {
             let kept = view.load(&schema::trial(&trial.slot))?;
-            Ok(TrialRow::of(&trial, kept).map_or_else(Vec::new, |row| row.sums()))
+            Ok(TrialRow::new(&trial, kept).map_or_else(Vec::new, |row| row.sums()))
         })
     }
 }

@@ -1,6 +1,6 @@
-//! Kinds of rows: how each is checked, sealed anew, brought from formats before.
+//! Kinds of rows, with their check and the way to seal them again.
 
-use kassette_engine::{IVec, Memtable};
+use kassette_engine::IVec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -11,48 +11,52 @@ use crate::rows::records;
 use crate::rows::schema::Key;
 use crate::rows::seal::Sealer;
 
-/// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
-/// is the error; everything else is told to the verifier.
+/// Checks one row: whether it decodes, opens and is consistent with others. The error is a problem of the row
+/// itself; all other findings are reported to the verifier.
 pub(crate) type Check = fn(&mut Verifier<'_>, &[u8], &IVec) -> Result<(), Fault>;
 
-/// Seals anew what stands sealed in a row: from one key to another.
+/// Seals the sealed parts of a row again, from one key to another.
 pub(crate) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
 
-/// Writes a row of another format in this one: the rows that stand for it. The memtable has the other rows
-/// in that format.
-pub(crate) type Migrate = fn(&Memtable, &Sealer, &[u8], &[u8]) -> Result<Vec<(Key, IVec)>, Fault>;
-
-/// Whether rows of a kind follow from others.
+/// Whether rows of a kind follow from other rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Derived {
-    /// No: they are what is kept.
+    /// They do not: they are the primary data.
     Not,
-    /// Each key is promised by exactly one other row.
+    /// Exactly one other row promises each key.
     Key,
-    /// So is each value.
+    /// Exactly one other row promises each key with its value.
     Row,
+}
+
+/// Treatment of a row when the master key changes.
+#[derive(Clone, Copy)]
+enum Rekey {
+    /// Its MAC is renewed.
+    Mac,
+    /// Its sealed parts are sealed again, and its MAC is renewed.
+    Seal(Reseal),
+    /// It depends on no key.
+    Nothing,
 }
 
 /// A kind of row.
 pub(crate) struct Kind {
-    /// Its number in backups: never given to another kind, never changed.
+    /// Number in backups. Never changed and never used for another kind.
     pub(crate) tag: u8,
-    /// Its name there.
+    /// Name in backups.
     pub(crate) name: &'static str,
-    /// What its keys begin with.
+    /// Prefix of its keys.
     pub(crate) prefix: &'static [u8],
-    /// Whether its rows follow from others.
+    /// Whether its rows follow from other rows.
     pub(crate) derived: Derived,
-    /// What must hold of a row.
+    /// Check of a row.
     pub(crate) check: Check,
-    /// How its secrets change to another master key, where it has any.
-    pub(crate) reseal: Option<Reseal>,
-    /// How it comes from other formats: each entry from those up to its number, the oldest first.
-    migrations: &'static [(u32, Migrate)],
+    rekey: Rekey,
 }
 
 impl Kind {
-    /// A kind whose rows are what is kept.
+    /// A kind of primary data.
     pub(crate) const fn new(
         tag: u8,
         name: &'static str,
@@ -65,30 +69,43 @@ impl Kind {
             prefix,
             derived: Derived::Not,
             check,
-            reseal: None,
-            migrations: &[],
+            rekey: Rekey::Mac,
         }
     }
 
-    /// With secrets.
+    /// Adds the function that seals secrets again.
     pub(crate) const fn sealing(mut self, reseal: Reseal) -> Self {
-        self.reseal = Some(reseal);
+        self.rekey = Rekey::Seal(reseal);
         self
     }
 
-    /// Written otherwise in other formats: each entry tells of those up to its number, the oldest first.
-    pub(crate) const fn migrated_by(mut self, migrations: &'static [(u32, Migrate)]) -> Self {
-        self.migrations = migrations;
+    /// Marks the rows as specially encoded, without a MAC.
+    pub(crate) const fn bare(mut self) -> Self {
+        self.rekey = Rekey::Nothing;
         self
     }
 
-    /// How it comes from a format, where it was written otherwise there.
-    pub(crate) fn migration(&self, from: u32) -> Option<Migrate> {
-        let found = self.migrations.iter().find(|(last, _)| from <= *last);
-        found.map(|(_, migrate)| *migrate)
+    /// Whether its rows have sealed parts.
+    pub(crate) const fn has_secrets(&self) -> bool {
+        matches!(self.rekey, Rekey::Seal(_))
     }
 
-    /// Promised by other rows.
+    /// A row under another master key.
+    pub(crate) fn rekeyed(
+        &self,
+        old: &Sealer,
+        new: &Sealer,
+        key: &[u8],
+        row: &[u8],
+    ) -> Result<IVec, Fault> {
+        match self.rekey {
+            Rekey::Mac if !row.is_empty() => records::renew(old, new, key, row),
+            Rekey::Seal(reseal) => reseal(old, new, key, row),
+            Rekey::Mac | Rekey::Nothing => Ok(row.into()),
+        }
+    }
+
+    /// Marks the rows as promised by other rows.
     pub(crate) const fn following(mut self, derived: Derived) -> Self {
         self.derived = derived;
         self
@@ -99,67 +116,66 @@ impl Kind {
 pub(crate) struct Kinds(Vec<&'static Kind>);
 
 impl Kinds {
-    /// The kinds of some tables.
-    pub(crate) fn of(tables: &[&'static [Kind]]) -> Self {
+    /// Collects the kinds of several tables.
+    pub(crate) fn from_tables(tables: &[&'static [Kind]]) -> Self {
         let mut all: Vec<_> = tables.iter().flat_map(|table| table.iter()).collect();
         all.sort_unstable_by_key(|kind| kind.prefix);
         Self(all)
     }
 
-    /// All of them, in the order of their prefixes.
+    /// All kinds, in the order of their prefixes.
     pub(crate) fn all(&self) -> &[&'static Kind] {
         &self.0
     }
 
-    /// The kind of a key, and what follows the kind's prefix.
+    /// The kind of a key, and the part of the key after its prefix.
     pub(crate) fn find<'k>(&self, key: &'k [u8]) -> Option<(&'static Kind, &'k [u8])> {
-        // The last kind whose prefix is not above the key is the only one that it can begin with.
+        // The last kind whose prefix is not greater than the key is the only candidate.
         let at = self.0.partition_point(|kind| kind.prefix <= key);
         let kind = self.0.get(at.checked_sub(1)?)?;
         Some((kind, key.strip_prefix(kind.prefix)?))
     }
 
-    /// The same for a key that has to have a kind.
+    /// Like [`Self::find`], for a key that must have a kind.
     pub(crate) fn split<'k>(&self, key: &'k [u8]) -> Result<(&'static Kind, &'k [u8]), Fault> {
         self.find(key)
             .ok_or_else(|| Fault::Corrupt(format!("a row of no known kind, {}", hex::encode(key))))
     }
 
-    /// The key of a kind; none where there is no such kind.
+    /// A key of a kind. `None` if the kind does not exist.
     pub(crate) fn join(&self, tag: u8, rest: &[u8]) -> Option<Key> {
         let kind = self.0.iter().find(|kind| kind.tag == tag)?;
         Some([kind.prefix, rest].concat())
     }
 }
 
-/// A row that holds nothing but a value of a type.
+/// Checks a row that contains only a value of a type.
 pub(crate) fn plain<T: DeserializeOwned>(
-    _: &mut Verifier<'_>,
+    verifier: &mut Verifier<'_>,
     key: &[u8],
     row: &IVec,
 ) -> Result<(), Fault> {
-    records::decode::<T>(key, row).map(drop)
+    records::decode::<T>(&verifier.secrets.sealer, key, row).map(drop)
 }
 
-/// A row without a value.
-pub(crate) fn empty(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+/// Checks a row without a value.
+pub(crate) fn empty(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     match row.is_empty() {
         true => Ok(()),
-        false => records::decode::<()>(key, row),
+        false => records::decode::<()>(&verifier.secrets.sealer, key, row),
     }
 }
 
-/// A row that is nothing but a sealed value.
+/// Seals a row again that is only a sealed value, which needs no MAC.
 pub(crate) fn whole<T: Serialize + DeserializeOwned + zeroize::Zeroize>(
     old: &Sealer,
     new: &Sealer,
     key: &[u8],
     row: &[u8],
 ) -> Result<IVec, Fault> {
-    let sealed: Vec<u8> = records::decode(key, row)?;
     let value: Zeroizing<T> = old
-        .open(key, &sealed)
+        .open(key, row)
         .map(Zeroizing::new)
         .map_err(|_| records::damaged(key, "it does not open"))?;
-    records::encode(key, &new.seal(key, &*value)?)
+    new.seal(key, &*value).map(IVec::from)
 }

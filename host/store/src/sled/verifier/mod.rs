@@ -1,10 +1,10 @@
-//! What is found while a store is read through from end to end.
+//! Verification of a whole store.
 //!
-//! Rows that follow from others are not looked up one by one: every row adds what it promises to a
-//! sum of its kind, every row that is there adds itself to another, and where the two are equal, so
-//! are the rows. Only where they are not, a second look names what is missing and what is too much.
+//! Rows that follow from others are not looked up one by one: every row adds the rows that it promises to a
+//! sum of their kind, every existing row adds itself to another sum, and if the sums are equal, so are the
+//! rows. Only if they differ does a second pass name missing and superfluous rows.
 //!
-//! Rows that cannot be read are passed over and named by the keys that they stand between.
+//! Unreadable rows are skipped, and reported by the keys between which they are.
 
 pub(crate) mod kinds;
 
@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::kinds::{Derived, Kind, Kinds};
 use crate::Fault;
+use crate::newest::NewestEntries;
 use crate::report::{ELSEWHERE, Finding, Findings, MISSING, STRAY, VerifyReport};
 use crate::rows::records;
 use crate::rows::routing::{RoutingLogTotals, Size};
@@ -28,10 +29,10 @@ use crate::rows::schema::{self, Key, Position};
 use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
-/// What to do about damage.
+/// Advice about damage.
 pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore` (config/README.md, \"A damaged store\")";
 
-/// Rows of a kind, and the sums of what is there and of what is promised.
+/// Number of rows of a kind, and the sums of existing and of promised rows.
 #[derive(Clone, Copy, Default)]
 struct KindTotals {
     rows: u64,
@@ -44,28 +45,30 @@ pub(crate) struct Verifier<'a> {
     kinds: &'static Kinds,
     memtable: &'a Memtable,
     pub(crate) secrets: &'a Secrets,
-    /// Nothing is looked up by it here: a store is read through, not searched.
+    /// Not used for lookups here: a store is read from start to end.
     index: Shown,
     tallies: Vec<KindTotals>,
-    /// Payments in the payment index so far.
+    /// Number of payments in the payment index so far.
     pub(crate) indexed: Position,
-    /// Deliveries that are pending so far.
+    /// Number of pending deliveries so far.
     pub(crate) pending: u64,
-    /// What the routing log takes so far, and the number that has to come next.
+    /// Size of the routing log so far, and the next batch number.
     pub(crate) routing: RoutingLogTotals,
     pub(crate) audit: Chain,
+    /// State according to the audit log, for the rows that come after it.
+    pub(crate) newest: NewestEntries,
     findings: Findings,
     second: Option<MismatchPass>,
     heard: Option<PromiseListener<'a>>,
-    /// Where rows were passed over.
+    /// Skipped rows.
     unread: Vec<UnreadableRange>,
 }
 
-/// Rows that cannot be read.
+/// A range of unreadable rows.
 struct UnreadableRange {
-    /// The last row before them; none where they are the first.
+    /// The last row before them. `None` if they are the first.
     behind: Option<IVec>,
-    /// The next row behind them; none where they are the last.
+    /// The next row after them. `None` if they are the last.
     before: Option<IVec>,
 }
 
@@ -75,7 +78,7 @@ impl UnreadableRange {
         behind && self.before.as_deref().is_none_or(|before| key < before)
     }
 
-    /// Whether there may be rows of a kind among them.
+    /// Whether rows of a kind may be among them.
     fn may_hold(&self, kind: &Kind) -> bool {
         let behind = |behind: &[u8]| kind.prefix > behind || behind.starts_with(kind.prefix);
         self.behind.as_deref().is_none_or(behind)
@@ -83,22 +86,22 @@ impl UnreadableRange {
     }
 }
 
-/// Gets each row that another row requires, with its expected value; comparison is off.
+/// Receives each row that another row requires, with its expected value. Comparison is then off.
 pub(crate) type PromiseListener<'a> = &'a mut dyn FnMut(Key, &[u8]) -> Result<(), Fault>;
 
-/// What has no counterpart yet, of the kinds that do not fit.
+/// Items without a counterpart, for the kinds whose sums differ.
 struct MismatchPass {
     tags: Vec<u8>,
     left: HashMap<u128, Mismatch>,
 }
 
-/// Something that is promised and not there, or there and not promised.
+/// A promised row that is missing, or an existing row that is not promised.
 struct Mismatch {
     kind: &'static Kind,
-    /// The row that it is about.
+    /// The row that it concerns.
     row: Key,
     what: &'static str,
-    /// How much more often it is promised than there; below zero the other way round.
+    /// How much more often it is promised than it exists. Negative in the opposite case.
     balance: i64,
 }
 
@@ -108,12 +111,13 @@ impl<'a> Verifier<'a> {
             kinds,
             memtable,
             secrets,
-            index: Shown::default(),
+            index: Shown::new(&secrets.sealer),
             tallies: vec![KindTotals::default(); 256],
             indexed: 0,
             pending: 0,
             routing: RoutingLogTotals::default(),
             audit: Chain::default(),
+            newest: NewestEntries::default(),
             findings: Findings::new(RESTORE),
             second: None,
             heard: None,
@@ -121,18 +125,18 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Has what rows promise told instead of compared.
+    /// Reports promised rows to a listener instead of comparing them.
     pub(crate) fn telling(mut self, heard: PromiseListener<'a>) -> Self {
         self.heard = Some(heard);
         self
     }
 
-    /// A reader for one row's neighbours.
+    /// A reader for rows related to the current one.
     pub(crate) fn view(&self) -> View<'_> {
         View::new(self.memtable, &self.index)
     }
 
-    /// Looks at every row that can be read; `seen` hears how many there were so far.
+    /// Checks every readable row. `seen` receives the number of rows since its last call.
     pub(crate) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let database = self.memtable.database();
         let mut rows = database.iter();
@@ -150,7 +154,8 @@ impl<'a> Verifier<'a> {
                         seen(1024);
                     }
                 }
-                // What is promised would be promised in part; and what was just read ought to read again.
+                // With a listener, promises would be incomplete. After a skip, the next row should be
+                // readable.
                 Err(fault) if self.heard.is_some() || passed_over => return Err(fault),
                 Err(_) => {
                     let Some(next) = self.pass_over(last.as_ref()) else {
@@ -165,10 +170,10 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Names the rows behind one that cannot be read; returns the next that can be.
+    /// Records the unreadable rows after `last`, and returns the next readable row.
     ///
-    /// sled goes no further than to a page that it cannot read. So it is asked for the first row of each
-    /// kind in turn, and from there back to the page.
+    /// sled cannot read past an unreadable page. Therefore the first row of each later kind is read in turn,
+    /// and from there backwards to the page.
     fn pass_over(&mut self, last: Option<&IVec>) -> Option<IVec> {
         let database = self.memtable.database();
         let later = self.kinds.all().iter().map(|kind| kind.prefix);
@@ -220,7 +225,7 @@ impl<'a> Verifier<'a> {
         });
     }
 
-    /// Whether rows were passed over: what counts others is then too high, and that says nothing new.
+    /// Whether rows were skipped. Rows that count others are then too high, which is no new finding.
     pub(crate) const fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -243,7 +248,7 @@ impl<'a> Verifier<'a> {
                 self.find(key, what);
                 Ok(())
             }
-            // A row beside it that the disk does not give.
+            // A related row could not be read from the disk.
             Some(Err(Fault::Unavailable(what))) if self.heard.is_none() => {
                 self.find(key, what);
                 Ok(())
@@ -252,7 +257,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// A row says that another one stands beside it.
+    /// Records that a row requires another row to exist.
     pub(crate) fn promise(&mut self, key: Key, row: &[u8]) -> Result<(), Fault> {
         if let Some(heard) = &mut self.heard {
             return heard(key, row);
@@ -266,13 +271,13 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// A row says that another one stands beside it, with this value.
+    /// Records that a row requires another row to exist, with this value.
     pub(crate) fn promise_value<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), Fault> {
-        let row = records::encode(&key, value)?;
+        let row = records::encode(&self.secrets.sealer, &key, value)?;
         self.promise(key, &row)
     }
 
-    /// A row that a row names has to be there; `what` is wrong where it is not.
+    /// Checks that a row exists to which another row refers. Otherwise reports `what`.
     pub(crate) fn needs(&mut self, key: &[u8], row: &[u8], what: &str) -> Result<(), Fault> {
         if self.view().get(row)?.is_none() {
             self.find(key, what);
@@ -280,13 +285,13 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// The owner that a row names has to be there.
+    /// Checks that the owner exists to which a row refers.
     pub(crate) fn needs_owner(&mut self, key: &[u8], owner: KeyOwner) -> Result<(), Fault> {
         self.needs(key, &schema::owner(owner), schema::no_owner(owner))
     }
 
-    /// A row says that a row of the kind `of` tells something about it; `what` is wrong where none
-    /// does.
+    /// Records that a row requires an entry in some row of the kind `of`. `what` is the finding if there is
+    /// none.
     pub(crate) fn promise_told(
         &mut self,
         of: &[u8],
@@ -299,7 +304,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// A row tells something; `what` is wrong where nothing has promised that.
+    /// Records an entry of a row. `what` is the finding if no row requires it.
     pub(crate) fn tells(
         &mut self,
         row: &[u8],
@@ -364,19 +369,19 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Whether every row was looked at before.
+    /// Whether this is the second pass.
     pub(crate) const fn is_second(&self) -> bool {
         self.second.is_some()
     }
 
-    /// A delivery is pending.
+    /// Counts a pending delivery.
     pub(crate) const fn count_pending(&mut self) {
         if !self.is_second() {
             self.pending += 1;
         }
     }
 
-    /// A batch of the routing log is there.
+    /// Counts a batch of the routing log.
     pub(crate) fn count_batch(&mut self, number: u64, size: Size) {
         if !self.is_second() {
             self.routing.next = self.routing.next.max(number.saturating_add(1));
@@ -384,7 +389,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Rows of a kind so far.
+    /// Number of rows of a kind so far.
     pub(crate) fn rows_of(&self, prefix: &[u8]) -> u64 {
         let kind = self
             .kinds
@@ -393,9 +398,9 @@ impl<'a> Verifier<'a> {
         kind.map_or(0, |tag| self.tallies[tag].rows)
     }
 
-    /// Something about a row is wrong.
+    /// Reports a finding about a row.
     pub(crate) fn find(&mut self, key: &[u8], what: impl Into<String>) {
-        // The second look names only what sums cannot.
+        // The second pass only reports differences of sums.
         if !self.is_second() {
             let kind = self
                 .kinds
@@ -405,7 +410,14 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Names what does not fit where sums differ, and says what was found.
+    /// Reports a finding about a row, if there is one.
+    pub(crate) fn find_if(&mut self, key: &[u8], what: Option<&'static str>) {
+        if let Some(what) = what {
+            self.find(key, what);
+        }
+    }
+
+    /// Runs the second pass if sums differ, and returns the report.
     pub(crate) fn conclude(mut self) -> Result<VerifyReport, Fault> {
         let differ = |kind: &&&Kind| {
             let tally = self.tallies[usize::from(kind.tag)];
@@ -439,6 +451,7 @@ impl<'a> Verifier<'a> {
             rows,
             findings: self.findings.named,
             more_findings: self.findings.unnamed,
+            slots: self.newest.into_slots(),
         })
     }
 
@@ -449,14 +462,14 @@ impl<'a> Verifier<'a> {
             by_row.entry(left.row.clone()).or_default().push(left);
         }
         for (row, left) in by_row {
-            // Promised with another value than the one that is there.
+            // Promised with a value that differs from the existing one.
             let is_both = left
                 .iter()
                 .any(|left| left.balance > 0 && left.what == MISSING)
                 && left
                     .iter()
                     .any(|left| left.balance < 0 && left.what == STRAY);
-            // It may stand among those that cannot be read.
+            // The row may be among the unreadable ones.
             let is_unread = self.unread.iter().any(|unread| unread.holds(&row));
             for each in left {
                 match is_both {
@@ -472,7 +485,7 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// Reads what may be damaged: sled panics over some kinds of damage.
+/// Reads data that may be damaged: sled panics on some kinds of damage.
 fn caught<T>(read: impl FnOnce() -> Option<Result<T, Fault>>) -> Option<Result<T, Fault>> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Some(Err(Fault::unreadable())))
 }

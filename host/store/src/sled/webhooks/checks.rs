@@ -1,4 +1,4 @@
-//! What must hold of the rows of webhooks, and of how they fit each other.
+//! Checks of the rows of webhooks, and of their consistency.
 
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::webhook::{DeliveryStatus, EventFilter};
@@ -17,6 +17,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(4, "webhook-event", b"dlb/", body),
     Kind::new(5, "delivery-due", schema::webhooks::DUE, empty).following(Derived::Key),
     Kind::new(6, "delivery-by-endpoint", b"dle/", empty).following(Derived::Key),
+    Kind::new(103, "delivery-by-payment", b"dlp/", empty).following(Derived::Key),
     Kind::new(7, "delivery-failed", b"dlf/", plain::<bool>).following(Derived::Key),
     Kind::new(8, "delivery-response", b"dlr/", plain::<String>).following(Derived::Key),
     Kind::new(9, "delivery", schema::webhooks::DELIVERIES, delivery),
@@ -32,7 +33,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(42, "endpoint-roster", b"whr/", roster),
 ];
 
-/// An endpoint: it opens, its owner is there, and its roster says what it wants.
+/// Checks that an endpoint can be opened, that its owner exists, and that its roster contains its filter.
 fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::trailing_id(key).map(EndpointId::from_bytes);
     let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
@@ -52,9 +53,9 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
     verifier.needs_owner(key, owner)
 }
 
-/// What an owner's endpoints want.
+/// Checks the roster of an owner's endpoints.
 fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let roster: EndpointIndex = records::decode(key, row)?;
+    let roster: EndpointIndex = records::decode(&verifier.secrets.sealer, key, row)?;
     for (id, wants) in roster.told() {
         let told = [key, id.as_bytes().as_slice(), &wants].concat();
         verifier.tells(
@@ -64,7 +65,7 @@ fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
         )?;
     }
     for id in roster.wanting_all() {
-        // One that is missing was told above, one that is damaged by its own row.
+        // A missing endpoint was reported above, a damaged one by its own row.
         let endpoint = records::readable(endpoints::load(&verifier.view(), id))?.flatten();
         if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
             verifier.find(key, "an endpoint that it has hear of all wants only some");
@@ -74,9 +75,12 @@ fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
 }
 
 fn delivery(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let row: DeliveryRow = records::decode(key, row)?;
+    let row: DeliveryRow = records::decode(&verifier.secrets.sealer, key, row)?;
     let id: DeliveryId = deliver::trailing_id(key)?;
     verifier.promise(schema::webhooks::delivery_to(row.endpoint, id), &[])?;
+    if let Some(listed) = schema::webhooks::delivery_of(row.payment, id) {
+        verifier.promise(listed, &[])?;
+    }
     if row.next_attempt_at.is_some() != (row.status == DeliveryStatus::Pending) {
         verifier.find(key, "it is due and over, or neither");
     }
@@ -95,9 +99,9 @@ fn delivery(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), F
     verifier.promise_told(schema::webhooks::BODIES, key, &told, missing)
 }
 
-/// An event's body, which counts its deliveries.
+/// Checks an event's body, which counts its deliveries.
 fn body(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let row: BodyRow = records::decode(key, row)?;
+    let row: BodyRow = records::decode(&verifier.secrets.sealer, key, row)?;
     let told = key
         .get(schema::webhooks::BODIES.len()..)
         .unwrap_or_default();

@@ -1,14 +1,17 @@
-//! Claiming deliveries, and telling the worker that something was queued.
+//! Claiming deliveries, and notifying the worker that something was queued.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::key::KeyOwner;
 use kassette_domain::time::Time;
+use kassette_domain::webhook::Additions;
 use kassette_engine::{Operation, Span};
 
 use crate::deliveries::MAX_CLAIM;
+use crate::rows::notes;
 use crate::rows::schema;
 use crate::rows::source::RowSource;
 use crate::sled::memory::claims::Claims;
@@ -17,18 +20,20 @@ use crate::sled::webhooks::endpoints;
 use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow, read_due};
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
-/// Keys that are read at once.
+/// Number of keys fetched per read.
 const CHUNK: usize = 16;
 
-/// Takes what is due of an endpoint.
+/// Claims due deliveries of an endpoint.
 pub(crate) struct ClaimDeliveries {
     claims: Arc<Claims>,
     endpoint: EndpointId,
     now: Time,
     lease: Duration,
     at_most: usize,
-    /// What is still to be looked at; none before the first look.
+    /// Rows still to be read. `None` before the first slice.
     rest: Option<Span>,
+    /// Whether the endpoint is a reseller's.
+    is_resellers: bool,
     deliveries: Vec<DueDelivery>,
 }
 
@@ -47,25 +52,29 @@ impl ClaimDeliveries {
             lease,
             at_most: at_most.clamp(1, MAX_CLAIM),
             rest: None,
+            is_resellers: false,
             deliveries: Vec::new(),
         }
     }
 
-    /// Takes some more; breaks with all of them.
+    /// Claims more deliveries. Breaks with all of them.
     ///
-    /// A lease that ends while this reads ends after its row was rewritten, and that is shown after this has
-    /// read: so a delivery is never seen as due by an old row and as free by a new lease.
+    /// A lease that ends during this read ends after its row was rewritten, and the new row is shown only
+    /// after this read. So a delivery is never seen as due by an old row and as unclaimed by an ended lease.
     pub(crate) fn go_on(
         &mut self,
         view: &View<'_>,
     ) -> Result<ControlFlow<ClaimedDeliveries>, Fault> {
         let mut rest = match self.rest.take() {
             Some(rest) => rest,
-            None if endpoints::load(view, self.endpoint)?.is_some_and(|found| found.enabled) => {
-                self.claims.sweep(self.now);
-                Span::prefix(&schema::webhooks::due_of(self.endpoint))
-            }
-            None => return Ok(ControlFlow::Break(ClaimedDeliveries::Held)),
+            None => match endpoints::load(view, self.endpoint)? {
+                Some(found) if found.enabled => {
+                    self.is_resellers = matches!(found.owner, KeyOwner::Reseller(_));
+                    self.claims.sweep(self.now);
+                    Span::prefix(&schema::webhooks::due_of(self.endpoint))
+                }
+                _ => return Ok(ControlFlow::Break(ClaimedDeliveries::Held)),
+            },
         };
         loop {
             let found = view.keys(&rest, CHUNK)?;
@@ -78,10 +87,9 @@ impl ClaimDeliveries {
                         return Ok(self.due(Some(due_at)));
                     }
                 } else if self.claims.take(id, self.now, until) {
-                    match load(view, id, due_at) {
+                    match load(view, id, due_at, self.is_resellers) {
                         Ok(delivery) => self.deliveries.push(delivery),
-                        // One damaged delivery must not keep the others waiting: it is looked at again
-                        // when its lease ends.
+                        // A damaged delivery must not block others. It is tried again when its lease ends.
                         Err(Fault::Corrupt(_)) => {}
                         Err(fault) => return Err(fault),
                     }
@@ -104,9 +112,25 @@ impl ClaimDeliveries {
     }
 }
 
-fn load(source: &impl RowSource, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
+fn load(
+    source: &impl RowSource,
+    id: DeliveryId,
+    due_at: Time,
+    is_resellers: bool,
+) -> Result<DueDelivery, Fault> {
     let row: DeliveryRow = source.expect(&schema::webhooks::delivery(id))?;
     let body: BodyRow = source.expect(&row.body())?;
+    let notes = schema::notes(row.payment);
+    let notes = source
+        .get(&notes)?
+        .map(|row| notes::decode(source.sealer(), &notes, &row));
+    let notes = notes.transpose()?.unwrap_or_default();
+    let delegated = body.delegated.as_ref().filter(|_| is_resellers);
+    let additions = Additions {
+        metadata: Some(&notes.metadata).filter(|metadata| !metadata.is_empty()),
+        client_ref: delegated.map(|(client_ref, _)| client_ref),
+        merchant_id: delegated.map(|(_, merchant)| *merchant),
+    };
     Ok(DueDelivery {
         id,
         event: row.event,
@@ -115,11 +139,11 @@ fn load(source: &impl RowSource, id: DeliveryId, due_at: Time) -> Result<DueDeli
         created_at: row.created_at,
         due_at,
         attempts: row.attempts.len(),
-        body: body.body,
+        body: additions.add_to(body.body),
     })
 }
 
-/// An operation that may queue deliveries, or let them go on.
+/// An operation that may queue deliveries or make them continue.
 pub(crate) struct Ringing<O> {
     pub(crate) operation: O,
     pub(crate) claims: Arc<Claims>,
@@ -147,7 +171,7 @@ impl<O: Operation<Memory>> Operation<Memory> for Ringing<O> {
     }
 }
 
-/// The endpoints that something was queued for, and who is told once that is settled.
+/// Endpoints for which something was queued. The worker is notified after the commit.
 pub(crate) struct Queued {
     claims: Arc<Claims>,
     endpoints: Vec<EndpointId>,

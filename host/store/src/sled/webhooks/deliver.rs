@@ -1,10 +1,12 @@
-//! What becomes of deliveries: attempts recorded, queued again, ended, pruned.
+//! Operations on deliveries: recording attempts, queueing again, ending, pruning.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::Event;
 use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{AttemptRecord, Delivery, DeliveryStatus, HELD_BACK_MOST, Tried};
 use kassette_engine::{Operation, Span};
@@ -37,7 +39,7 @@ impl Operation<Memory> for QueueTest {
     }
 }
 
-/// Queues one delivery's event again.
+/// Queues the event of one delivery again.
 pub(crate) struct Redeliver {
     pub(crate) id: DeliveryId,
     pub(crate) audited: Audited,
@@ -60,7 +62,7 @@ impl Operation<Memory> for Redeliver {
     }
 }
 
-/// Queues again what failed.
+/// Queues the events of exhausted deliveries again.
 pub(crate) struct Recover {
     pub(crate) endpoint: EndpointId,
     pub(crate) since: Time,
@@ -87,8 +89,8 @@ impl Operation<Memory> for Recover {
         let mut queued = 0;
         let last = rows.walk(rest, |rows, key, row| {
             let id = trailing_id(key)?;
-            // One damaged delivery must not keep the others from being queued.
-            let again = records::decode(key, row)
+            // A damaged delivery must not block others.
+            let again = records::decode(rows.sealer(), key, row)
                 .and_then(|before: bool| Self::queue(rows, id, before, self.now));
             queued += u64::from(records::readable(again)?.unwrap_or(false));
             Ok(ControlFlow::Continue(()))
@@ -102,8 +104,8 @@ impl Operation<Memory> for Recover {
 }
 
 impl Recover {
-    /// Queues an exhausted delivery again, unless that was done before. Where it is damaged, nothing was
-    /// written.
+    /// Queues the event of an exhausted delivery again, unless that was done before. Writes nothing if it is
+    /// damaged.
     fn queue(
         rows: &mut Rows<'_>,
         id: DeliveryId,
@@ -116,6 +118,29 @@ impl Recover {
         let old: DeliveryRow = rows.expect(&schema::webhooks::delivery(id))?;
         outbox::queue_again(rows, id, &old, now)?;
         Ok(true)
+    }
+}
+
+/// Queues events that an endpoint missed because it was off.
+pub(crate) struct QueueMissed {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) events: Vec<(Event, Payment)>,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for QueueMissed {
+    type Outcome = u64;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<u64, Fault> {
+        if endpoints::load(rows, self.endpoint)?.is_none() {
+            return Ok(0);
+        }
+        let mut queued = 0;
+        for (event, payment) in &self.events {
+            let is_new = outbox::queue_missed(rows, event, payment, self.endpoint, self.now)?;
+            queued += u64::from(is_new);
+        }
+        Ok(queued)
     }
 }
 
@@ -162,7 +187,7 @@ impl Operation<Memory> for RecordTried {
     }
 }
 
-/// Makes due what waits for its time.
+/// Makes waiting deliveries due now.
 pub(crate) struct MakeDue {
     pub(crate) endpoint: EndpointId,
     pub(crate) after: Option<(Time, DeliveryId)>,
@@ -177,14 +202,14 @@ impl Operation<Memory> for MakeDue {
         if endpoints::load(rows, self.endpoint)?.is_none() {
             return Ok(MadeDue::Unknown);
         }
-        // What is due by now stands before: it is left as it is, and so is what a page has made due.
+        // Deliveries that are already due, or that a previous page made due, come before and stay unchanged.
         let due = (self.now, DeliveryId::from_bytes([0xff; 16]));
         let (at, id) = self.after.map_or(due, |after| after.max(due));
         let all = Span::prefix(&schema::webhooks::due_of(self.endpoint));
         let rest = all.after(&schema::webhooks::due(self.endpoint, at, id));
         let mut hastened = 0;
         let last = rows.walk(rest, |rows, key, _| {
-            // One damaged delivery must not keep the others waiting.
+            // A damaged delivery must not block others.
             let made = outbox::hasten(rows, key, self.now);
             hastened += u64::from(records::readable(made)?.unwrap_or(false));
             Ok(ControlFlow::Continue(()))
@@ -212,7 +237,7 @@ impl Operation<Memory> for RecordAll {
     }
 }
 
-/// Ends what has to end.
+/// Ends the deliveries of a disabled or deleted endpoint that must end.
 pub(crate) struct Sweep {
     pub(crate) endpoint: EndpointId,
     pub(crate) now: Time,
@@ -260,7 +285,7 @@ impl Operation<Memory> for Sweep {
     }
 }
 
-/// Removes what is over.
+/// Removes ended deliveries.
 pub(crate) struct Prune {
     pub(crate) before: Time,
     pub(crate) after: Option<DeliveryId>,
@@ -284,9 +309,9 @@ impl Operation<Memory> for Prune {
                 last = None;
                 return Ok(ControlFlow::Break(()));
             }
-            // One damaged delivery must not keep those behind it for ever.
-            let removed =
-                records::decode(key, row).and_then(|row: DeliveryRow| Self::remove(rows, id, &row));
+            // A damaged delivery must not block later ones permanently.
+            let removed = records::decode(rows.sealer(), key, row)
+                .and_then(|row: DeliveryRow| Self::remove(rows, id, &row));
             deliveries += u64::from(records::readable(removed)?.unwrap_or(false));
             looked += 1;
             if looked >= self.at_most {
@@ -301,7 +326,7 @@ impl Operation<Memory> for Prune {
 }
 
 impl Prune {
-    /// Removes a delivery that is over. Where it is damaged, nothing was written.
+    /// Removes an ended delivery. Writes nothing if it is damaged.
     fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<bool, Fault> {
         if row.status == DeliveryStatus::Pending {
             return Ok(false);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::EventType;
 use kassette_domain::id::EndpointId;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
@@ -22,14 +23,15 @@ use crate::{
     EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, SwitchOff,
 };
 
-/// An endpoint without its secrets.
+/// Returns an endpoint without its secrets.
 pub(crate) fn load(source: &impl RowSource, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
     let key = schema::webhooks::endpoint(id);
     let row = source.get(&key)?;
-    row.map(|row| endpoints::decode(&key, &row)).transpose()
+    row.map(|row| endpoints::decode(source.sealer(), &key, &row))
+        .transpose()
 }
 
-/// An endpoint with its secrets.
+/// Returns an endpoint with its secrets.
 pub(crate) fn load_with_secrets(
     source: &impl RowSource,
     sealer: &Sealer,
@@ -52,7 +54,7 @@ fn save(
     Ok(())
 }
 
-/// The endpoints of an endpoint's owner in its environment, without itself and the one that leaves.
+/// Endpoints of the same owner and environment, without the endpoint itself and without `leaving`.
 pub(crate) fn beside(
     rows: &Rows<'_>,
     endpoint: &Endpoint,
@@ -73,10 +75,10 @@ fn load_roster(
     Ok((key, roster))
 }
 
-/// Sets what an endpoint wants from now on.
+/// Sets the events that an endpoint wants.
 fn enlist(rows: &mut Rows<'_>, endpoint: &Endpoint) -> Result<(), Fault> {
     let (key, mut roster) = load_roster(rows, endpoint)?;
-    let wants = Wants::of(endpoint);
+    let wants = Wants::new(endpoint);
     match roster.0.iter_mut().find(|(id, _)| *id == endpoint.id) {
         Some((_, before)) => *before = wants,
         None => roster.0.push((endpoint.id, wants)),
@@ -124,7 +126,7 @@ impl Operation<Memory> for CreateEndpoint {
     }
 }
 
-/// Writes an endpoint whose owner exists and has room for it.
+/// Writes an endpoint whose owner exists and has not reached its limit.
 pub(crate) fn write_new(
     rows: &mut Rows<'_>,
     sealer: &Sealer,
@@ -143,7 +145,7 @@ pub(crate) fn write_new(
     enlist(rows, endpoint)
 }
 
-/// Another address, filter or switch.
+/// Changes address, filter or enabled state.
 pub(crate) struct ReplaceEndpoint {
     pub(crate) before: Endpoint,
     pub(crate) after: Endpoint,
@@ -160,7 +162,12 @@ impl Operation<Memory> for ReplaceEndpoint {
         let Some((stored, secrets)) = load_with_secrets(rows, sealer, self.before.id)? else {
             return Ok(EndpointReplaced::Unknown);
         };
-        if stored != self.before {
+        // The caller's copy of `off` is not compared: only the store changes it.
+        let seen = Endpoint {
+            off: stored.off.clone(),
+            ..self.before.clone()
+        };
+        if stored != seen {
             return Ok(EndpointReplaced::Stale);
         }
         if stored.url != self.after.url {
@@ -169,12 +176,12 @@ impl Operation<Memory> for ReplaceEndpoint {
                 return Ok(EndpointReplaced::Taken(same.id));
             }
         }
-        let after = Endpoint {
+        let mut after = Endpoint {
             url: self.after.url,
             event_types: self.after.event_types,
-            enabled: self.after.enabled,
             ..stored
         };
+        after.switch(self.after.enabled, self.now);
         save(rows, sealer, &after, &secrets)?;
         enlist(rows, &after)?;
         audit::append(rows, self.audited, self.now)?;
@@ -182,7 +189,8 @@ impl Operation<Memory> for ReplaceEndpoint {
     }
 }
 
-/// Switches an endpoint off, unless it is off, gone, or at another address meanwhile.
+/// Switches an endpoint off and notifies the owner's other endpoints. Does nothing if it is already off, deleted, or at
+/// another address.
 pub(crate) fn disable(
     rows: &mut Rows<'_>,
     sealer: &Sealer,
@@ -196,13 +204,17 @@ pub(crate) fn disable(
     if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
-    endpoint.enabled = false;
+    endpoint.switch(false, now);
     save(rows, sealer, &endpoint, &secrets)?;
     enlist(rows, &endpoint)?;
+    let others = beside(rows, &endpoint, None)?.into_iter();
+    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let told: Vec<_> = told.map(|other| other.id).collect();
+    outbox::tell_disabled(rows, &endpoint, &told, now)?;
     audit::append(rows, off.audited, now).map(drop)
 }
 
-/// The end of an endpoint.
+/// Deletes an endpoint.
 pub(crate) struct DeleteEndpoint {
     pub(crate) id: EndpointId,
     pub(crate) audited: Audited,
@@ -221,7 +233,7 @@ impl Operation<Memory> for DeleteEndpoint {
     }
 }
 
-/// Removes an endpoint and cancels what waits for it; none where there is none.
+/// Removes an endpoint and cancels its waiting deliveries. `None` if it does not exist.
 pub(crate) fn delete(
     rows: &mut Rows<'_>,
     id: EndpointId,
@@ -243,7 +255,7 @@ pub(crate) fn delete(
     }))
 }
 
-/// Another secret.
+/// Adds a new secret.
 pub(crate) struct RotateEndpoint {
     pub(crate) id: EndpointId,
     pub(crate) secret: Secret,

@@ -7,14 +7,16 @@ pub(crate) mod endpoint_index;
 pub(crate) mod endpoints;
 pub(crate) mod outbox;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::Event;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::payment::Payment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
@@ -25,33 +27,37 @@ use crate::rows::records;
 use crate::rows::schema::webhooks::ID;
 use crate::rows::schema::{self, Key};
 use crate::rows::source::RowSource;
+use crate::rows::stored::ListedEvent;
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, View};
 use crate::sled::store::SledStore;
 use crate::sled::webhooks::claims::{ClaimDeliveries, Ringing};
 use crate::sled::webhooks::deliver::{
-    MakeDue, Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
+    MakeDue, Prune, QueueMissed, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep,
+    trailing_id,
 };
 use crate::sled::webhooks::endpoint_index::EndpointIndex;
 use crate::sled::webhooks::endpoints::{
     CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
 };
-use crate::sled::webhooks::outbox::{DeliveryRow, read_due};
+use crate::sled::webhooks::outbox::read_due;
 use crate::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated, EndpointDeleted,
     EndpointReplaced, EndpointRotated, Fault, Listed, MadeDue, Oldest, Paging, Pruned, Recovered,
     Redelivered, StoreFuture, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
-/// Rows of waiting deliveries that are looked at for the oldest.
+/// Maximum number of rows of waiting deliveries that are read to find the oldest.
 const OLDEST_OF: usize = 10_000;
-/// Rows that are looked at from either end of an endpoint's, where more wait than that.
+/// Number of rows read from both ends of each endpoint's rows if more deliveries wait.
 const ENDS: usize = 8;
-/// Most waiting deliveries of an endpoint that are put into the order of a list with each page.
+/// Maximum number of deliveries per endpoint that one page of an owner's list reads.
+const MAX_MERGED: usize = 200;
+/// Maximum number of an endpoint's waiting deliveries that are sorted for each page of a list.
 const SORTED: usize = 2000;
 
 impl SledStore {
-    /// Does an operation that may queue deliveries; the worker hears of it after the commit.
+    /// Runs an operation that may queue deliveries. The worker is notified after the commit.
     pub(crate) fn operate_ringing<O: Operation<Memory>>(
         &self,
         operation: O,
@@ -66,18 +72,18 @@ impl SledStore {
     }
 }
 
-/// What waits for the endpoints behind one.
+/// Waiting deliveries of all endpoints after this one.
 fn past(endpoint: EndpointId) -> Span {
-    // Behind every row of this endpoint: no time has eight bytes of ones.
+    // After every row of this endpoint, because no time consists of eight bytes of ones.
     let mut end = schema::webhooks::due_of(endpoint);
     end.extend([u8::MAX; ID]);
     Span::prefix(schema::webhooks::DUE).after(&end)
 }
 
-/// Of endpoints that something waits for, when the oldest of it was drawn.
+/// Creation time of the oldest waiting delivery of each endpoint.
 type OldestOf = HashMap<EndpointId, Time>;
 
-/// Notes when some waiting deliveries were drawn.
+/// Records the creation times of waiting deliveries.
 fn note_oldest(oldest: &mut OldestOf, waiting: &[(Key, IVec)]) -> Result<(), Fault> {
     for (key, _) in waiting {
         let (endpoint, _, id) = read_due(key)?;
@@ -89,7 +95,7 @@ fn note_oldest(oldest: &mut OldestOf, waiting: &[(Key, IVec)]) -> Result<(), Fau
 }
 
 impl SledStore {
-    /// Keys under `dle/` of what is pending at an endpoint, in no order; none where that is more than
+    /// Keys under `dle/` of the pending deliveries of an endpoint, in no order. `None` if there are more than
     /// [`SORTED`].
     async fn pending_to(&self, endpoint: EndpointId) -> Result<Option<Vec<Key>>, Fault> {
         let span = Span::prefix(&schema::webhooks::due_of(endpoint));
@@ -103,8 +109,126 @@ impl SledStore {
         waiting.iter().map(to).collect::<Result<_, _>>().map(Some)
     }
 
-    /// When the oldest of all that waits was drawn; where there is more of it than [`OLDEST_OF`], of those
-    /// that are most likely to be.
+    /// One page of the deliveries that match a filter.
+    async fn list_deliveries(
+        &self,
+        filter: DeliveryFilter,
+        paging: Paging,
+    ) -> Result<Listed<Delivery>, Fault> {
+        let take = move |view: &View<'_>, key: &[u8]| {
+            // A missing delivery was pruned after its key was read.
+            let delivery = outbox::load(view, trailing_id(key)?)?;
+            Ok(delivery.filter(|delivery| filter.fits(delivery)))
+        };
+        let exhausted = filter.status == Some(DeliveryStatus::Exhausted);
+        let payment = match (filter.payment, filter.event) {
+            (Some(payment), _) => Some(payment),
+            (None, Some(event)) => {
+                let key = schema::event_index(event);
+                let found: Option<ListedEvent> = self.read(move |view| view.load(&key)).await?;
+                found.map(|found| found.payment)
+            }
+            (None, None) => None,
+        };
+        let prefix = match (payment, filter.endpoint) {
+            (Some(payment), _) => schema::webhooks::deliveries_of(payment),
+            (None, Some(endpoint)) if exhausted => schema::webhooks::failed_of(endpoint),
+            (None, Some(endpoint)) => schema::webhooks::deliveries_to(endpoint),
+            (None, None) => schema::webhooks::DELIVERIES.to_vec(),
+        };
+        if let Some((owner, environment)) = filter.of {
+            let endpoints = self.endpoints_of(owner, environment).await?;
+            if payment.is_none() && filter.endpoint.is_none() {
+                return self.deliveries_to(endpoints, filter, paging).await;
+            }
+            let is_own = move |delivery: &Delivery| endpoints.contains(&delivery.endpoint);
+            let take =
+                move |view: &View<'_>, key: &[u8], _: &IVec| Ok(take(view, key)?.filter(&is_own));
+            let span = queued_within(&prefix, &filter);
+            let page = self.list_in(span, (&prefix, ID), Order::Backwards, &paging, take);
+            return page.await;
+        }
+        if let (None, Some(endpoint), Some(DeliveryStatus::Pending)) =
+            (payment, filter.endpoint, filter.status)
+            && let Some(keys) = self.pending_to(endpoint).await?
+        {
+            let page = self.page_of((keys, None), (&prefix, ID), &paging, take);
+            return page.await;
+        }
+        let take = move |view: &View<'_>, key: &[u8], _: &IVec| take(view, key);
+        let span = queued_within(&prefix, &filter);
+        let page = self.list_in(span, (&prefix, ID), Order::Backwards, &paging, take);
+        page.await
+    }
+
+    /// An owner's endpoints.
+    async fn endpoints_of(
+        &self,
+        owner: KeyOwner,
+        environment: Option<Environment>,
+    ) -> Result<Vec<EndpointId>, Fault> {
+        self.read(move |view| {
+            let mut endpoints = Vec::new();
+            for world in [Environment::Test, Environment::Live] {
+                if environment.is_none_or(|environment| environment == world) {
+                    let key = schema::webhooks::roster(owner, world);
+                    let own: Option<EndpointIndex> = view.load(&key)?;
+                    endpoints.extend(own.unwrap_or_default().0.into_iter().map(|(id, _)| id));
+                }
+            }
+            Ok(endpoints)
+        })
+        .await
+    }
+
+    /// One page of the deliveries to several endpoints, merged from the newest of each.
+    async fn deliveries_to(
+        &self,
+        endpoints: Vec<EndpointId>,
+        filter: DeliveryFilter,
+        paging: Paging,
+    ) -> Result<Listed<Delivery>, Fault> {
+        let prefix = schema::webhooks::DELIVERIES;
+        let last = match &paging.cursor {
+            None => None,
+            Some(cursor) => match self.read_cursor(cursor, prefix, ID) {
+                Some(last) => Some(trailing_id(&last)?),
+                None => return Ok(Listed::BadCursor),
+            },
+        };
+        let (mut found, mut rest) = (BTreeSet::new(), None);
+        for endpoint in endpoints {
+            let to = match filter.status {
+                Some(DeliveryStatus::Exhausted) => schema::webhooks::failed_of(endpoint),
+                _ => schema::webhooks::deliveries_to(endpoint),
+            };
+            let mut span = queued_within(&to, &filter);
+            if let Some(last) = last {
+                span = span.before(&[&to[..], last.as_bytes()].concat());
+            }
+            let rows = self.rows_of(span, Order::Backwards, MAX_MERGED).await?;
+            let keys = rows.iter().map(|(key, _)| trailing_id(key));
+            let keys = keys.map(|id| id.map(schema::webhooks::delivery));
+            let keys: Vec<Key> = keys.collect::<Result<_, _>>()?;
+            if keys.len() == MAX_MERGED {
+                rest = rest.max(keys.last().cloned());
+            }
+            found.extend(keys);
+        }
+        if let Some(rest) = &rest {
+            // Older deliveries follow rows that are not read yet.
+            found = found.split_off(rest);
+        }
+        let found = (found.into_iter().collect(), rest);
+        let page = self.page_of(found, (prefix, ID), &paging, move |view, key| {
+            let delivery = outbox::load(view, trailing_id(key)?)?;
+            Ok(delivery.filter(|delivery| filter.fits(delivery)))
+        });
+        page.await
+    }
+
+    /// Creation times of the oldest waiting deliveries. If more than [`OLDEST_OF`] wait, only the first and last due
+    /// ones of each endpoint are read.
     async fn oldest_waiting(&self) -> Result<Oldest, Fault> {
         let mut span = Span::prefix(schema::webhooks::DUE);
         let waiting = self.rows_of(span.clone(), Order::Keys, OLDEST_OF).await?;
@@ -113,7 +237,7 @@ impl SledStore {
         if waiting.len() < OLDEST_OF {
             return self.by_environment(oldest).await;
         }
-        // Of each endpoint what is due first, and last: what was tried often is due late.
+        // The first and last due deliveries of each endpoint: a delivery with many attempts is due late.
         let mut seen = 0;
         let of_ends = self.read_aside(move |view| {
             while seen < OLDEST_OF && !view.is_enough() {
@@ -138,7 +262,8 @@ impl SledStore {
         self.by_environment(oldest).await
     }
 
-    /// The oldest of each environment. What waits for a deleted endpoint is about to be cancelled.
+    /// The oldest of each environment. Deliveries of a deleted endpoint are ignored, because they will be
+    /// cancelled.
     async fn by_environment(&self, of: OldestOf) -> Result<Oldest, Fault> {
         let (mut rest, mut oldest) = (of.into_iter(), Oldest::default());
         self.read_aside(move |view| {
@@ -154,6 +279,22 @@ impl SledStore {
         })
         .await
     }
+}
+
+/// Range of keys with a prefix and the id of a delivery that was queued in the filter's period.
+fn queued_within(prefix: &[u8], filter: &DeliveryFilter) -> Span {
+    let first = |at| {
+        let id = schema::webhooks::first_delivery_id(at);
+        [prefix, id.as_bytes().as_slice()].concat()
+    };
+    let mut span = Span::prefix(prefix);
+    if let Some(since) = filter.since {
+        span = span.since(&first(since));
+    }
+    if let Some(until) = filter.until {
+        span = span.before(&first(until));
+    }
+    span
 }
 
 impl Deliveries for SledStore {
@@ -195,7 +336,7 @@ impl Deliveries for SledStore {
         self.list(&prefix, TIME_AND_ID, order, &paging, move |view, key, _| {
             let id = schema::trailing_id(key).map(EndpointId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
-            // Deleted since its key was read where it is missing.
+            // A missing endpoint was deleted after its key was read.
             let endpoint = endpoints::load(view, id)?;
             Ok(endpoint.filter(|found| environment.is_none_or(|of| of == found.environment)))
         })
@@ -283,6 +424,19 @@ impl Deliveries for SledStore {
         })
     }
 
+    fn queue_missed(
+        &self,
+        endpoint: EndpointId,
+        events: Vec<(Event, Payment)>,
+        now: Time,
+    ) -> StoreFuture<'_, u64> {
+        self.operate_ringing(QueueMissed {
+            endpoint,
+            events,
+            now,
+        })
+    }
+
     fn hasten(
         &self,
         endpoint: EndpointId,
@@ -303,47 +457,7 @@ impl Deliveries for SledStore {
         filter: DeliveryFilter,
         paging: Paging,
     ) -> StoreFuture<'_, Listed<Delivery>> {
-        let prefix = match (filter.endpoint, filter.status) {
-            (Some(endpoint), Some(DeliveryStatus::Exhausted)) => {
-                schema::webhooks::failed_of(endpoint)
-            }
-            (Some(endpoint), _) => schema::webhooks::deliveries_to(endpoint),
-            (None, _) => schema::webhooks::DELIVERIES.to_vec(),
-        };
-        let mut own: Option<EndpointIndex> = None;
-        let mut take = move |view: &View<'_>, key: &[u8]| {
-            let id = trailing_id(key)?;
-            // Pruned since its key was read where it is missing.
-            let Some(row) = view.load::<DeliveryRow>(&schema::webhooks::delivery(id))? else {
-                return Ok(None);
-            };
-            if let Some((owner, environment)) = filter.of {
-                if own.is_none() {
-                    let roster = schema::webhooks::roster(owner, environment);
-                    own = Some(view.load(&roster)?.unwrap_or_default());
-                }
-                let is_own = |own: &EndpointIndex| own.0.iter().any(|(id, _)| *id == row.endpoint);
-                if !own.as_ref().is_some_and(is_own) {
-                    return Ok(None);
-                }
-            }
-            if filter.status.is_some_and(|status| status != row.status) {
-                return Ok(None);
-            }
-            outbox::whole(view, id, row).map(Some)
-        };
-        Box::pin(async move {
-            if let (Some(endpoint), Some(DeliveryStatus::Pending)) =
-                (filter.endpoint, filter.status)
-                && let Some(keys) = self.pending_to(endpoint).await?
-            {
-                let page = self.page_of((keys, None), (&prefix, ID), &paging, take);
-                return page.await;
-            }
-            let order = Order::Backwards;
-            let take = move |view: &View<'_>, key: &[u8], _: &IVec| take(view, key);
-            self.list(&prefix, ID, order, &paging, take).await
-        })
+        Box::pin(self.list_deliveries(filter, paging))
     }
 
     fn delivery(&self, id: DeliveryId) -> StoreFuture<'_, Option<Delivery>> {
@@ -410,7 +524,11 @@ impl Deliveries for SledStore {
             secrets: Arc::clone(&self.secrets),
         };
         Box::pin(async move {
-            let outcome = self.operate(record).await?;
+            // Disabling an endpoint queues events for others.
+            let outcome = match record.disable.is_some() {
+                true => self.operate_ringing(record).await?,
+                false => self.operate(record).await?,
+            };
             self.claims.give_back(&[id]);
             Ok(outcome)
         })

@@ -1,14 +1,15 @@
-//! Events on their way out: the body once, and a delivery for each endpoint that wants it.
+//! Queued events: one body per event, and a delivery for each endpoint that wants it.
 
 use std::ops::ControlFlow;
 
-use kassette_domain::event::{Event, EventType};
-use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
+use kassette_domain::event::{Event, EventSubject, EventType};
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId, PaymentId};
 use kassette_domain::key::KeyOwner;
+use kassette_domain::order::ClientRef;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    AttemptRecord, Delivery, DeliveryAttempt, DeliveryStatus, Message, Tried,
+    AttemptRecord, Delivery, DeliveryAttempt, DeliveryStatus, Endpoint, Message, Tried,
 };
 use kassette_engine::Span;
 use serde::{Deserialize, Serialize};
@@ -22,25 +23,43 @@ use crate::sled::memory::Rows;
 use crate::sled::resellers::delegations;
 use crate::sled::webhooks::endpoint_index::EndpointIndex;
 
-/// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
-/// the log, which is written with every attempt, stays small.
+/// Maximum length in bytes of a response stored in the delivery's row. A longer one has a separate row, so
+/// that the delivery's row, which every attempt rewrites, stays small.
 const SHORT_RESPONSE: usize = 256;
 
-/// An event's body, frozen.
+/// An event's stored body, without [`Additions`](kassette_domain::webhook::Additions).
 #[derive(Serialize, Deserialize)]
 pub(crate) struct BodyRow {
     pub(crate) kind: EventType,
     pub(crate) payment: PaymentId,
     pub(crate) body: String,
-    /// How many deliveries are of it; with the last one it goes.
+    /// The reseller's reference and the merchant. `None` if no reseller created the payment.
+    pub(crate) delegated: Option<(ClientRef, MerchantId)>,
+    /// Number of deliveries. The body is removed with the last one.
     pub(crate) deliveries: u32,
 }
 
-/// A delivery's row. Its id stands in its key.
+impl BodyRow {
+    /// The body of an event without deliveries.
+    fn new(event: &Event, payment: &Payment) -> Self {
+        Self {
+            kind: event.kind,
+            payment: payment.id,
+            body: Message::about(event, payment).body(),
+            delegated: match &payment.origin {
+                Origin::Merchant { .. } => None,
+                Origin::Reseller { client_ref, .. } => Some((client_ref.clone(), payment.merchant)),
+            },
+            deliveries: 0,
+        }
+    }
+}
+
+/// A delivery's row. Its id is in its key.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct DeliveryRow {
     pub(crate) event: EventId,
-    /// When the event's body was written.
+    /// Time at which the event's body was written.
     body_at: Time,
     pub(crate) kind: EventType,
     pub(crate) endpoint: EndpointId,
@@ -49,13 +68,13 @@ pub(crate) struct DeliveryRow {
     pub(crate) created_at: Time,
     pub(crate) next_attempt_at: Option<Time>,
     pub(crate) attempts: Vec<DeliveryAttempt>,
-    /// A bit for each attempt whose answer has a row of its own.
+    /// A bit for each attempt whose response has a separate row.
     long_responses: u8,
 }
 
 impl DeliveryRow {
-    /// The row of a delivery from elsewhere, with the answers that have rows of their own.
-    pub(crate) fn of(mut whole: Delivery, body_at: Time) -> (Self, Vec<(u8, String)>) {
+    /// The row of a copied delivery, with the responses that need separate rows.
+    pub(crate) fn split(mut whole: Delivery, body_at: Time) -> (Self, Vec<(u8, String)>) {
         let (mut long_responses, mut long) = (0, Vec::new());
         for (at, attempt) in (0_u8..8).zip(&mut whole.attempts) {
             if let Some(response) = attempt.response.take_if(|response| is_long(response)) {
@@ -78,12 +97,12 @@ impl DeliveryRow {
         (row, long)
     }
 
-    /// Where the event's body stands.
+    /// Key of the event's body.
     pub(crate) fn body(&self) -> Key {
         schema::webhooks::body(self.body_at, self.event)
     }
 
-    /// Takes an attempt into the log; the domain says what follows.
+    /// Records an attempt. The domain decides the consequences.
     pub(crate) fn record(&mut self, id: DeliveryId, tried: Tried) -> AttemptRecord {
         let mut whole = delivery(id, self.clone());
         let recorded = whole.record(tried);
@@ -93,25 +112,25 @@ impl DeliveryRow {
         recorded
     }
 
-    /// Attempts whose answers have rows of their own.
+    /// Attempts whose responses have separate rows.
     pub(crate) fn long_responses(&self) -> impl Iterator<Item = u8> {
         let long = self.long_responses;
         (0..8).filter(move |attempt| long & (1 << attempt) != 0)
     }
 
-    /// Whether it is in an attempt's own row.
+    /// Whether the response of an attempt has a separate row.
     const fn is_long(&self, attempt: usize) -> bool {
         self.long_responses & (1 << attempt) != 0
     }
 }
 
-/// A delivery with its whole log; none where there is none.
+/// Returns a delivery with all its attempts. `None` if it does not exist.
 pub(crate) fn load(source: &impl RowSource, id: DeliveryId) -> Result<Option<Delivery>, Fault> {
     let row: Option<DeliveryRow> = source.load(&schema::webhooks::delivery(id))?;
     row.map(|row| whole(source, id, row)).transpose()
 }
 
-/// A row with the answers that stand elsewhere.
+/// Adds the responses from separate rows.
 pub(crate) fn whole(
     source: &impl RowSource,
     id: DeliveryId,
@@ -144,13 +163,13 @@ const fn is_long(response: &str) -> bool {
     response.len() > SHORT_RESPONSE
 }
 
-/// A delivery has eight attempts at most.
+/// A delivery has at most eight attempts.
 fn ordinal(attempt: usize) -> u8 {
     u8::try_from(attempt).unwrap_or(u8::MAX)
 }
 
-/// Queues an event of a payment for each endpoint that wants it: of its merchant, and of the reseller that made it,
-/// if it may work for the merchant now.
+/// Queues an event of a payment for each endpoint that wants it: of its merchant, and of the reseller that
+/// created it, if the reseller may act for the merchant now.
 pub(crate) fn fan_out(rows: &mut Rows<'_>, payment: &Payment, event: &Event) -> Result<(), Fault> {
     let wanted_by = |rows: &Rows<'_>, owner| {
         let roster =
@@ -168,20 +187,11 @@ pub(crate) fn fan_out(rows: &mut Rows<'_>, payment: &Payment, event: &Event) -> 
     if wanting.is_empty() {
         return Ok(());
     }
-    let body = Message::of(event, payment).body();
-    put_out(
-        rows,
-        event.id,
-        event.kind,
-        payment.id,
-        body,
-        &wanting,
-        event.created_at,
-    )
-    .map(drop)
+    let row = BodyRow::new(event, payment);
+    put_out(rows, event.id, row, &wanting, event.created_at).map(drop)
 }
 
-/// Queues a test for one endpoint.
+/// Queues a test event for one endpoint.
 pub(crate) fn test(
     rows: &mut Rows<'_>,
     endpoint: EndpointId,
@@ -189,51 +199,92 @@ pub(crate) fn test(
 ) -> Result<Option<Delivery>, Fault> {
     let event = EventId::from_bytes(random_id()?);
     let message = Message::test(event, now);
-    let queued = put_out(
-        rows,
-        event,
-        message.kind,
-        message.payment,
-        message.body(),
-        &[endpoint],
-        now,
-    )?;
+    let row = BodyRow {
+        kind: message.kind,
+        payment: message.payment,
+        body: message.body(),
+        delegated: None,
+        deliveries: 0,
+    };
+    let queued = put_out(rows, event, row, &[endpoint], now)?;
     Ok(queued.into_iter().next())
+}
+
+/// Queues an event for the endpoints `told`: another endpoint of their owner was disabled.
+pub(crate) fn tell_disabled(
+    rows: &mut Rows<'_>,
+    disabled: &Endpoint,
+    told: &[EndpointId],
+    now: Time,
+) -> Result<(), Fault> {
+    if told.is_empty() {
+        return Ok(());
+    }
+    let event = EventId::from_bytes(random_id()?);
+    let subject = EventSubject::EndpointDisabled(disabled.id);
+    let message = Message::disabled(event, &subject, disabled.environment, now);
+    let row = BodyRow {
+        kind: message.kind,
+        payment: message.payment,
+        body: message.body(),
+        delegated: None,
+        deliveries: 0,
+    };
+    put_out(rows, event, row, told, now).map(drop)
+}
+
+/// Queues an event that an endpoint missed because it was off. Returns false if it is already queued for it.
+pub(crate) fn queue_missed(
+    rows: &mut Rows<'_>,
+    event: &Event,
+    payment: &Payment,
+    endpoint: EndpointId,
+    now: Time,
+) -> Result<bool, Fault> {
+    let id = schema::webhooks::first_delivery(event.created_at, event.id, endpoint);
+    if rows.get(&schema::webhooks::delivery(id))?.is_some() {
+        return Ok(false);
+    }
+    let key = schema::webhooks::body(event.created_at, event.id);
+    let known: Option<BodyRow> = rows.load(&key)?;
+    let mut body = known.unwrap_or_else(|| BodyRow::new(event, payment));
+    body.deliveries = body.deliveries.saturating_add(1);
+    rows.save(key, &body)?;
+    count_pending(rows, 1)?;
+    queue(rows, id, (event.id, event.created_at), &body, endpoint, now)?;
+    Ok(true)
 }
 
 /// Writes an event's body and its deliveries.
 fn put_out(
     rows: &mut Rows<'_>,
     event: EventId,
-    kind: EventType,
-    payment: PaymentId,
-    body: String,
+    mut row: BodyRow,
     endpoints: &[EndpointId],
     now: Time,
 ) -> Result<Vec<Delivery>, Fault> {
-    let row = BodyRow {
-        kind,
-        payment,
-        body,
-        deliveries: u32::try_from(endpoints.len()).unwrap_or(u32::MAX),
-    };
+    row.deliveries = u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
     rows.save(schema::webhooks::body(now, event), &row)?;
     count_pending(rows, row.deliveries.into())?;
     endpoints
         .iter()
-        .map(|endpoint| queue(rows, (event, now), &row, *endpoint, now))
+        .map(|endpoint| {
+            let id = schema::webhooks::first_delivery(now, event, *endpoint);
+            queue(rows, id, (event, now), &row, *endpoint, now)
+        })
         .collect()
 }
 
-/// Writes one delivery of an event, due at once, which the caller counts. With the event stands when its body was written.
+/// Writes one delivery of an event, due now. The caller counts it. `body_at` is the time at which the event's
+/// body was written.
 fn queue(
     rows: &mut Rows<'_>,
+    id: DeliveryId,
     (event, body_at): (EventId, Time),
     body: &BodyRow,
     endpoint: EndpointId,
     now: Time,
 ) -> Result<Delivery, Fault> {
-    let id = schema::webhooks::delivery_id(now, random_id()?);
     let row = DeliveryRow {
         event,
         body_at,
@@ -241,7 +292,7 @@ fn queue(
         endpoint,
         payment: body.payment,
         status: DeliveryStatus::Pending,
-        created_at: now,
+        created_at: schema::webhooks::drawn_at(id),
         next_attempt_at: Some(now),
         attempts: Vec::new(),
         long_responses: 0,
@@ -251,6 +302,9 @@ fn queue(
         schema::webhooks::delivery_to(endpoint, id),
         kassette_engine::IVec::default(),
     );
+    if let Some(listed) = schema::webhooks::delivery_of(body.payment, id) {
+        rows.put(listed, kassette_engine::IVec::default());
+    }
     rows.put(
         schema::webhooks::due(endpoint, now, id),
         kassette_engine::IVec::default(),
@@ -258,7 +312,7 @@ fn queue(
     Ok(delivery(id, row))
 }
 
-/// Queues the event of a delivery once more. Where the event's body is damaged, nothing was written.
+/// Queues the event of a delivery again. Writes nothing if the event's body is damaged.
 pub(crate) fn queue_again(
     rows: &mut Rows<'_>,
     id: DeliveryId,
@@ -273,11 +327,13 @@ pub(crate) fn queue_again(
         rows.save(schema::webhooks::failed(old.endpoint, id), &true)?;
     }
     count_pending(rows, 1)?;
-    queue(rows, (old.event, old.body_at), &body, old.endpoint, now)
+    let again = schema::webhooks::delivery_id(now, random_id()?);
+    let of = (old.event, old.body_at);
+    queue(rows, again, of, &body, old.endpoint, now)
 }
 
-/// Writes a delivery that has changed, with the rows that follow from it. `before` is where its row
-/// of `dld/` stood.
+/// Writes a changed delivery with the rows that follow from it. `before` is the time of its previous row of
+/// `dld/`.
 pub(crate) fn save(
     rows: &mut Rows<'_>,
     id: DeliveryId,
@@ -311,8 +367,8 @@ pub(crate) fn save(
     rows.save(schema::webhooks::delivery(id), &row)
 }
 
-/// Makes the pending delivery due that a row of `dld/` leads to. False where it does not wait there; where it
-/// is damaged, nothing was written.
+/// Makes the pending delivery of a row of `dld/` due. False if it is not due at that time. Writes nothing if
+/// it is damaged.
 pub(crate) fn hasten(rows: &mut Rows<'_>, due: &Key, now: Time) -> Result<bool, Fault> {
     let (_, at, id) = read_due(due)?;
     let mut row: DeliveryRow = rows.expect(&schema::webhooks::delivery(id))?;
@@ -324,8 +380,8 @@ pub(crate) fn hasten(rows: &mut Rows<'_>, due: &Key, now: Time) -> Result<bool, 
     Ok(true)
 }
 
-/// Ends the pending delivery that a row of `dld/` leads to. False where that is damaged: its row of
-/// `dld/` goes all the same, or every sweep would find it again and none would ever be the last.
+/// Ends the pending delivery of a row of `dld/`. False if it is damaged. The row is removed even then,
+/// because otherwise every sweep would find it again and never finish.
 pub(crate) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Result<bool, Fault> {
     let (_, at, id) = read_due(&due)?;
     let read = rows.expect::<DeliveryRow>(&schema::webhooks::delivery(id));
@@ -335,7 +391,7 @@ pub(crate) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Resu
         return Ok(false);
     };
     if row.next_attempt_at != Some(at) {
-        // Over, or due at another time, which has a row of its own: it is not what waits here.
+        // The delivery has ended, or is due at another time and has another row.
         records::damaged(&due, "its delivery is not due then");
         rows.remove(due);
         return Ok(false);
@@ -346,7 +402,7 @@ pub(crate) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Resu
     Ok(true)
 }
 
-/// Cancels what waits for an endpoint, some of it; says how many were, and whether more waits.
+/// Cancels some of the waiting deliveries of an endpoint. Returns their number, and whether more are waiting.
 pub(crate) fn cancel_some(rows: &mut Rows<'_>, endpoint: EndpointId) -> Result<(u64, bool), Fault> {
     let mut cancelled = 0;
     let due = Span::prefix(&schema::webhooks::due_of(endpoint));
@@ -361,13 +417,15 @@ pub(crate) fn read_due(key: &[u8]) -> Result<(EndpointId, Time, DeliveryId), Fau
     schema::webhooks::read_due(key).ok_or_else(|| records::damaged(key, "it names no delivery"))
 }
 
-/// Removes a delivery that is over, and its event with the last one. Where the event's body is damaged,
-/// nothing was written.
+/// Removes an ended delivery, and its event's body with the last one. Writes nothing if the body is damaged.
 pub(crate) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<(), Fault> {
     let key = row.body();
     let mut body: BodyRow = rows.expect(&key)?;
     rows.remove(schema::webhooks::delivery(id));
     rows.remove(schema::webhooks::delivery_to(row.endpoint, id));
+    if let Some(listed) = schema::webhooks::delivery_of(row.payment, id) {
+        rows.remove(listed);
+    }
     for at in 0..row.attempts.len() {
         if row.is_long(at) {
             rows.remove(schema::webhooks::response(id, ordinal(at)));
@@ -384,8 +442,8 @@ pub(crate) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> 
     Ok(())
 }
 
-/// How many deliveries are pending. It is told to operators and nothing goes by it, so where it does
-/// not read back it is counted from zero again: no payment waits for a number.
+/// Number of pending deliveries. Only operators see it, so that a damaged number is counted again from zero
+/// instead of blocking payments.
 pub(crate) fn pending(source: &impl RowSource) -> Result<u64, Fault> {
     let count = records::readable(source.load(schema::webhooks::PENDING))?;
     if count.is_none() {
@@ -396,7 +454,7 @@ pub(crate) fn pending(source: &impl RowSource) -> Result<u64, Fault> {
     Ok(count.flatten().unwrap_or_default())
 }
 
-/// One row for all, written once a group: what waits is told without counting it.
+/// One row for all deliveries, written one time per group, so that the number is known without counting.
 fn count_pending(rows: &mut Rows<'_>, change: i64) -> Result<(), Fault> {
     let count = pending(rows)?.saturating_add_signed(change);
     rows.save(schema::webhooks::PENDING.to_vec(), &count)

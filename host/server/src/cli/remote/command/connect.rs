@@ -8,10 +8,10 @@ use serde_json::json;
 use super::{Action, Paging, environment};
 use crate::cli::remote::call::{Call, Shape};
 
-/// What can be done with connect codes.
+/// Commands for connect codes.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum ConnectCodeAction {
-    /// Issue a code that lives for five minutes; it is shown this once.
+    /// Issue a code that is valid for five minutes; it is shown only this time.
     Create {
         /// The merchant's number.
         #[arg(long, alias = "merchant")]
@@ -22,8 +22,8 @@ pub(in crate::cli) enum ConnectCodeAction {
         /// The only site that may use it, such as https://shop.example.
         #[arg(long)]
         site_url: String,
-        /// payments:create, payments:read, payments:refund or account:manage; the first two where none is
-        /// named. May be repeated.
+        /// payments:create, payments:read, payments:refund or account:manage; the first two if absent. May be
+        /// repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
     },
@@ -72,7 +72,7 @@ impl Action for ConnectCodeAction {
             Self::List {
                 merchant_id,
                 paging,
-            } => paging.of(of(Method::GET, merchant_id).shown(CODES)),
+            } => paging.put(of(Method::GET, merchant_id).shown(CODES)),
         })
     }
 }

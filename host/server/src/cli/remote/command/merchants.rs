@@ -1,5 +1,7 @@
 //! Merchants, their keys and their domains.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use clap::{ArgGroup, Args, Subcommand};
@@ -9,11 +11,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Action, Paging, environment};
 use crate::cli::remote::call::{Call, Shape};
+use crate::files::read_regular;
 
-/// What can be done with merchants.
+/// Commands for merchants.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum MerchantAction {
-    /// Make a merchant.
+    /// Create a merchant.
     Create {
         /// Shown to payers.
         #[arg(long)]
@@ -29,51 +32,57 @@ pub(in crate::cli) enum MerchantAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Show one.
+    /// Show a merchant.
     Show {
-        /// Its number.
+        /// The merchant's number.
         id: u64,
     },
-    /// Show what each currency would be converted with now, and how old that is.
+    /// Show the current conversion rate of each currency, and its age.
     Rates {
-        /// Its number.
+        /// The merchant's number.
         id: u64,
     },
-    /// Change one; what is not said stays as it is.
+    /// Change a merchant; absent options leave values unchanged.
     #[command(group = ArgGroup::new("change").required(true).multiple(true)
-        .args(["name", "live_approved", "fx_rates", "policy", "colour", "logo", "show_provider"]))]
+        .args(["name", "live_approved", "fx_rates", "policy", "colour", "logo", "show_provider", "support"]))]
     Update {
-        /// Its number.
+        /// The merchant's number.
         id: u64,
         /// Shown to payers.
         #[arg(long)]
         name: Option<String>,
-        /// Whether it is approved for real payments: true or false.
+        /// Whether it is approved for real payments: true or false. Needs --actor and --reason.
         #[arg(long)]
         live_approved: Option<bool>,
+        /// Accept a rate that is more than 20 % off the previous one. Needs --actor and --reason.
+        #[arg(long, requires = "fx_rates")]
+        force: bool,
         #[command(flatten)]
         terms: Terms,
     },
 }
 
-/// Rates and policy.
+/// Rates, policy and brand.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Terms {
     /// US dollars per unit, such as EUR=1.08; EUR=none removes the rate. May be repeated.
     #[arg(long = "fx-rate", value_name = "CODE=RATE", value_parser = rate)]
     fx_rates: Vec<(String, Option<String>)>,
-    /// Routing and risk policy as a JSON merge patch, or @FILE that holds it.
+    /// Routing and risk policy as a JSON merge patch, or @FILE with it.
     #[arg(long, value_name = "JSON|@FILE")]
     policy: Option<String>,
-    /// Behind name and amount on its pages, such as #12453a; none is the gateway's own.
+    /// Background of name and amount on its pages, such as #12453a; none is the gateway's own.
     #[arg(long, value_name = "#RRGGBB|none")]
     colour: Option<String>,
-    /// A PNG file that its pages show, of at most 320 pixels a side; none takes it away.
+    /// A PNG file for its pages, at most 320 pixels per side; none removes the logo.
     #[arg(long, value_name = "FILE|none")]
     logo: Option<String>,
-    /// Whether its pages name the provider: true or false.
+    /// Whether each method's row names its provider: true or false.
     #[arg(long)]
     show_provider: Option<bool>,
+    /// An e-mail address or https URL at which payers can ask about their order; none removes it.
+    #[arg(long, value_name = "ADDRESS|URL|none")]
+    support: Option<String>,
 }
 
 const MERCHANTS: Shape = Shape::List(
@@ -110,18 +119,19 @@ impl Terms {
         if let Some(policy) = self.policy {
             body.insert("policy".into(), json_of(&policy)?);
         }
-        let colour = self.colour.map(|colour| match colour.as_str() {
+        let or_none = |text: String| match text.as_str() {
             "none" => Value::Null,
-            _ => colour.into(),
-        });
+            _ => text.into(),
+        };
         let logo = self.logo.map(|path| match path.as_str() {
             "none" => Ok(Value::Null),
             _ => file(path).map(Value::from),
         });
         let brand = [
-            ("colour", colour),
+            ("colour", self.colour.map(or_none)),
             ("logo", logo.transpose()?),
             ("show_provider", self.show_provider.map(Value::from)),
+            ("support", self.support.map(or_none)),
         ];
         let brand = brand
             .into_iter()
@@ -150,7 +160,7 @@ impl Action for MerchantAction {
                 Call::new(Method::POST, ["merchants"]).body(body.into())
             }
             Self::List { paging } => {
-                paging.of(Call::new(Method::GET, ["merchants"]).shown(MERCHANTS))
+                paging.put(Call::new(Method::GET, ["merchants"]).shown(MERCHANTS))
             }
             Self::Show { id } => one(Method::GET, id),
             Self::Rates { id } => {
@@ -161,9 +171,11 @@ impl Action for MerchantAction {
                 id,
                 name,
                 live_approved,
+                force,
                 terms,
             } => {
                 let mut body = Map::new();
+                body.extend(force.then(|| ("force".to_owned(), true.into())));
                 body.extend(name.map(|name| ("name".to_owned(), name.into())));
                 body.extend(live_approved.map(|on| ("live_approved".to_owned(), on.into())));
                 terms.put(&mut body)?;
@@ -173,7 +185,7 @@ impl Action for MerchantAction {
     }
 }
 
-/// Whose keys or endpoints.
+/// The owner of keys or endpoints.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct Owner {
@@ -195,22 +207,22 @@ impl Owner {
     }
 }
 
-/// What can be done with API keys.
+/// Commands for API keys.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum KeyAction {
-    /// Issue a key; it is shown this once.
+    /// Issue a key; it is shown only this time.
     Create {
         #[command(flatten)]
         owner: Owner,
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
-        /// payments:create, payments:read, payments:refund or account:manage, the first two where none is
-        /// named; of a reseller's key reseller:invite, reseller:payments:create, reseller:payments:read or
-        /// account:manage, the first three where none is named. May be repeated.
+        /// payments:create, payments:read, payments:refund or account:manage, the first two if absent; for a
+        /// reseller's key reseller:invite, reseller:payments:create, reseller:payments:read, reseller:refund or
+        /// account:manage, the first three if absent. May be repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
-        /// When it ends, such as 2030-01-31T12:00:00Z.
+        /// Expiry, such as 2030-01-31T12:00:00Z.
         #[arg(long)]
         expires_at: Option<String>,
     },
@@ -221,15 +233,15 @@ pub(in crate::cli) enum KeyAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Issue a key in place of another.
+    /// Replace a key by a new one.
     Rotate {
         /// The old key's id.
         key_id: String,
-        /// How long the old key stays good, hours.
+        /// Hours for which the old key remains valid.
         #[arg(long)]
         overlap_hours: Option<u64>,
     },
-    /// End a key at once.
+    /// Revoke a key immediately.
     #[command(alias = "delete")]
     Revoke {
         /// The key's id.
@@ -267,7 +279,7 @@ impl Action for KeyAction {
                     .body(body)
                     .shown(Shape::Once)
             }
-            Self::List { owner, paging } => paging.of(owner.call(Method::GET, "keys").shown(KEYS)),
+            Self::List { owner, paging } => paging.put(owner.call(Method::GET, "keys").shown(KEYS)),
             Self::Rotate {
                 key_id,
                 overlap_hours,
@@ -282,7 +294,7 @@ impl Action for KeyAction {
     }
 }
 
-/// What can be done with verified shop domains.
+/// Commands for verified shop domains.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum DomainAction {
     /// Accept return URLs under a domain.
@@ -290,10 +302,10 @@ pub(in crate::cli) enum DomainAction {
         /// The merchant's number.
         #[arg(long, alias = "merchant")]
         merchant_id: u64,
-        /// Such as shop.example.
+        /// The domain, such as shop.example.
         #[arg(long)]
         domain: String,
-        /// Accept its subdomains too.
+        /// Accept its subdomains as well.
         #[arg(long)]
         include_subdomains: bool,
     },
@@ -303,12 +315,12 @@ pub(in crate::cli) enum DomainAction {
         #[arg(long, alias = "merchant")]
         merchant_id: u64,
     },
-    /// Accept them no more.
+    /// Remove a domain, so that its return URLs are refused.
     Delete {
         /// The merchant's number.
         #[arg(long, alias = "merchant")]
         merchant_id: u64,
-        /// Such as shop.example.
+        /// The domain, such as shop.example.
         #[arg(long)]
         domain: String,
     },
@@ -335,7 +347,7 @@ impl Action for DomainAction {
                 ];
                 Call::new(Method::POST, path).body(body)
             }
-            // The merchant holds all of them.
+            // The response with the merchant contains its domains.
             Self::List { merchant_id } => {
                 let path = ["merchants".to_owned(), merchant_id.to_string()];
                 Call::new(Method::GET, path).shown(DOMAINS)
@@ -353,19 +365,20 @@ impl Action for DomainAction {
     }
 }
 
-/// `EUR=1.08`, or `EUR=none`.
+/// Parses `EUR=1.08` or `EUR=none`.
 fn rate(text: &str) -> Result<(String, Option<String>), String> {
     let (code, rate) = text.split_once('=').ok_or("must be like EUR=1.08")?;
     Ok((code.to_owned(), (rate != "none").then(|| rate.to_owned())))
 }
 
-/// A file in base64.
+/// Reads a file and encodes it in base64.
 fn file(path: String) -> Result<String, String> {
-    let bytes = std::fs::read(&path).map_err(|error| format!("--logo: {path}: {error}"))?;
+    let bytes =
+        read_regular(Path::new(&path)).map_err(|error| format!("--logo: {path}: {error}"))?;
     Ok(BASE64_STANDARD.encode(bytes))
 }
 
-/// JSON as it stands, or of the file behind an `@`.
+/// Parses JSON, or reads it from the file after an `@`.
 fn json_of(text: &str) -> Result<Value, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("--policy: {error}");
     match text.strip_prefix('@') {

@@ -7,24 +7,24 @@ use kassette_domain::key::Environment;
 use super::{Action, environment};
 use crate::cli::remote::call::{Call, Shape};
 
-/// What can be asked about payment methods.
+/// Commands for payment methods.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum MethodAction {
-    /// Say why each method is offered to a merchant's payers now, or is not.
+    /// Explain why each method is available to a merchant's payers now, or not.
     #[command(
         after_help = "Example:\n  kassette method explain --merchant-id 1 --environment live --amount 10.13 --currency CAD"
     )]
     Explain {
-        /// Whose payment.
+        /// The merchant of the payment.
         #[arg(long)]
         merchant_id: u64,
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
-        /// How much, such as 10.13; without it limits are not applied.
+        /// Amount, such as 10.13; without it limits are not applied.
         #[arg(long)]
         amount: Option<String>,
-        /// Of what; USD where it is absent.
+        /// Currency of the amount; USD if absent.
         #[arg(long)]
         currency: Option<String>,
     },

@@ -1,11 +1,13 @@
-//! The nouns and what can be done with each.
+//! The nouns and their commands.
 
 mod connect;
+mod finance;
 mod merchants;
 mod methods;
 mod operators;
 mod payments;
 mod plugins;
+mod rates;
 mod resellers;
 mod webhooks;
 
@@ -16,15 +18,17 @@ use super::Connection;
 use super::call::Call;
 
 pub(in crate::cli) use connect::ConnectCodeAction;
+pub(in crate::cli) use finance::FinanceAction;
 pub(in crate::cli) use merchants::{DomainAction, KeyAction, MerchantAction};
 pub(in crate::cli) use methods::MethodAction;
 pub(in crate::cli) use operators::{AuditAction, NodeAction, OperatorAction, OperatorCreate};
-pub(in crate::cli) use payments::{PaymentAction, ProviderAction, WorkAction};
+pub(in crate::cli) use payments::{PaymentAction, ProviderAction, RefundAction, WorkAction};
 pub(in crate::cli) use plugins::PluginAction;
+pub(in crate::cli) use rates::RatesAction;
 pub(in crate::cli) use resellers::{ConsentCodeAction, ResellerAction};
 pub(in crate::cli) use webhooks::{DeliveryAction, EndpointAction};
 
-/// A noun's command: where the server is, and what to do.
+/// A noun's command: location of the server, and action.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Noun<A: Subcommand> {
     #[command(flatten)]
@@ -33,38 +37,39 @@ pub(in crate::cli) struct Noun<A: Subcommand> {
     pub(super) action: A,
 }
 
-/// Something that can be done with a noun.
+/// An action of a noun.
 pub(in crate::cli) trait Action: Subcommand {
-    /// The call that does it.
+    /// The call that performs it.
     ///
     /// # Errors
-    /// Where an argument names a file that cannot be used.
+    /// If an argument names a file that cannot be used.
     fn call(self) -> Result<Call, String>;
 
-    /// The operator to write into the store of a stopped server instead of calling one.
+    /// The operator to insert into the store of a stopped server, instead of a call. `None` for all other
+    /// actions.
     fn first_operator(&self) -> Option<&OperatorCreate> {
         None
     }
 }
 
-/// Which page of a list.
+/// Selects a page of a list.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct Paging {
-    /// Most items, 1-100.
+    /// Maximum number of items, 1-100.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=100))]
     limit: Option<u8>,
-    /// Where the page before ended.
+    /// Cursor that the previous page ended with.
     #[arg(long)]
     cursor: Option<String>,
 }
 
 impl Paging {
-    fn of(self, call: Call) -> Call {
+    fn put(self, call: Call) -> Call {
         call.with("limit", self.limit).with("cursor", self.cursor)
     }
 }
 
 /// `test` or `live`.
-fn environment(text: &str) -> Result<Environment, String> {
+pub(in crate::cli) fn environment(text: &str) -> Result<Environment, String> {
     crate::web::text::environment(text).map_err(str::to_owned)
 }

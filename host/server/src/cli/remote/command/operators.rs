@@ -13,20 +13,20 @@ use crate::cli::remote::Connection;
 use crate::cli::remote::call::{Call, Shape};
 use crate::cli::stopped_store::StoppedStore;
 
-/// What can be done with operators.
+/// Commands for operators.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum OperatorAction {
-    /// Make an operator; its token is shown this once.
+    /// Create an operator; its token is shown only this time.
     ///
-    /// With no operator token at hand, or with --config or --data-dir, the operator is written into
-    /// the store of a server that is stopped: so the first one is made.
+    /// Without an operator token, or with --config or --data-dir, the operator is written into the store of a
+    /// stopped server. This is how the first operator is created.
     Create(OperatorCreate),
     /// List operators.
     List {
         #[command(flatten)]
         paging: Paging,
     },
-    /// End an operator's token at once.
+    /// Revoke an operator's token immediately.
     Delete {
         /// The operator's id.
         operator_id: String,
@@ -36,13 +36,13 @@ pub(in crate::cli) enum OperatorAction {
 /// A new operator.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct OperatorCreate {
-    /// For the audit log; another operator's name is refused.
+    /// Name in the audit log; another operator's name is refused.
     #[arg(long)]
     pub(in crate::cli::remote) name: String,
-    /// What it may do.
+    /// Permissions of the operator.
     #[arg(long)]
     pub(in crate::cli::remote) role: Role,
-    /// When its token ends, such as 2030-01-31T12:00:00Z.
+    /// Expiry of its token, such as 2030-01-31T12:00:00Z.
     #[arg(long)]
     pub(in crate::cli::remote) expires_at: Option<String>,
     /// Configuration folder of the stopped server whose store gets the operator.
@@ -54,18 +54,18 @@ pub(in crate::cli) struct OperatorCreate {
 }
 
 impl OperatorCreate {
-    /// Whether it is written into a store instead of being asked of a server.
+    /// Whether the operator is written into a store instead of created by a server.
     pub(in crate::cli::remote) const fn is_offline(&self, has_token: bool) -> bool {
         self.config.is_some() || self.data_dir.is_some() || !has_token
     }
 }
 
-/// What an operator may do.
+/// Permissions of an operator.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub(in crate::cli) enum Role {
     /// Read everything.
     Viewer,
-    /// Change all but operators, the making of merchants and live approval.
+    /// Change everything except operators, the creation of merchants and live approval.
     Operator,
     /// Everything.
     Admin,
@@ -81,10 +81,10 @@ impl From<Role> for operator::Role {
     }
 }
 
-/// What can be done with nodes.
+/// Commands for nodes.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum NodeAction {
-    /// List the nodes that serve the store, and what each has otherwise than the one that answers.
+    /// List the nodes that serve the store, and their differences to the node that answers.
     List {
         #[command(flatten)]
         paging: Paging,
@@ -110,7 +110,7 @@ const NODES: Shape = Shape::List(
 impl Action for NodeAction {
     fn call(self) -> Result<Call, String> {
         let Self::List { paging } = self;
-        Ok(paging.of(Call::new(Method::GET, ["nodes"]).shown(NODES)))
+        Ok(paging.put(Call::new(Method::GET, ["nodes"]).shown(NODES)))
     }
 }
 
@@ -144,7 +144,7 @@ impl Action for OperatorAction {
                     .shown(Shape::Once)
             }
             Self::List { paging } => {
-                paging.of(Call::new(Method::GET, ["operators"]).shown(OPERATORS))
+                paging.put(Call::new(Method::GET, ["operators"]).shown(OPERATORS))
             }
             Self::Delete { operator_id } => {
                 let done = format!("The operator {operator_id} is removed.");
@@ -161,39 +161,43 @@ impl Action for OperatorAction {
     }
 }
 
-/// What can be done with the audit log.
+/// Commands for the audit log.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum AuditAction {
-    /// List who changed what and why, newest first.
+    /// List changes with their authors and reasons, newest first.
     List {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
         paging: Paging,
     },
-    /// Write all lines that match as CSV, or with --json as an object a line, to standard output, newest
-    /// first.
+    /// Write all matching entries to standard output, newest first, as CSV, or with --json as JSON lines.
     Export {
         #[command(flatten)]
         which: Which,
     },
-    /// Say whether a line was altered, removed or inserted.
+    /// Check whether an entry was altered, removed or inserted.
     ///
-    /// With no operator token at hand, or with --config or --data-dir, the store of a server that is
-    /// stopped is looked at.
+    /// Without an operator token, or with --config or --data-dir, the store of a stopped server is read.
     Verify {
         #[command(flatten)]
         store: StoppedStore,
+        /// An entry whose hash was recorded earlier: proves that the log up to it was not rewritten since.
+        #[arg(long, requires = "hash")]
+        entry: Option<u64>,
+        /// The recorded hash of the entry.
+        #[arg(long, requires = "entry")]
+        hash: Option<String>,
     },
 }
 
-/// Which lines of the audit log; all that is said must hold.
+/// Filter for entries of the audit log; all given conditions must hold.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct Which {
-    /// A whole action, such as plugin.disable, or its noun.
+    /// A whole action, such as plugin.disable, or only its noun.
     #[arg(long)]
     action: Option<String>,
-    /// A whole object, such as merchant/7, or its kind.
+    /// A whole object, such as merchant/7, or only its kind.
     #[arg(long)]
     object: Option<String>,
     /// An operator's name or id.
@@ -204,20 +208,25 @@ pub(in crate::cli) struct Which {
 }
 
 impl Which {
-    fn of(self, call: Call) -> Call {
+    fn put(self, call: Call) -> Call {
         let call = call
             .with("action", self.action)
             .with("object", self.object)
             .with("operator", self.operator);
-        self.period.of(call)
+        self.period.put(call)
     }
 }
 
+/// Location of the log, and an entry with its recorded hash.
+type AuditToVerify = (Connection, StoppedStore, Option<(u64, String)>);
+
 impl Noun<AuditAction> {
-    /// Where to look, if the log is to be verified; else the command as it is.
-    pub(in crate::cli) fn audit_to_verify(self) -> Result<(Connection, StoppedStore), Box<Self>> {
+    /// The parameters for verifying the log; otherwise returns the command.
+    pub(in crate::cli) fn audit_to_verify(self) -> Result<AuditToVerify, Box<Self>> {
         match self.action {
-            AuditAction::Verify { store } => Ok((self.connection, store)),
+            AuditAction::Verify { store, entry, hash } => {
+                Ok((self.connection, store, entry.zip(hash)))
+            }
             AuditAction::List { .. } | AuditAction::Export { .. } => Err(Box::new(self)),
         }
     }
@@ -233,6 +242,8 @@ const AUDIT: Shape = Shape::List(
         ("Object", "/object"),
         ("Reason", "/reason"),
         ("Actor", "/actor"),
+        ("Before", "/before"),
+        ("After", "/after"),
     ],
 );
 
@@ -241,10 +252,10 @@ impl Action for AuditAction {
         Ok(match self {
             Self::List { which, paging } => {
                 let call = Call::new(Method::GET, ["audit"]).shown(AUDIT);
-                paging.of(which.of(call))
+                paging.put(which.put(call))
             }
             Self::Export { which } => {
-                which.of(Call::new(Method::GET, ["audit", "export"]).shown(Shape::Text))
+                which.put(Call::new(Method::GET, ["audit", "export"]).shown(Shape::Text))
             }
             Self::Verify { .. } => Call::new(Method::GET, ["audit", "verify"]),
         })

@@ -1,4 +1,4 @@
-//! The slots and the versions in them.
+//! Slots and their versions.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,19 @@ use serde_json::{Value, json};
 use super::{Action, Noun, Paging};
 use crate::cli::module::{Folder, OnFile};
 use crate::cli::remote::call::{Call, Shape};
+use crate::files::read_regular;
+use crate::web::text::digest_begin;
 
-/// What can be done with modules.
+/// Commands for modules.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum PluginAction {
-    /// List the slots and what serves in them.
+    /// List the slots and their modules.
     #[command(after_help = "Example:\n  kassette plugin list")]
     List {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Check a module, and let it serve in a slot at once or put it on trial beside the one that serves.
+    /// Check a module, and activate it in a slot or put it on trial.
     #[command(
         after_help = "Example:\n  kassette plugin upload method.ideal my-ideal.wasm --mode shadow"
     )]
@@ -32,29 +34,29 @@ pub(in crate::cli) enum PluginAction {
         slot: String,
         /// The component.
         file: PathBuf,
-        /// What becomes of it; where it is not said, what `plugins.uploads` of kassette.toml says.
+        /// Whether to activate it; the setting `plugins.uploads` of kassette.toml if absent.
         #[arg(long)]
         mode: Option<Mode>,
     },
-    /// Say where money would have gone by another version, other settings or another policy; or how another version
-    /// of a provider's module would have spoken to its provider. Nothing is changed.
+    /// Show how another version, other settings or another policy would have routed payments; or how another
+    /// version of a provider's module would have called its provider. Changes nothing.
     #[command(
         after_help = "Example:\n  kassette plugin replay method.ideal my-ideal.wasm --last 100000"
     )]
     Replay {
-        /// The slot, such as method.ideal; of a provider with a component only.
+        /// The slot, such as method.ideal; for a provider's slot only with a component.
         slot: String,
         #[command(flatten)]
         tried: CandidateArgs,
-        /// How many decisions or calls are made again, the latest first; 10000 where it is not said.
+        /// Number of decisions or calls to replay, latest first; 10000 if absent.
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST))]
         last: Option<u64>,
-        /// How many of the payments that change are named, the latest first; 20 where it is not said.
+        /// Maximum number of changed payments to list, latest first; 20 if absent.
         #[arg(long, value_parser = clap::value_parser!(u64).range(0..=MOST_EXAMPLES as u64))]
         examples: Option<u64>,
     },
-    /// Let the version on trial decide a share of the payments, or of a provider's new attempts. One whose payments
-    /// fail more often than the others is rolled back automatically. Needs --actor and --reason.
+    /// Let the version on trial decide a share of the payments, or of a provider's new attempts. If its
+    /// payments fail more often than the others, it is rolled back automatically. Needs --actor and --reason.
     #[command(
         after_help = "Example:\n  kassette plugin canary method.ideal --steps 1,5,25,100 --every 10m \
                       --actor ann --reason \"cheaper routes\""
@@ -62,19 +64,19 @@ pub(in crate::cli) enum PluginAction {
     Canary {
         /// The slot.
         slot: String,
-        /// The version; the one on trial where it is not said.
+        /// The version; the one on trial if absent.
         #[arg(long, value_parser = digest)]
         digest: Option<Digest>,
         #[command(flatten)]
         pace: Pace,
     },
-    /// Show what the version on trial would decide otherwise, and how its payments fare beside the others.
+    /// Show which decisions the version on trial would change, and how its payments compare with the others.
     #[command(after_help = "Example:\n  kassette plugin diff method.ideal")]
     Diff {
         /// The slot.
         slot: String,
     },
-    /// Let the version on trial serve. Needs --actor and --reason.
+    /// Activate the version on trial. Needs --actor and --reason.
     #[command(
         after_help = "Example:\n  kassette plugin promote method.ideal --actor ann --reason \"a day without a difference\""
     )]
@@ -82,8 +84,8 @@ pub(in crate::cli) enum PluginAction {
         /// The slot.
         slot: String,
     },
-    /// End the trial of a version; where none is on trial, let the version serve again that was active before.
-    /// Needs --actor and --reason.
+    /// End the trial of a version; if there is no trial, activate the previous version. Needs --actor and
+    /// --reason.
     #[command(
         after_help = "Example:\n  kassette plugin rollback method.ideal --actor ann --reason \"fewer are paid\""
     )]
@@ -91,19 +93,19 @@ pub(in crate::cli) enum PluginAction {
         /// The slot.
         slot: String,
     },
-    /// Let a version serve that the slot has kept, and take no file of the plugin folder for it until another is
+    /// Activate a stored version of the slot, and ignore its file in the plugin folder until another version is
     /// uploaded, promoted, rolled back or pinned. Needs --actor and --reason.
     #[command(after_help = "Example:\n  kassette plugin pin method.ideal \
-                      6f1d0c3b5a49e8872d7c6b5a4f3e2d1c0b9a8f7e6d5c4b3a29181706f5e4d3c2 --actor ann --reason audited")]
+                      6f1d0c3b5a49 --actor ann --reason audited")]
     Pin {
         /// The slot.
         slot: String,
-        /// The version, as `kassette plugin history` has it.
-        #[arg(value_parser = digest)]
-        digest: Digest,
+        /// The version's digest as in `kassette plugin history`, or at least its first 8 characters.
+        #[arg(value_parser = digest_begin)]
+        digest: String,
     },
-    /// Route nothing new to a slot: neither payments to a method, nor attempts to a provider. What is under
-    /// way goes on. It stays so over restarts and whatever module is put there.
+    /// Route nothing new to a slot: neither payments to a method, nor attempts to a provider. Payments and
+    /// attempts in flight continue. The slot remains disabled after a restart and with any other module.
     #[command(
         after_help = "Example:\n  kassette plugin disable provider.paypal --actor ann --reason outage"
     )]
@@ -119,8 +121,8 @@ pub(in crate::cli) enum PluginAction {
         /// The slot.
         slot: String,
     },
-    /// Take a slot away that the release does not bring, with all its versions, once its file is deleted
-    /// and nothing needs it.
+    /// Remove a slot that is not part of the release, with all its versions, once its file is deleted and
+    /// nothing uses it.
     #[command(
         after_help = "Example:\n  kassette plugin remove method.blik --actor ann --reason \"no longer sold\""
     )]
@@ -128,7 +130,7 @@ pub(in crate::cli) enum PluginAction {
         /// The slot, such as method.blik.
         slot: String,
     },
-    /// List the versions that became active in a slot, newest first.
+    /// List the versions that were active in a slot, newest first.
     #[command(after_help = "Example:\n  kassette plugin history method.ideal")]
     History {
         /// The slot.
@@ -136,47 +138,49 @@ pub(in crate::cli) enum PluginAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Show what a module's file is: world, imports, sizes, class, what it says of itself.
+    /// Show properties of a module's file: world, imports, sizes, class, and its description.
     #[command(after_help = "Example:\n  kassette plugin inspect my-ideal.wasm")]
     Inspect {
         /// The component.
         file: PathBuf,
     },
-    /// Check a module's file: that a server would load it, and that its answers keep the contract.
+    /// Check a module's file: whether a server would load it, and whether its answers satisfy the contract.
     #[command(after_help = "Example:\n  kassette plugin check my-ideal.wasm")]
     Check {
         /// The component.
         file: PathBuf,
     },
-    /// Write the modules that the program brings along into the plugin folder, where they stay whatever the
-    /// next program brings.
+    /// Write the program's bundled modules into the plugin folder, where they remain regardless of the modules
+    /// of the next release.
     #[command(
         after_help = "Example:\n  kassette plugin install --bundled --plugin-dir /var/lib/kassette/plugins"
     )]
     Install {
-        /// Those of this program, all of them.
+        /// All modules of this program.
         #[arg(long, required = true)]
         bundled: bool,
-        /// Write them there; into the plugin folder of the configuration where it is not said.
+        /// Target folder; the plugin folder of the configuration if absent.
         #[arg(long, value_name = "DIR")]
         into: Option<PathBuf>,
         /// The folder with kassette.toml.
         #[arg(long, default_value = "config", conflicts_with = "into")]
         config: PathBuf,
     },
-    /// Draw a key to sign modules with, and print its public half as `plugins.keys` of kassette.toml takes it.
+    /// Generate a key to sign modules with, and print its public half in the format of `plugins.keys` in
+    /// kassette.toml.
     #[command(
         after_help = "Example:\n  kassette plugin keygen --secret-key release.key --public-key release.pub"
     )]
     Keygen {
-        /// The file for the secret half, which must not be there. Its user alone may read it.
+        /// File for the secret half, which must not exist. Only its user may read it.
         #[arg(long, value_name = "FILE")]
         secret_key: PathBuf,
-        /// The file for the public half, which must not be there. `wasmsign2` and `wsc` verify with it.
+        /// File for the public half, which must not exist. `wasmsign2` and `wsc` verify with it.
         #[arg(long, value_name = "FILE")]
         public_key: PathBuf,
     },
-    /// Sign a module's file. Signatures of others over the same bytes stay in it; those over other bytes go.
+    /// Sign a module's file. Signatures by others over the same bytes remain; those over other bytes are
+    /// removed.
     #[command(
         after_help = "Example:\n  kassette plugin sign my-ideal.wasm --secret-key release.key"
     )]
@@ -186,18 +190,18 @@ pub(in crate::cli) enum PluginAction {
         /// The file that `kassette plugin keygen` or `wasmsign2 keygen` wrote.
         #[arg(long, value_name = "FILE")]
         secret_key: PathBuf,
-        /// Write the signed module there; in the component's place where it is not said.
+        /// Output file; replaces the component if absent.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
 }
 
-/// What becomes of an upload.
+/// How an upload is used.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(in crate::cli) enum Mode {
-    /// It serves at once.
+    /// It serves immediately.
     Activate,
-    /// It is asked beside the one that serves, and decides nothing.
+    /// It is called in addition to the active version, and decides nothing.
     Shadow,
 }
 
@@ -210,10 +214,10 @@ impl Mode {
     }
 }
 
-/// How much a version on trial decides.
+/// Share of the decisions of a version on trial.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Pace {
-    /// So many of a hundred payments.
+    /// Percentage of payments.
     #[arg(
         long,
         value_name = "PERCENT",
@@ -222,7 +226,7 @@ pub(in crate::cli) struct Pace {
         value_parser = clap::value_parser!(u8).range(1..=100)
     )]
     share: Option<u8>,
-    /// One share after another, each larger, while nothing is wrong; 100 as the last one promotes the version.
+    /// Ascending shares, one after another, while nothing is wrong; 100 as the last one promotes the version.
     #[arg(
         long,
         value_name = "PERCENT,…",
@@ -231,7 +235,7 @@ pub(in crate::cli) struct Pace {
         value_parser = clap::value_parser!(u8).range(1..=100)
     )]
     steps: Vec<u8>,
-    /// The least time between two steps, such as 90s, 10m, 2h; seconds where there is no unit.
+    /// Minimum time between two steps, such as 90s, 10m, 2h; seconds without a unit.
     #[arg(long, value_name = "TIME", requires = "steps", conflicts_with = "share", value_parser = seconds)]
     every: Option<u64>,
 }
@@ -251,7 +255,7 @@ fn digest(text: &str) -> Result<Digest, String> {
     Digest::parse(text).ok_or_else(|| wrong.to_owned())
 }
 
-/// Seconds, of a whole number with a unit or without one.
+/// Parses a whole number of seconds, minutes or hours; seconds without a unit.
 fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
     let with_unit = units
@@ -265,12 +269,12 @@ fn seconds(text: &str) -> Result<u64, String> {
         .ok_or_else(|| wrong.to_owned())
 }
 
-/// What a replay tries.
+/// The candidate of a replay.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct CandidateArgs {
     #[command(flatten)]
     what: What,
-    /// Look at this merchant's decisions alone; a policy is a patch of its own.
+    /// Replay only this merchant's decisions; a policy is then a patch of the merchant's.
     #[arg(long, conflicts_with = "file")]
     merchant_id: Option<u64>,
 }
@@ -280,16 +284,16 @@ pub(in crate::cli) struct CandidateArgs {
 struct What {
     /// The component.
     file: Option<PathBuf>,
-    /// The method's settings, as its file in the configuration has them (TOML).
+    /// The method's settings in the format of its configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// A merchant's policy, as the API has it (JSON).
+    /// A merchant's policy in the format of the API (JSON).
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
 
 impl CandidateArgs {
-    /// The call with it.
+    /// Adds the candidate to a call.
     fn sent_by(self, call: Call) -> Result<Call, String> {
         let What {
             file,
@@ -322,7 +326,7 @@ impl CandidateArgs {
     }
 }
 
-/// A module's file that is no larger than one may be.
+/// Reads a module's file if it is not too large.
 fn component(file: &Path) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let length = std::fs::metadata(file).map_err(failed)?.len();
@@ -330,14 +334,31 @@ fn component(file: &Path) -> Result<Vec<u8>, String> {
         let most = MAX_MODULE_BYTES >> 20;
         return Err(format!("{}: is larger than {most} MiB", file.display()));
     }
-    std::fs::read(file).map_err(failed)
+    read_regular(file).map_err(failed)
+}
+
+impl PluginAction {
+    /// Whether the command works on a file and calls no server.
+    const fn is_on_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Inspect { .. }
+                | Self::Check { .. }
+                | Self::Install { .. }
+                | Self::Keygen { .. }
+                | Self::Sign { .. }
+        )
+    }
 }
 
 impl Noun<PluginAction> {
-    /// What to do with a file, and whether to print JSON, where no server is asked; else the
-    /// command as it is.
+    /// The operation on a file, and whether to print JSON, for commands without a server; otherwise returns the
+    /// command.
     pub(in crate::cli) fn on_file(self) -> Result<(OnFile, bool), Box<Self>> {
         let json = self.connection.json;
+        if self.action.is_on_file() {
+            self.connection.refuse_attribution();
+        }
         match self.action {
             PluginAction::Inspect { file } => Ok((OnFile::Inspect(file), json)),
             PluginAction::Check { file } => Ok((OnFile::Check(file), json)),
@@ -394,6 +415,13 @@ const HISTORY: Shape = Shape::List(
         ("Cause", "/cause"),
         ("Name", "/name"),
         ("Version", "/version"),
+        ("Share %", "/trial/share"),
+        ("Starts", "/trial/starts/candidate/payments"),
+        ("Failed", "/trial/starts/candidate/failed"),
+        ("Others' starts", "/trial/starts/control/payments"),
+        ("Failed", "/trial/starts/control/failed"),
+        ("Compared", "/trial/compared"),
+        ("Differing", "/trial/differing"),
         ("Digest", "/digest"),
     ],
 );
@@ -402,7 +430,7 @@ impl Action for PluginAction {
     fn call(self) -> Result<Call, String> {
         let act = |slot: &str, act| Call::new(Method::POST, ["plugins", slot, act]);
         Ok(match self {
-            Self::List { paging } => paging.of(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)),
+            Self::List { paging } => paging.put(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)),
             Self::Upload { slot, file, mode } => Call::new(Method::POST, ["plugins", &slot])
                 .with("mode", mode.map(Mode::name))
                 .module(component(&file)?),
@@ -427,9 +455,7 @@ impl Action for PluginAction {
             Self::Diff { slot } => Call::new(Method::GET, ["plugins", &slot, "diff"]),
             Self::Promote { slot } => act(&slot, "promote"),
             Self::Rollback { slot } => act(&slot, "rollback"),
-            Self::Pin { slot, digest } => {
-                act(&slot, "pin").body(json!({ "digest": digest.to_string() }))
-            }
+            Self::Pin { slot, digest } => act(&slot, "pin").body(json!({ "digest": digest })),
             Self::Disable { slot } => act(&slot, "disable"),
             Self::Enable { slot } => act(&slot, "enable"),
             Self::Remove { slot } => {
@@ -437,7 +463,7 @@ impl Action for PluginAction {
                 Call::new(Method::DELETE, ["plugins", &slot]).shown(Shape::Nothing(done))
             }
             Self::History { slot, paging } => {
-                paging.of(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
+                paging.put(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
             }
             Self::Inspect { .. }
             | Self::Check { .. }

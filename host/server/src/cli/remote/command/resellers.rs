@@ -1,4 +1,4 @@
-//! Resellers, and the codes with which merchants consent to them.
+//! Resellers, and consent codes of merchants.
 
 use clap::Subcommand;
 use http::Method;
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{Action, Paging};
 use crate::cli::remote::call::{Call, Shape};
 
-/// What can be done with resellers.
+/// Commands for resellers.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum ResellerAction {
-    /// Make a reseller.
+    /// Create a reseller.
     Create {
         /// Shown to the merchants that it invites.
         #[arg(long)]
@@ -21,14 +21,14 @@ pub(in crate::cli) enum ResellerAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Show one.
+    /// Show a reseller.
     Show {
-        /// Its number.
+        /// The reseller's number.
         id: u64,
     },
-    /// Switch its live keys on or off; needs --actor and --reason.
+    /// Enable or disable its live keys; needs --actor and --reason.
     LiveRollout {
-        /// Its number.
+        /// The reseller's number.
         id: u64,
         /// true or false.
         #[arg(long, action = clap::ArgAction::Set)]
@@ -36,22 +36,26 @@ pub(in crate::cli) enum ResellerAction {
     },
     /// List the merchants that it has invited or that have authorized it, newest first.
     Delegations {
-        /// Its number.
+        /// The reseller's number.
         id: u64,
         #[command(flatten)]
         paging: Paging,
     },
     /// Let it work for a merchant; needs --actor and --reason.
     Authorize {
-        /// Its number.
+        /// The reseller's number.
         id: u64,
         /// The merchant's number.
         #[arg(long, alias = "merchant")]
         merchant_id: u64,
+        /// Whether it may refund the payments that it created, true or false. If absent, this stays as it is; at
+        /// first, and after a revocation, it is false.
+        #[arg(long, action = clap::ArgAction::Set)]
+        refunds: Option<bool>,
     },
-    /// Let it work for a merchant no more, at once; needs --actor and --reason.
+    /// Revoke its authorization for a merchant immediately; needs --actor and --reason.
     Revoke {
-        /// Its number.
+        /// The reseller's number.
         id: u64,
         /// The merchant's number.
         #[arg(long, alias = "merchant")]
@@ -76,6 +80,7 @@ const DELEGATIONS: Shape = Shape::List(
         ("Business", "/business_name"),
         ("Status", "/status"),
         ("Authorized", "/authorized_at"),
+        ("Refunds", "/refunds"),
         ("Reference", "/client_ref"),
         ("Created", "/created_at"),
     ],
@@ -91,34 +96,45 @@ impl Action for ResellerAction {
                     .chain(more.iter().map(|part| (*part).to_owned())),
             )
         };
-        let delegate = |id, merchant: u64, status: &str| {
-            one(Method::PUT, id, &["delegations", &merchant.to_string()])
-                .body(json!({ "status": status }))
+        let delegate = |id, merchant: u64, decision| {
+            one(Method::PUT, id, &["delegations", &merchant.to_string()]).body(decision)
         };
         Ok(match self {
             Self::Create { name } => {
                 Call::new(Method::POST, ["resellers"]).body(json!({ "name": name }))
             }
             Self::List { paging } => {
-                paging.of(Call::new(Method::GET, ["resellers"]).shown(RESELLERS))
+                paging.put(Call::new(Method::GET, ["resellers"]).shown(RESELLERS))
             }
             Self::Show { id } => one(Method::GET, id, &[]),
             Self::LiveRollout { id, enabled } => {
                 one(Method::PUT, id, &["live-rollout"]).body(json!({ "enabled": enabled }))
             }
             Self::Delegations { id, paging } => {
-                paging.of(one(Method::GET, id, &["delegations"]).shown(DELEGATIONS))
+                paging.put(one(Method::GET, id, &["delegations"]).shown(DELEGATIONS))
             }
-            Self::Authorize { id, merchant_id } => delegate(id, merchant_id, "authorized"),
-            Self::Revoke { id, merchant_id } => delegate(id, merchant_id, "revoked"),
+            Self::Authorize {
+                id,
+                merchant_id,
+                refunds,
+            } => {
+                let mut decision = json!({ "status": "authorized" });
+                if let Some(refunds) = refunds {
+                    decision["refunds"] = refunds.into();
+                }
+                delegate(id, merchant_id, decision)
+            }
+            Self::Revoke { id, merchant_id } => {
+                delegate(id, merchant_id, json!({ "status": "revoked" }))
+            }
         })
     }
 }
 
-/// What can be done with consent codes.
+/// Commands for consent codes.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum ConsentCodeAction {
-    /// Issue a code for a merchant to accept an invitation with; it is shown this once.
+    /// Issue a code with which a merchant accepts an invitation; it is shown only this time.
     Create {
         /// The merchant's number.
         #[arg(long, alias = "merchant")]

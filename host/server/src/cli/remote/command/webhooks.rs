@@ -6,103 +6,117 @@ use kassette_domain::key::Environment;
 use serde_json::{Map, Value, json};
 
 use super::merchants::Owner;
+use super::payments::Period;
 use super::{Action, Paging, environment};
 use crate::cli::remote::call::{Call, Shape};
 
-/// What can be done with webhook endpoints.
+/// Commands for webhook endpoints.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum EndpointAction {
-    /// Send the events of a merchant's payments, or of those that a reseller made, to an address; the secret that
-    /// signs them is shown this once.
+    /// Send the events of a merchant's payments, or of payments created by a reseller, to a URL; the signing
+    /// secret is shown only this time.
     Create {
         #[command(flatten)]
         owner: Owner,
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
-        /// Such as https://shop.example/webhooks.
+        /// The URL, such as https://shop.example/webhooks.
         #[arg(long)]
         url: String,
-        /// Such as payment.completed; all but payment.attempt_failed where none is named. May be repeated.
+        /// Event type, such as payment.completed; all except payment.attempt_failed if absent. May be repeated.
         #[arg(long = "event-type")]
         event_types: Vec<String>,
     },
-    /// List the endpoints of a merchant or a reseller, newest first.
+    /// List the endpoints of all merchants, or of a merchant or a reseller, with their backlogs.
     List {
-        #[command(flatten)]
-        owner: Owner,
+        /// Only endpoints of this merchant.
+        #[arg(long, alias = "merchant")]
+        merchant_id: Option<u64>,
+        /// Only endpoints of this reseller.
+        #[arg(long, alias = "reseller", conflicts_with_all = ["merchant_id", "failing"])]
+        reseller_id: Option<u64>,
+        /// Only endpoints that keep failing, so that their circuits are open.
+        #[arg(long)]
+        failing: bool,
         #[command(flatten)]
         paging: Paging,
     },
-    /// Show one.
+    /// Show an endpoint.
     Show {
-        /// Its id.
+        /// The endpoint's id.
         endpoint_id: String,
     },
-    /// Change one; what is not said stays as it is.
+    /// Change an endpoint; absent options leave values unchanged.
     #[command(group = ArgGroup::new("change").required(true).multiple(true)
         .args(["url", "event_types", "all_event_types", "enabled"]))]
     Update {
-        /// Its id.
+        /// The endpoint's id.
         endpoint_id: String,
-        /// What waits goes to the new address too.
+        /// The new URL, which also gets waiting deliveries.
         #[arg(long)]
         url: Option<String>,
-        /// Such as payment.completed. May be repeated.
+        /// Event type, such as payment.completed. May be repeated.
         #[arg(long = "event-type", conflicts_with = "all_event_types")]
         event_types: Vec<String>,
-        /// Every event but payment.attempt_failed, those of later releases too.
+        /// All events except payment.attempt_failed, including those of later releases.
         #[arg(long)]
         all_event_types: bool,
-        /// true or false; what waits is held back meanwhile, for 72 hours at most.
+        /// true or false; deliveries of a disabled endpoint wait for at most 72 hours.
         #[arg(long)]
         enabled: Option<bool>,
     },
-    /// Send it nothing any more; what waits is cancelled.
+    /// Delete an endpoint; its waiting deliveries are cancelled.
     Delete {
-        /// Its id.
+        /// The endpoint's id.
         endpoint_id: String,
     },
-    /// Send it a webhook.test.
+    /// Send a webhook.test event.
     Test {
-        /// Its id.
+        /// The endpoint's id.
         endpoint_id: String,
     },
-    /// Draw a new secret, which signs after the overlap.
+    /// Generate a new secret, which signs after the overlap. Needs --actor and --reason.
+    ///
+    /// Without an overlap, a receiver that does not know the new secret yet refuses events, so the command asks
+    /// for confirmation.
     Rotate {
-        /// Its id.
+        /// The endpoint's id.
         endpoint_id: String,
-        /// For how long the old secret goes on signing, 0-72 hours: time to give the receiver both.
+        /// Do not ask for confirmation if there is no overlap.
+        #[arg(long)]
+        yes: bool,
+        /// How long the old secret still signs, 0-72 hours: time to configure both at the receiver.
         #[arg(long)]
         overlap_hours: Option<u64>,
     },
-    /// Deliver now what waits for its next attempt, as after an outage: each uses an attempt.
+    /// Deliver events now that wait for their next attempt, for example after an outage; this uses an attempt.
     #[command(group = ArgGroup::new("whose").required(true)
         .args(["endpoint_id", "merchant_id", "reseller_id", "all"]))]
     Deliver {
         /// The endpoint's id.
         endpoint_id: Option<String>,
-        /// What waits for a merchant's endpoints.
+        /// Waiting deliveries of a merchant's endpoints.
         #[arg(long, alias = "merchant")]
         merchant_id: Option<u64>,
-        /// What waits for a reseller's endpoints.
+        /// Waiting deliveries of a reseller's endpoints.
         #[arg(long, alias = "reseller")]
         reseller_id: Option<u64>,
-        /// What waits for all of them.
+        /// Waiting deliveries of all endpoints.
         #[arg(long)]
         all: bool,
     },
-    /// Deliver again whatever was given up of what was queued since a time.
+    /// Deliver exhausted events again that were queued since a time.
     Recover {
-        /// Its id.
+        /// The endpoint's id.
         endpoint_id: String,
-        /// When the first of it was queued, or before: such as 2030-01-31T12:00:00Z.
+        /// Time when the first of them was queued, or earlier, such as 2030-01-31T12:00:00Z.
         #[arg(long)]
         since: String,
     },
 }
 
-/// What stands below an owner's path.
+/// Path segment after an owner.
 const WHAT: &str = "webhook-endpoints";
 
 const ENDPOINTS: Shape = Shape::List(
@@ -113,6 +127,10 @@ const ENDPOINTS: Shape = Shape::List(
         ("Address", "/url"),
         ("Enabled", "/enabled"),
         ("Circuit", "/circuit"),
+        ("Failing since", "/failing_since"),
+        ("Merchant", "/merchant_id"),
+        ("Waiting", "/waiting"),
+        ("Last error", "/last_error"),
         ("Events", "/event_types"),
         ("Created", "/created_at"),
     ],
@@ -133,8 +151,19 @@ impl Action for EndpointAction {
                 let body = json!({ "url": url, "environment": environment, "event_types": types });
                 owner.call(Method::POST, WHAT).body(body).shown(Shape::Once)
             }
-            Self::List { owner, paging } => {
-                paging.of(owner.call(Method::GET, WHAT).shown(ENDPOINTS))
+            Self::List {
+                merchant_id,
+                reseller_id,
+                failing,
+                paging,
+            } => {
+                let call = match reseller_id {
+                    Some(id) => Call::new(Method::GET, ["resellers", &id.to_string(), WHAT]),
+                    None => Call::new(Method::GET, [WHAT])
+                        .with("merchant_id", merchant_id)
+                        .with("failing", failing.then_some(true)),
+                };
+                paging.put(call.shown(ENDPOINTS))
             }
             Self::Show { endpoint_id } => one(Method::GET, &endpoint_id),
             Self::Update {
@@ -161,10 +190,19 @@ impl Action for EndpointAction {
             Self::Test { endpoint_id } => act(&endpoint_id, "test"),
             Self::Rotate {
                 endpoint_id,
+                yes,
                 overlap_hours,
-            } => act(&endpoint_id, "rotate")
-                .body(json!({ "overlap_hours": overlap_hours }))
-                .shown(Shape::Once),
+            } => {
+                let has_overlap = overlap_hours.is_some_and(|hours| hours > 0);
+                let question = format!(
+                    "{endpoint_id} signs with the new secret at once: until its receiver knows it, it refuses events \
+                     (--overlap-hours 24 leaves time)."
+                );
+                act(&endpoint_id, "rotate")
+                    .body(json!({ "overlap_hours": overlap_hours }))
+                    .confirmed(question, yes || has_overlap)
+                    .shown(Shape::Once)
+            }
             Self::Deliver {
                 endpoint_id: Some(endpoint_id),
                 ..
@@ -191,28 +229,39 @@ impl Action for EndpointAction {
     }
 }
 
-/// What can be done with deliveries.
+/// Commands for deliveries.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum DeliveryAction {
     /// List deliveries, newest first.
     List {
-        /// To this endpoint.
+        /// Only deliveries to this endpoint.
         #[arg(long, alias = "endpoint")]
         endpoint_id: Option<String>,
-        /// pending, delivered, exhausted or cancelled.
+        /// Only deliveries of this payment.
+        #[arg(long, alias = "payment")]
+        payment_id: Option<String>,
+        /// Only deliveries of this event.
+        #[arg(long, alias = "event")]
+        event_id: Option<String>,
+        /// Only deliveries to endpoints of this merchant.
+        #[arg(long, alias = "merchant")]
+        merchant_id: Option<u64>,
+        /// pending, delivered, exhausted, cancelled, or failed: exhausted, or waiting after a failed attempt.
         #[arg(long)]
         status: Option<String>,
         #[command(flatten)]
+        period: Period,
+        #[command(flatten)]
         paging: Paging,
     },
-    /// Show one with every attempt.
+    /// Show a delivery with all its attempts.
     Show {
-        /// Its id.
+        /// The delivery's id.
         delivery_id: String,
     },
-    /// Deliver the same event once more.
+    /// Deliver the same event again.
     Redeliver {
-        /// Its id.
+        /// The delivery's id.
         delivery_id: String,
     },
 }
@@ -235,13 +284,20 @@ impl Action for DeliveryAction {
         Ok(match self {
             Self::List {
                 endpoint_id,
+                payment_id,
+                event_id,
+                merchant_id,
                 status,
+                period,
                 paging,
             } => {
                 let call = Call::new(Method::GET, ["deliveries"])
                     .with("endpoint_id", endpoint_id)
+                    .with("payment_id", payment_id)
+                    .with("event_id", event_id)
+                    .with("merchant_id", merchant_id)
                     .with("status", status);
-                paging.of(call.shown(DELIVERIES))
+                paging.put(period.put(call.shown(DELIVERIES)))
             }
             Self::Show { delivery_id } => Call::new(Method::GET, ["deliveries", &delivery_id]),
             Self::Redeliver { delivery_id } => {

@@ -5,7 +5,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 
-/// A node that tells its name, and what it was sent.
+/// A node that responds with its name, or with data about the request.
 async fn node(name: &'static str) -> (Arc<Backend>, tokio::task::JoinHandle<()>) {
     let routes = Router::new()
         .route("/readyz", get(|| async { "ready" }))
@@ -81,7 +81,7 @@ async fn requests_go_to_one_ready_node_after_the_other() {
 async fn a_request_of_which_nothing_was_sent_goes_to_another_node() {
     let ((gone, task), (other, _)) = (node("gone").await, node("other").await);
     let balancer = balancer(&[&gone, &other]);
-    // One connection is kept, and closed with the node.
+    // One connection is pooled, and closed with the node.
     assert_eq!(name(&balancer).await, (200, "gone".into()));
     task.abort();
     let _ = task.await;

@@ -1,4 +1,4 @@
-//! To a file and back.
+//! Backup files and their restore.
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::operator::{Operator, Role};
@@ -28,7 +28,7 @@ async fn backed_up() -> (TempDir, Vec<u8>) {
     (folder, file)
 }
 
-/// Reads a file to its end without making anything of it.
+/// Reads a file to its end.
 fn read(file: &[u8]) -> Result<(), FileError> {
     let (mut decoder, _) = Decoder::open(file, FORMAT)?;
     loop {
@@ -50,11 +50,11 @@ async fn a_backup_restores_everything_there_is() {
     closed(store).await;
     let mut offline = Vec::new();
     let told = backup(&options(&folder), &mut offline, NOW, &()).unwrap();
-    assert_eq!(told.payments, 4);
+    assert_eq!(told.payments, 5);
     for file in [online, offline] {
         let elsewhere = tempfile::tempdir().unwrap();
         let restored = restore(&options(&elsewhere), file.as_slice(), false, &()).unwrap();
-        assert_eq!(restored.report.payments, 4);
+        assert_eq!(restored.report.payments, 5);
         assert_eq!(restored.told.made_at, NOW.rfc3339());
         whole(&options(&elsewhere));
         assert_eq!(everything_under(&options(&elsewhere)).await, before);
@@ -78,7 +78,7 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
     while let Some(piece) = pieces.recv().await {
         file.extend(piece);
         if during < 60 {
-            // Rows appear, change and vanish on both sides of what was read.
+            // Rows are added, changed and removed before and after the current position.
             let name = format!("new-{during}");
             create(&shared, &name, later(2)).await;
             pay_again(&shared, &format!("old-{during}")).await;
@@ -103,7 +103,7 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
     closed(store).await;
 }
 
-/// An attempt that is opened and answered.
+/// Opens an attempt with an answer.
 async fn pay_again(store: &Arc<dyn Store>, name: &str) {
     let attempt = format!("attempt of {name}");
     let about = payment_of(name);
@@ -116,7 +116,7 @@ async fn pay_again(store: &Arc<dyn Store>, name: &str) {
     .await;
     let step = started(&attempt, &format!("vendor-{name}"));
     done(store, about.clone(), step, later(2)).await;
-    let paid = report(&format!("vendor-{name}"), VendorStatus::Completed);
+    let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
     done(store, about, news(&attempt, paid), later(3)).await;
 }
 
@@ -164,7 +164,7 @@ async fn a_backup_that_is_cut_anywhere_is_refused() {
     assert!(matches!(read(&more), Err(FileError::Damaged { .. })));
 }
 
-/// The frames behind the beginning.
+/// The frames after the start.
 fn frames(file: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     let mut at = 12;
@@ -287,8 +287,8 @@ async fn a_backup_is_verified_in_a_folder_that_goes_away_again() {
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
 
-/// What a stranger makes of a backup: another head or other rows, with every sum and count as it has to
-/// be, and the code that the stranger can make.
+/// A forged backup: another head or other rows, with correct sums and counts, and a code under the forger's
+/// key.
 fn forged(file: &[u8], head: impl FnOnce(&mut Head), rows: impl Fn(&mut Vec<Row>)) -> Vec<u8> {
     let (mut decoder, mut found) = Decoder::open(file, FORMAT).unwrap();
     head(&mut found);
@@ -310,14 +310,14 @@ fn forged(file: &[u8], head: impl FnOnce(&mut Head), rows: impl Fn(&mut Vec<Row>
     }
 }
 
-/// The operators of a backup, all of them made admins.
+/// Makes all operators of a backup admins.
 fn promoted(rows: &mut Vec<Row>) {
     for (key, row) in rows {
         if key.starts_with(b"opr/") {
-            let mut operator: Operator = records::decode(key, row).unwrap();
+            let mut operator: Operator = records::decode(&sealer(), key, row).unwrap();
             assert_ne!(operator.role, Role::Admin);
             operator.role = Role::Admin;
-            *row = records::encode(key, &operator).unwrap().to_vec();
+            *row = records::encode(&sealer(), key, &operator).unwrap().to_vec();
         }
     }
 }
@@ -328,7 +328,7 @@ fn with_code_of(file: &[u8], other: &[u8]) -> Vec<u8> {
     [&file[..file.len() - own.len()], code].concat()
 }
 
-/// The same as version 1 had it: no code, and a digest that fits.
+/// The same file in version 1: without a code, with a correct digest.
 fn without_code(file: &[u8]) -> Vec<u8> {
     let frames = frames(file);
     let (before, last) = frames.split_at(frames.len() - 2);
@@ -400,7 +400,7 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
     let target = options(&elsewhere);
     crate::sled::maintenance::restore(&target, source(&old), false, note, &(), &always).unwrap();
     whole(&options(&elsewhere));
-    // A code that is there is checked all the same.
+    // An existing code is checked nevertheless.
     let wrong = with_code_of(&file, &self::forged(&file, |_| {}, |_| {}));
     let scratch = tempfile::tempdir().unwrap();
     let refused = crate::sled::maintenance::verify_backup(&options(&scratch), source(&wrong), &());
@@ -440,11 +440,11 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
     assert!(verified.told.authenticated && verified.report.is_whole());
     let note = AuditNote::at(NOW);
     crate::sled::maintenance::restore(&target, source(7), false, note, &(), &always).unwrap();
-    // It is the new key's store from now on.
+    // From now on the store uses the new key.
     whole(&target);
     assert_eq!(everything_under(&target).await, before);
     alone(&elsewhere);
-    // An old key that is not needed does no harm.
+    // An unnecessary old key has no effect.
     let mut file = Vec::new();
     backup(&target, &mut file, NOW, &()).unwrap();
     let scratch = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Compaction and another master key, ended at every stage.
+//! Compaction and change of the master key, interrupted at every stage.
 
 use kassette_domain::audit::Audited;
 use kassette_engine::{Fault, IVec, RebuildError, SEGMENT_BYTES, Stage, disk_bytes};
@@ -7,7 +7,7 @@ use super::*;
 use crate::Created;
 use crate::sled::maintenance;
 
-/// Ends at a stage as a kill does: nothing after it is done.
+/// Fails at a stage, like a kill: nothing after it runs.
 fn until(last: Stage) -> impl Fn(Stage) -> Result<(), RebuildError> {
     move |stage| match stage == last {
         true => Err(Fault::Stopping.into()),
@@ -27,7 +27,7 @@ async fn compaction_keeps_everything_and_tells_the_sizes() {
     closed(store).await;
     let bytes_before = disk_bytes(&options(&folder).path).unwrap();
     let compacted = compact(&options(&folder), &()).unwrap();
-    assert_eq!(compacted.payments, 1004);
+    assert_eq!(compacted.payments, 1005);
     assert_eq!(compacted.bytes_before, bytes_before);
     let bytes_after = disk_bytes(&options(&folder).path).unwrap();
     assert_eq!(compacted.bytes_after, bytes_after);
@@ -48,7 +48,7 @@ async fn a_compacted_store_and_a_restored_one_take_a_few_times_their_rows() {
         let (shared, name) = (shared.clone(), number.to_string());
         tokio::spawn(async move {
             pay(&shared, &name).await;
-            let paid = report(&format!("vendor-{name}"), VendorStatus::Completed);
+            let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
             let step = news(&format!("attempt of {name}"), paid);
             done(&shared, payment_of(&name), step, later(1)).await;
         })
@@ -64,8 +64,8 @@ async fn a_compacted_store_and_a_restored_one_take_a_few_times_their_rows() {
     let stopped = Stopped::open(&options(&folder)).unwrap();
     let bytes = |row: Result<(IVec, IVec), _>| row.map(|(key, row)| key.len() + row.len()).unwrap();
     let alive: usize = stopped.db.iter().map(bytes).sum();
-    // sled leaves dead pages in segments that are alive by more than half, and fills what is left of the last
-    // one with zeros.
+    // sled leaves dead pages in segments that are more than half alive, and fills the rest of the last one
+    // with zeros.
     let most = (alive * 7 / 2 + 2 * SEGMENT_BYTES) as u64;
     assert!(compacted.bytes_after < most, "{compacted:?}, {alive} alive");
     let elsewhere = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ async fn a_rekeyed_store_opens_under_the_new_key_alone() {
     let rekeyed = rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
     assert_eq!(
         (rekeyed.resealed["payment"], rekeyed.resealed["endpoint"]),
-        (4, 3)
+        (5, 3)
     );
     let refused = SledStore::open(&options(&folder));
     assert!(matches!(refused, Err(OpenError::WrongMasterKey { .. })));
@@ -142,7 +142,7 @@ async fn a_rekeyed_store_opens_under_the_new_key_alone() {
     whole(&under(&folder, 8));
     let store = SledStore::open(&under(&folder, 8)).unwrap();
     assert_eq!(everything_in(&store).await, before);
-    // The mark of the e-mail address is the old one: the same request is the same.
+    // The mark of the e-mail address is unchanged, so the same request is a replay.
     let replayed = store
         .create(new_payment("a"), None, later(5))
         .await
@@ -260,7 +260,7 @@ async fn a_rekeyed_invitation_says_the_same() {
     closed(store).await;
 }
 
-/// The audit log's last line.
+/// The last line of the audit log.
 async fn last_line(options: &OpenOptions) -> Audited {
     let store = SledStore::open(options).unwrap();
     let page = page(store.audit_log(first(1)).await.unwrap());

@@ -1,4 +1,4 @@
-//! The payment index's lists: chains from the newest payment to the oldest, and how far one look goes.
+//! The lists of the payment index: chains from the newest payment to the oldest, and the limits of one walk.
 
 use kassette_domain::id::MerchantId;
 use kassette_domain::time::Time;
@@ -10,28 +10,28 @@ use crate::sled::memory::payment_index::{
     IndexCell, List, LookupKey, NONE, OfMerchant, PaymentIndex, tag,
 };
 
-/// How far a payment is moved down a list because others are newer: as many as may overtake it on their
-/// way to the store. Only where a clock went back do more stand before it: then the list is a little out of
-/// order, and nothing is lost. For as long as the clock is behind each creation goes so far.
+/// Maximum number of newer payments behind which a new payment is inserted: as many as may overtake it on the
+/// way to the store. More can be newer only if a clock went back. The list is then slightly out of order, but
+/// complete. Every creation takes this many steps while the clock is behind.
 pub(crate) const MAX_STEPS: usize = 64;
-/// Payments of a list that one look goes along: some hundred microseconds for which no group can enter
+/// Maximum number of payments in one walk: some hundred microseconds during which no group can enter
 /// payments.
 pub(crate) const MAX_WALK: usize = 8192;
 
-/// What was found along a list.
+/// Result of a walk along a list.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// The payments, the newest first.
+    /// The payments, newest first.
     pub(crate) positions: Vec<Position>,
-    /// The last payment that was passed; what follows it was not looked at.
+    /// The last payment that was passed. Payments after it were not read.
     pub(crate) last: Option<Position>,
-    /// Whether nothing follows it that could be found.
+    /// Whether no further matching payment can follow.
     pub(crate) ended: bool,
 }
 
 impl PaymentIndex {
-    /// Positions of at most `limit` payments of a list that were made in a period, the newest first; of
-    /// those after the one at `after` where it is given.
+    /// Positions of at most `limit` payments of a list that were created in a period, newest first. If
+    /// `after` is given, only payments after it.
     pub(crate) fn listed(
         &self,
         list: List,
@@ -39,7 +39,6 @@ impl PaymentIndex {
         after: Option<Position>,
         limit: usize,
     ) -> Walked {
-        const ORDER: usize = LookupKey::Order as usize;
         let next = move |position, cell| self.next(list, position, cell);
         let after = after.or_else(|| self.ahead_of(list, period));
         let first = match after {
@@ -48,7 +47,7 @@ impl PaymentIndex {
         };
         let fits = |cell: IndexCell| match list {
             List::All | List::Of(_) => true,
-            List::With(order) => cell.tags[ORDER] == tag(u32::from_be_bytes(order)),
+            List::With(mark, of) => cell.tags[mark as usize] == tag(u32::from_be_bytes(of)),
         };
         let too_old = period.since.map(|since| since.before(self.disorder));
         let mut walked = Walked::default();
@@ -70,36 +69,36 @@ impl PaymentIndex {
         walked
     }
 
-    /// A payment of a list before which all others are too new for a period, as it is itself.
+    /// A payment of a list that is too new for a period, like all payments before it.
     fn ahead_of(&self, list: List, period: Period) -> Option<Position> {
         let milestones = match list {
             List::All => &self.milestones,
             List::Of(merchant) => &self.merchants.get(&merchant)?.milestones,
-            // One order rarely has more than a few payments.
-            List::With(_) => return None,
+            // An order rarely has more than a few payments, and payments with a common amount are close together.
+            List::With(..) => return None,
         };
         milestones.not_before(period.until?.after(self.disorder))
     }
 
-    /// The next older of a list.
+    /// The next older payment of a list.
     fn next(&self, list: List, position: Position, cell: IndexCell) -> Position {
         match list {
             List::All => self.older(position),
             List::Of(_) => cell.older_of_merchant,
-            List::With(_) => cell.next[LookupKey::Order as usize],
+            List::With(mark, _) => cell.next[mark as usize],
         }
     }
 
-    /// The newest of a list; of an order's, the first that may be.
+    /// The newest payment of a list. For an order or an amount, the first candidate.
     fn first_of(&self, list: List) -> Position {
         match list {
             List::All => self.newest.unwrap_or(NONE),
             List::Of(merchant) => self.merchants.get(&merchant).map_or(NONE, |of| of.newest),
-            List::With(order) => self.first(LookupKey::Order, u32::from_be_bytes(order)),
+            List::With(mark, of) => self.first(mark, u32::from_be_bytes(of)),
         }
     }
 
-    /// The next older of all.
+    /// The next older of all payments.
     fn older(&self, position: Position) -> Position {
         let odd = self.older.get(&position).copied();
         odd.unwrap_or_else(|| position.checked_sub(1).unwrap_or(NONE))
@@ -112,7 +111,7 @@ impl PaymentIndex {
         }
     }
 
-    /// Puts a payment into the list of all, after those that are newer.
+    /// Inserts a payment into the list of all, after newer ones.
     pub(crate) fn link_all(&mut self, position: Position, at: Time) {
         match self.newer(List::All, at) {
             None => {
@@ -127,7 +126,7 @@ impl PaymentIndex {
         self.milestones.pass(position, at);
     }
 
-    /// Puts it into its merchant's.
+    /// Inserts a payment into its merchant's list.
     pub(crate) fn link_merchant(&mut self, position: Position, at: Time, merchant: MerchantId) {
         let newer = self.newer(List::Of(merchant), at);
         let of = self.merchants.entry(merchant).or_insert(OfMerchant {
@@ -148,21 +147,26 @@ impl PaymentIndex {
         }
     }
 
-    /// Orders are a list too: many payments can share one.
-    pub(crate) fn link_order(&mut self, position: Position, at: Time, order: Fingerprint) {
-        const ORDER: usize = LookupKey::Order as usize;
-        match self.newer(List::With(order), at) {
-            None => self.put_first(LookupKey::Order, u32::from_be_bytes(order), position),
+    /// Orders and amounts are lists too: many payments can share one.
+    pub(crate) fn link_marked(
+        &mut self,
+        position: Position,
+        at: Time,
+        (mark, of): (LookupKey, Fingerprint),
+    ) {
+        match self.newer(List::With(mark, of), at) {
+            None => self.put_first(mark, u32::from_be_bytes(of), position),
             Some(newer) => {
-                let older = self.cell(newer).map_or(NONE, |cell| cell.next[ORDER]);
-                self.set(position, |cell| cell.next[ORDER] = older);
-                self.set(newer, |cell| cell.next[ORDER] = position);
+                let older = self
+                    .cell(newer)
+                    .map_or(NONE, |cell| cell.next[mark as usize]);
+                self.set(position, |cell| cell.next[mark as usize] = older);
+                self.set(newer, |cell| cell.next[mark as usize] = position);
             }
         }
     }
 
-    /// The last of a list before one that is made at `at`: those before it are newer; none where the
-    /// list's first is not.
+    /// The last payment of a list that is newer than `at`. `None` if even the first is not newer.
     fn newer(&mut self, list: List, at: Time) -> Option<Position> {
         if at >= self.latest {
             return None;
@@ -175,7 +179,7 @@ impl PaymentIndex {
                 return last;
             }
             if steps == MAX_STEPS {
-                // Those from here on stay behind it, and may be as new as the latest.
+                // The payments from here on stay after the new one, and may be as new as the latest.
                 self.disorder = self.disorder.max(self.latest.since(at));
                 return last;
             }

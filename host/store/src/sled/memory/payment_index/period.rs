@@ -1,4 +1,4 @@
-//! Payments made between two times, and where in a list of payments they begin.
+//! Payments created between two times, and their start in a list.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use kassette_domain::time::Time;
 
 use crate::rows::schema::Position;
 
-/// How many payments of a list come between two milestones: those are walked along in memory.
+/// Number of payments of a list between two milestones. These are walked through in memory.
 const APART: u32 = 1024;
 
-/// Between which times payments were made; at any where neither is said.
+/// A range of creation times. Unlimited if neither is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Period {
-    /// Then or later.
+    /// Inclusive start.
     pub(crate) since: Option<Time>,
-    /// Before.
+    /// Exclusive end.
     pub(crate) until: Option<Time>,
 }
 
 impl Period {
-    /// Whether a time lies in it.
+    /// Whether the period contains a time.
     pub(crate) fn holds(self, at: Time) -> bool {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
     }
 }
 
-/// Some payments of a list by when they were made, one in every [`APART`].
+/// Some payments of a list by creation time, one in every [`APART`].
 #[derive(Default)]
 pub(crate) struct Milestones {
     by_time: BTreeMap<Time, Position>,
@@ -34,7 +34,7 @@ pub(crate) struct Milestones {
 }
 
 impl Milestones {
-    /// A payment has come into the list, wherever in it.
+    /// Counts a payment that was added to the list, at any place.
     pub(crate) fn pass(&mut self, position: Position, at: Time) {
         self.passed += 1;
         if self.passed == APART {
@@ -43,8 +43,8 @@ impl Milestones {
         }
     }
 
-    /// The oldest milestone that was not made before a time: a list's payments from before then come
-    /// after it.
+    /// The oldest milestone that was not created before a time. All payments of the list from before that
+    /// time come after it.
     pub(crate) fn not_before(&self, time: Time) -> Option<Position> {
         let (_, position) = self.by_time.range(time..).next()?;
         Some(*position)

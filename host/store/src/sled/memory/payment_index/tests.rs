@@ -13,11 +13,11 @@ fn entry(number: u32, order: u8, merchant: u64, at: u64) -> Entry {
         PaymentId::from_bytes(id),
         MerchantId(merchant),
         Time::from_millis(at),
-        [reference, token, [0, 0, 0, order]],
+        [reference, token, [0, 0, 0, order], [0, 0, 0, order]],
     )
 }
 
-/// All of a list that was made in a period, page by page.
+/// All payments of a list from a period, page by page.
 fn walk(index: &PaymentIndex, list: List, period: Period, page: usize) -> Vec<Position> {
     let mut positions = Vec::new();
     let mut after = None;
@@ -36,7 +36,7 @@ proptest! {
     #[test]
     fn lists_are_newest_first_and_whole_at_any_order_of_times(
         made in prop::collection::vec((0_u8..4, 0_u64..3, 0_u64..50), 1..3000),
-        // Also beyond what counts from a chunk's time, on either side.
+        // Also times beyond the range of a chunk, in both directions.
         millis in prop::sample::select(vec![1, 600_000, 300_000_000]),
         page in 1_usize..70,
         between in (prop::option::of(0_u64..55), prop::option::of(0_u64..55)),
@@ -62,16 +62,16 @@ proptest! {
             fitting.sort_by_key(|m| std::cmp::Reverse((m.0, m.1)));
             fitting.iter().map(|m| m.1).collect::<Vec<_>>()
         };
-        // Beyond so many newer ones a payment is not moved.
+        // A payment is inserted behind at most this many newer ones.
         if model.len() < MAX_STEPS {
             prop_assert_eq!(all(List::All), expected(&|_, _| true));
             prop_assert_eq!(all(List::Of(MerchantId(1))), expected(&|_, m| m == 1));
-            prop_assert_eq!(all(List::With([0, 0, 0, 2])), expected(&|o, _| o == 2));
+            prop_assert_eq!(all(List::With(LookupKey::Order, [0, 0, 0, 2])), expected(&|o, _| o == 2));
         } else {
             for (list, fits) in [
                 (List::All, &(|_, _| true) as &dyn Fn(u8, u64) -> bool),
                 (List::Of(MerchantId(1)), &|_, m| m == 1),
-                (List::With([0, 0, 0, 2]), &|o, _| o == 2),
+                (List::With(LookupKey::Order, [0, 0, 0, 2]), &|o, _| o == 2),
             ] {
                 let (mut found, mut wanted) = (all(list), expected(fits));
                 found.sort();
@@ -81,7 +81,12 @@ proptest! {
         }
         let time = |at: u64| Time::from_millis(at * millis);
         let period = Period { since: between.0.map(time), until: between.1.map(time) };
-        for list in [List::All, List::Of(MerchantId(1)), List::With([0, 0, 0, 2])] {
+        for list in [
+            List::All,
+            List::Of(MerchantId(1)),
+            List::With(LookupKey::Order, [0, 0, 0, 2]),
+            List::With(LookupKey::Amount, [0, 0, 0, 2]),
+        ] {
             let made = |position: &Position| Time::from_millis(model[*position as usize].0);
             let mut wanted = all(list);
             wanted.retain(|position| period.holds(made(position)));
@@ -99,7 +104,11 @@ fn while_a_clock_is_behind_a_payment_goes_past_few_newer_ones() {
     }
     for late in newer..newer + 9 {
         index.enter(&entry(late, 0, 1, 10));
-        for list in [List::All, List::Of(MerchantId(1)), List::With([0; 4])] {
+        for list in [
+            List::All,
+            List::Of(MerchantId(1)),
+            List::With(LookupKey::Order, [0; 4]),
+        ] {
             let all = walk(&index, list, Period::default(), 70);
             let stands = all.iter().position(|position| *position == late);
             assert_eq!(stands, Some(MAX_STEPS), "{list:?}");
@@ -112,7 +121,7 @@ fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
     let count = u32::try_from(MAX_WALK * 4).unwrap();
     let mut index = PaymentIndex::default();
     for number in 0..count {
-        // Every other payment is one merchant's.
+        // Every other payment belongs to one merchant.
         index.enter(&entry(number, 0, (number % 2).into(), number.into()));
     }
     let at = |number: u32| Some(Time::from_millis(number.into()));
@@ -132,8 +141,8 @@ fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
         let found = index.listed(list, lately, None, 1000);
         assert_eq!((found.positions.len(), found.ended), (10 / step, true));
     }
-    // Where it cannot be found so, a look ends all the same and says where it stands.
-    let order = List::With([0; 4]);
+    // A list without milestones is read in limited steps, each with the position for the next one.
+    let order = List::With(LookupKey::Order, [0; 4]);
     let old = Period {
         since: None,
         until: at(1),
@@ -143,16 +152,21 @@ fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
     assert_eq!(walk(&index, order, old, 1000), [0]);
 }
 
-/// Numbers that look like hashes, the same each time.
+/// Numbers that look like hashes. The same in each run.
 fn hash(number: u32) -> u32 {
     let mixed = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u32::try_from(mixed >> 32).unwrap()
 }
 
-/// An entry whose order it shares with one in every `orders`.
+/// An entry that shares its order with one in every `orders` entries.
 fn hashed(number: u32, orders: u32) -> Entry {
     let mut entry = entry(number, 0, 0, number.into());
-    let hashes = [hash(number), hash(!number), hash(number % orders)];
+    let hashes = [
+        hash(number),
+        hash(!number),
+        hash(number % orders),
+        hash(number % 2),
+    ];
     entry.marks = hashes.map(u32::to_be_bytes);
     entry
 }
@@ -160,7 +174,7 @@ fn hashed(number: u32, orders: u32) -> Entry {
 #[test]
 fn every_payment_is_found_however_many_buckets_were_added() {
     const ORDERS: u32 = 1000;
-    // Full buckets are doubled twice, and some a third time.
+    // The buckets are doubled two times, and some a third time.
     let count = u32::try_from(LEAST_BUCKETS * LOAD * 5).unwrap();
     let mut grown = PaymentIndex::default();
     let mut reserved = PaymentIndex::default();
@@ -182,7 +196,12 @@ fn every_payment_is_found_however_many_buckets_were_added() {
             let order = entry.marks[LookupKey::Order as usize];
             if number < ORDERS {
                 let any = Period::default();
-                let listed = index.listed(List::With(order), any, None, count as usize);
+                let listed = index.listed(
+                    List::With(LookupKey::Order, order),
+                    any,
+                    None,
+                    count as usize,
+                );
                 let listed = listed.positions;
                 let same = (number..count).step_by(ORDERS as usize);
                 assert_eq!(listed, same.rev().collect::<Vec<_>>());
