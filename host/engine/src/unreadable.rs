@@ -306,7 +306,7 @@ impl<'b> Snapshot<'b> {
             if from.is_empty() {
                 break;
             }
-            match take::<1>(from)? {
+            match read_array::<1>(from)? {
                 // A removed page. Its record has no content and is not read.
                 [0] => {
                     take_position(from)?;
@@ -315,7 +315,7 @@ impl<'b> Snapshot<'b> {
                 // A complete page and its changes since.
                 [count] => {
                     for _ in 0..count {
-                        records.push(Record::take(page, from)?);
+                        records.push(Record::read(page, from)?);
                     }
                 }
             }
@@ -324,19 +324,19 @@ impl<'b> Snapshot<'b> {
     }
 }
 
-fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+fn read_array<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = from.split_first_chunk()?;
     *from = rest;
     Some(*taken)
 }
 
 fn take_position(from: &mut &[u8]) -> Option<i64> {
-    take(from).map(i64::from_le_bytes)
+    read_array(from).map(i64::from_le_bytes)
 }
 
 /// Offset in `db`, and the number of the blob if the record has one.
 fn take_pointer(from: &mut &[u8]) -> Option<(u64, Option<i64>)> {
-    match take::<1>(from)? {
+    match read_array::<1>(from)? {
         [0] => Some((take_number(from)?, None)),
         [1] => Some((take_number(from)?, Some(take_position(from)?))),
         _ => None,
@@ -355,7 +355,7 @@ struct Record {
 }
 
 impl Record {
-    fn take(page: u64, from: &mut &[u8]) -> Option<Self> {
+    fn read(page: u64, from: &mut &[u8]) -> Option<Self> {
         let position = take_position(from)?;
         let (at, blob) = take_pointer(from)?;
         Some(Self {
@@ -415,7 +415,7 @@ mod tests {
     const LONG: &[u8] = b"long";
 
     fn opened(path: &Path) -> Result<Db, OpenError> {
-        open_database(&Folder::take(path.to_owned(), 8 << 20)?)
+        open_database(&Folder::create_and_lock(path.to_owned(), 8 << 20)?)
     }
 
     fn text(row: u32) -> Vec<u8> {

@@ -291,14 +291,14 @@ impl Gateway {
         source: NoticeSource,
     ) -> Result<(), NotStored> {
         for notice in notices {
-            self.take(account, notice, source).await?;
+            self.store_notice(account, notice, source).await?;
         }
         Ok(())
     }
 
     /// Stores one notice about an attempt of the account. Notices about attempts of other accounts are only
     /// logged.
-    async fn take(
+    async fn store_notice(
         &self,
         account: &AccountId,
         notice: Notice,
@@ -491,7 +491,7 @@ impl Gateway {
         for attempt in &aggregate.attempts {
             let mut told = false;
             for reference in &attempt.references {
-                told |= unproved.take(&attempt.account, reference, now);
+                told |= unproved.remove(&attempt.account, reference, now);
             }
             if told {
                 let ask = Step::AskAt {

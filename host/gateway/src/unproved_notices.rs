@@ -80,7 +80,7 @@ impl UnprovedNotices {
     }
 
     /// Removes the notice about a reference. Returns whether there was one that has not expired.
-    pub(crate) fn take(&self, account: &AccountId, reference: &str, now: Time) -> bool {
+    pub(crate) fn remove(&self, account: &AccountId, reference: &str, now: Time) -> bool {
         let mut kept = self.kept.lock();
         let taken = kept.of.remove(&(account.clone(), reference.to_owned()));
         self.count.store(kept.of.len(), Ordering::SeqCst);
@@ -130,11 +130,11 @@ mod tests {
             keep(&unproved, &format!("flood-{number}"), address(2), NOW);
         }
         assert_eq!(unproved.count.load(Ordering::SeqCst), 1 + PER_ADDRESS);
-        assert!(unproved.take(&account(), "genuine", NOW));
-        assert!(!unproved.take(&account(), "flood-0", NOW));
+        assert!(unproved.remove(&account(), "genuine", NOW));
+        assert!(!unproved.remove(&account(), "flood-0", NOW));
         let newest = format!("flood-{}", PER_ADDRESS * 10 - 1);
-        assert!(unproved.take(&account(), &newest, NOW));
-        assert!(!unproved.take(&account(), &newest, NOW), "it was taken");
+        assert!(unproved.remove(&account(), &newest, NOW));
+        assert!(!unproved.remove(&account(), &newest, NOW), "it was taken");
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
     fn a_notice_waits_for_an_hour() {
         let unproved = UnprovedNotices::default();
         keep(&unproved, "one", address(1), NOW);
-        assert!(!unproved.take(&account(), "one", NOW.after(KEPT_FOR)));
+        assert!(!unproved.remove(&account(), "one", NOW.after(KEPT_FOR)));
         keep(&unproved, "two", address(1), NOW);
         keep(&unproved, "three", address(1), NOW.after(KEPT_FOR));
         assert_eq!(unproved.count.load(Ordering::SeqCst), 1);

@@ -191,7 +191,7 @@ impl Client {
     ) -> Result<(), SendError> {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let origin = Origin::from_url(&request.url);
-        if let Some(kept) = self.inner.pool.take(&origin, !safe) {
+        if let Some(kept) = self.inner.pool.take_connection(&origin, !safe) {
             match self.once(kept, &origin, request, ends, heard).await {
                 Err(SendError::NotSent(NotSent::Unusable)) => {}
                 Err(SendError::NoAnswer(NoAnswer::Broken)) if safe => {}

@@ -105,7 +105,7 @@ struct Kept {
 
 impl Pool {
     /// Returns a usable kept connection. If `mutating`, only a connection that was used within [`RECENT`].
-    pub(crate) fn take(&self, origin: &Origin, mutating: bool) -> Option<Connection> {
+    pub(crate) fn take_connection(&self, origin: &Origin, mutating: bool) -> Option<Connection> {
         let limits = self.limits;
         let patience = if mutating { RECENT } else { limits.idle };
         let now = Instant::now();
@@ -284,7 +284,7 @@ mod tests {
             pool.put(shop.clone(), connection);
             loop {
                 let asked = Instant::now();
-                let Some(connection) = pool.take(&shop, true) else {
+                let Some(connection) = pool.take_connection(&shop, true) else {
                     break;
                 };
                 assert!(asked - made < SHORT * 10);
@@ -320,10 +320,10 @@ mod tests {
             pool.put(origin(name), connection);
             closed(theirs).await;
         }
-        assert!(pool.take(&origin("a.example"), true).is_some());
+        assert!(pool.take_connection(&origin("a.example"), true).is_some());
         let (connection, _theirs) = made(false).await;
         pool.put(origin("c.example"), connection);
-        assert!(pool.take(&origin("c.example"), true).is_some());
+        assert!(pool.take_connection(&origin("c.example"), true).is_some());
     }
 
     #[tokio::test]
@@ -340,7 +340,7 @@ mod tests {
         closed(theirs).await;
         let (connection, _theirs) = made(false).await;
         pool.put(origin("b.example"), connection);
-        assert!(pool.take(&origin("b.example"), true).is_some());
+        assert!(pool.take_connection(&origin("b.example"), true).is_some());
     }
 
     #[tokio::test]

@@ -190,7 +190,7 @@ impl Account {
         if session.forgotten {
             return None;
         }
-        if !self.faults.take(Fault::Forgets) {
+        if !self.faults.consume(Fault::Forgets) {
             return Some(session);
         }
         let forgotten = Session {
@@ -381,7 +381,7 @@ impl Account {
     ) -> Result<Session, Unchanged> {
         self.alter(reference, move |session, account, now| {
             let late = outcome == Outcome::Approve && session.is_over(now);
-            if late && account.faults.take(Fault::LateMoney) {
+            if late && account.faults.consume(Fault::LateMoney) {
                 session.reopen(now);
             }
             let happened = account.vendor.choose(account, session, outcome, now)?;

@@ -140,7 +140,7 @@ impl Account {
         }
         if by_merchant {
             let happened = session.approve(now, None)?;
-            if self.faults.take(Fault::VoidsApproval) {
+            if self.faults.consume(Fault::VoidsApproval) {
                 session.underway = Some(Underway {
                     what: Doing::Void,
                     at: Some(now.saturating_add(VOIDS_MS)),
@@ -149,7 +149,7 @@ impl Account {
             return Ok(happened);
         }
         let money = self.taken(session);
-        if self.faults.take(Fault::CaptureLate) {
+        if self.faults.consume(Fault::CaptureLate) {
             let happened = session.approve(now, None)?;
             session.underway = Some(Underway {
                 what: Doing::Capture(money),
@@ -180,7 +180,7 @@ impl Account {
         }
         let how = self.vendor.captures();
         let later = Some(now.saturating_add(how.after_ms));
-        if self.faults.take(Fault::CaptureRefused) {
+        if self.faults.consume(Fault::CaptureRefused) {
             let ends = match how.refusal {
                 CaptureRefusal::Answered => return Err(Denied::Refused),
                 CaptureRefusal::Told => false,
@@ -193,7 +193,7 @@ impl Account {
             return Ok(None);
         }
         let money = self.spoilt(asked);
-        let late = self.faults.take(Fault::CaptureLate);
+        let late = self.faults.consume(Fault::CaptureLate);
         if !late && how.after_ms == 0 {
             session.capture(now, money)?;
             self.plan(session, now);
@@ -261,7 +261,7 @@ impl Account {
     /// provider supports reversals.
     pub(crate) fn plan(&self, session: &mut Session, now: u64) {
         let fails = self.vendor.knows(Later::CaptureFails);
-        if fails && session.captured_at == Some(now) && self.faults.take(Fault::CaptureFails) {
+        if fails && session.captured_at == Some(now) && self.faults.consume(Fault::CaptureFails) {
             let at = now.saturating_add(VOIDS_MS);
             session.upcoming.push((Later::CaptureFails, Some(at)));
         }
@@ -271,13 +271,13 @@ impl Account {
     fn spoilt(&self, mut money: Money) -> Money {
         /// For `capture-short` and `capture-over`, in minor units.
         const DIFFERENCE: u64 = 100;
-        if self.faults.take(Fault::CaptureShort) {
+        if self.faults.consume(Fault::CaptureShort) {
             money.value = Amount(money.value.0.saturating_sub(DIFFERENCE).max(1));
         }
-        if self.faults.take(Fault::CaptureOver) {
+        if self.faults.consume(Fault::CaptureOver) {
             money.value = Amount(money.value.0.saturating_add(DIFFERENCE));
         }
-        if self.faults.take(Fault::WrongAmount) {
+        if self.faults.consume(Fault::WrongAmount) {
             // One cent: the smallest difference must be detected.
             money.value = Amount(if money.value.0 > 1 {
                 money.value.0 - 1
@@ -285,7 +285,7 @@ impl Account {
                 2
             });
         }
-        if self.faults.take(Fault::WrongCurrency) {
+        if self.faults.consume(Fault::WrongCurrency) {
             money.currency = if money.currency == "USD" {
                 "EUR"
             } else {

@@ -369,7 +369,7 @@ impl Account {
                     State::Captured if amount > session.left() => {
                         Some(Outcome::TooMuch(session.left()))
                     }
-                    State::Captured if account.faults.take(Fault::RefundRefused) => {
+                    State::Captured if account.faults.consume(Fault::RefundRefused) => {
                         Some(Outcome::Refused)
                     }
                     State::Captured => None,
@@ -397,9 +397,9 @@ impl Account {
 
     /// The end of a refund that is accepted now. `None` if it is executed immediately.
     fn ending(&self, session: &Session, now: u64) -> Option<Ending> {
-        let fails = self.faults.take(Fault::RefundFails)
+        let fails = self.faults.consume(Fault::RefundFails)
             || session.due.value == REFUND_FAILS && self.vendor.has_test_amounts();
-        let late = self.faults.take(Fault::RefundLate);
+        let late = self.faults.consume(Fault::RefundLate);
         let usual = self.vendor.refunds_after_ms(session);
         if !fails && !late && usual == 0 {
             return None;

@@ -310,7 +310,7 @@ impl Session {
         self.state = State::Authorised;
         self.authorised_at = Some(now);
         match capture {
-            Some(money) => self.take(now, money),
+            Some(money) => self.record_capture(now, money),
             None => {
                 self.updated_at = now;
                 Ok(Happened::Authorised)
@@ -360,10 +360,10 @@ impl Session {
         if self.state != State::Authorised {
             return Err(Conflict);
         }
-        self.take(now, money)
+        self.record_capture(now, money)
     }
 
-    fn take(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
+    fn record_capture(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
         self.captured_times = self.captured_times.checked_add(1).ok_or(Conflict)?;
         self.underway = None;
         self.state = State::Captured;

@@ -192,7 +192,7 @@ pub(crate) fn usually(
         Outcome::Approve if session.held => session.release(now).map(Some),
         Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
         Outcome::Approve => {
-            let by_merchant = account.faults.take(Fault::NeedsCapture);
+            let by_merchant = account.faults.consume(Fault::NeedsCapture);
             account.approve(session, now, by_merchant).map(Some)
         }
         Outcome::Decline => session.decline(now).map(Some),

@@ -44,7 +44,7 @@ fn completion(told: &Told, payment: &str) -> Arc<Semaphore> {
     Arc::clone(entry.or_insert_with(|| Arc::new(Semaphore::new(0))))
 }
 
-async fn take(State(told): State<Told>, body: Bytes) {
+async fn receive_event(State(told): State<Told>, body: Bytes) {
     let event: Value = serde_json::from_slice(&body).unwrap();
     if event["type"] == "payment.completed" {
         let payment = event["data"]["payment_id"].as_str().unwrap();
@@ -84,7 +84,7 @@ async fn set_answer(State(answer): State<Answer>, Path(status): Path<u16>) {
 /// Prints the address and serves until the process is killed.
 pub(crate) fn serve() {
     let router = Router::new()
-        .route(HOOK, post(take))
+        .route(HOOK, post(receive_event))
         .route(&format!("{TOLD}{{payment}}"), get(tell))
         .route(&format!("{WAS_TOLD}{{payment}}"), get(was_told))
         .with_state(Told::default());

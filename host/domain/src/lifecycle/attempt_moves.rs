@@ -113,16 +113,16 @@ impl Attempt {
                 // The attempt is wanted again: an earlier closing has ended.
                 self.set_closing(false);
                 self.claim.lift_hold();
-                self.claim.take_for_start(until);
+                self.claim.claim_for_start(until);
             }
             ClaimPurpose::Capture => {
                 self.go_live(Live::Capturing);
                 self.set_closing(false);
-                self.claim.take(until);
+                self.claim.set_busy_until(until);
             }
             ClaimPurpose::Cancel => {
                 self.set_closing(true);
-                self.claim.take(until);
+                self.claim.set_busy_until(until);
             }
         }
     }
@@ -211,7 +211,7 @@ impl Attempt {
         }
         self.stage.take_step();
         self.set_closing(false);
-        self.claim.take_for_start(busy_until);
+        self.claim.claim_for_start(busy_until);
         let due = self.queries.next();
         // The provider learns of it only now. A query that a notification requested is still due.
         self.watch(now, schedule);

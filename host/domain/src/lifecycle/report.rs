@@ -240,7 +240,7 @@ impl PaymentAggregate {
         }
         self.attempts[i].record_facts(report, log.now);
         match report.status {
-            ProviderStatus::Completed => self.take(i, may_exceed, log),
+            ProviderStatus::Completed => self.record_capture(i, may_exceed, log),
             _ if self.obstacle(i).is_some() => {
                 let cause = self.obstacle(i).unwrap_or(ReviewCause::Refund);
                 self.stop(i, cause, log);
@@ -303,7 +303,7 @@ impl PaymentAggregate {
     }
 
     /// Records a capture of the payment's money, and completes the payment if nothing prevents it.
-    fn take(&mut self, i: usize, may_exceed: bool, log: &mut StepLog<'_>) {
+    fn record_capture(&mut self, i: usize, may_exceed: bool, log: &mut StepLog<'_>) {
         let attempt = &mut self.attempts[i];
         attempt.capture(log.now);
         attempt.particulars.captured_at.get_or_insert(log.now);

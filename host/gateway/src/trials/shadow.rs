@@ -90,7 +90,7 @@ impl Shadows {
     }
 
     /// Takes the queue of a trial with its results so far. `None` if the queue is empty.
-    fn take(&self, of: &Trial) -> Option<(VecDeque<DecisionMade>, Compared)> {
+    fn take_queue(&self, of: &Trial) -> Option<(VecDeque<DecisionMade>, Compared)> {
         let mut all = self.0.lock();
         let shadow = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of)?;
         if shadow.queue.is_empty() {
@@ -199,7 +199,7 @@ impl Gateway {
 
     /// Compares the queued decisions of a trial.
     pub(super) async fn compare_shadow(&self, of: &Trial, module: Arc<dyn Method>) {
-        let Some((queue, mut compared)) = self.inner.trials.shadows.take(of) else {
+        let Some((queue, mut compared)) = self.inner.trials.shadows.take_queue(of) else {
             return;
         };
         let counted = std::mem::replace(&mut compared.dropped_counted, compared.report.dropped);

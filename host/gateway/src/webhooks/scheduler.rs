@@ -200,7 +200,7 @@ impl Slots {
         if self.are_few { slots / 4 } else { slots }
     }
 
-    const fn take(&mut self, class: EndpointClass) {
+    const fn occupy(&mut self, class: EndpointClass) {
         self.begun[class.index()] += 1;
     }
 
@@ -565,7 +565,7 @@ impl Scheduler {
         let due = flow.buffer.pop_front()?.due;
         self.buffered -= 1;
         flow.in_flight += 1;
-        self.slots.take(queue);
+        self.slots.occupy(queue);
         let attempt = UnderWay {
             endpoint,
             class: queue,

@@ -22,7 +22,7 @@ struct Backlog {
 }
 
 impl Backlog {
-    fn take(&mut self, endpoint: EndpointId, at_most: usize) -> (Vec<DueDelivery>, Option<Time>) {
+    fn claim(&mut self, endpoint: EndpointId, at_most: usize) -> (Vec<DueDelivery>, Option<Time>) {
         let left = self.left.entry(endpoint).or_default();
         let count = at_most.min(*left);
         *left -= count;
@@ -70,7 +70,7 @@ impl World {
         while let Some(action) = self.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => {
-                    let (taken, next) = self.backlog.take(endpoint, at_most);
+                    let (taken, next) = self.backlog.claim(endpoint, at_most);
                     self.scheduler.claimed(endpoint, taken, next, now);
                 }
                 SchedulerAction::GiveBack(dropped) => self.given_back.extend(dropped),
@@ -513,7 +513,7 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
         while let Some(action) = world.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => {
-                    let (taken, next) = world.backlog.take(endpoint, at_most);
+                    let (taken, next) = world.backlog.claim(endpoint, at_most);
                     world.scheduler.claimed(endpoint, taken, next, now);
                 }
                 // Their leases end before the hold does, so they are claimed again.

@@ -254,7 +254,7 @@ impl Worker<'_> {
         }
         let leave = async {
             while let Some(done) = self.jobs.join_next().await {
-                self.take(done.ok());
+                self.handle_done(done.ok());
                 self.record();
             }
         };
@@ -367,16 +367,16 @@ impl Worker<'_> {
 
     /// Processes the first finished job, and others that have finished since.
     fn take_all(&mut self, first: Option<Done>) {
-        self.take(first);
+        self.handle_done(first);
         for _ in 0..AT_ONCE {
             let Some(done) = self.jobs.try_join_next() else {
                 return;
             };
-            self.take(done.ok());
+            self.handle_done(done.ok());
         }
     }
 
-    fn take(&mut self, done: Option<Done>) {
+    fn handle_done(&mut self, done: Option<Done>) {
         let now = self.gateway.now();
         match done {
             Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Due { deliveries, next }))) => {

@@ -99,7 +99,7 @@ impl CompilerChild {
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let limits = (self.limits)(bytes.len());
         let none = |error: io::Error| LoadError::NoCompiler(error.kind());
-        let mut child = match self.spare.take() {
+        let mut child = match self.spare.take_child() {
             Some(ready) => ready,
             None => self.command()().map_err(none)?,
         };
@@ -314,7 +314,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(waiting.compile(b"module").unwrap(), b"code");
         }
-        let mut first = waiting.spare.take().unwrap();
+        let mut first = waiting.spare.take_child().unwrap();
         let died = first.kill().and_then(|()| first.wait());
         assert!(died.is_ok());
         // A child that always ends before it gets a module.

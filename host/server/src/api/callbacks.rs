@@ -100,8 +100,8 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
             limits
                 .proven
                 .insert(&account, environment, from, state.now());
-            let taken = state.take(RATE, |here| {
-                limits.accounts.take(&account, here, state.now())
+            let taken = state.consume_share(RATE, |here| {
+                limits.accounts.consume(&account, here, state.now())
             });
             if taken.is_err() {
                 gateway.count_limited_callback(&account);

@@ -117,7 +117,7 @@ impl Vendor for Adyen {
             }
             Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
             Outcome::Approve | Outcome::Review => {
-                account.faults.take(Fault::NeedsCapture);
+                account.faults.consume(Fault::NeedsCapture);
                 let happened = account.approve(session, now, by_merchant)?;
                 session.held = outcome == Outcome::Review;
                 if happened == Happened::Authorised && !by_merchant {

@@ -81,7 +81,7 @@ impl Vendor for BtcPay {
                 Err(Conflict)
             }
             Outcome::Approve => {
-                account.faults.take(Fault::NeedsCapture);
+                account.faults.consume(Fault::NeedsCapture);
                 account.approve(session, now, false).map(Some)
             }
             Outcome::Review => session.hold(now, account.taken(session)).map(Some),

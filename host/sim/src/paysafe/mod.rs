@@ -76,7 +76,7 @@ impl Vendor for Paysafe {
             Outcome::Approve if session.held => session.release(now).map(Some),
             Outcome::Approve => {
                 // Used up nevertheless, so that it does not wait for a later payment.
-                let _as_always = account.faults.take(Fault::NeedsCapture);
+                let _as_always = account.faults.consume(Fault::NeedsCapture);
                 account.approve(session, now, true).map(Some)
             }
             Outcome::Review => {

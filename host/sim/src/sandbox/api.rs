@@ -145,7 +145,7 @@ async fn create(
     if api.account.by_key(&key).is_none() {
         wire::check(&asked, now)?;
         let missing = asked.payer.lacks();
-        if !missing.is_empty() && api.account.faults.take(Fault::Ask) {
+        if !missing.is_empty() && api.account.faults.consume(Fault::Ask) {
             return Err(Problem::ask(missing));
         }
     }

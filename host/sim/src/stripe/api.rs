@@ -186,8 +186,8 @@ async fn list(
     let limit = params.limit()?;
     let from = params.whole("created[gte]")?.unwrap_or(0);
     let to = params.whole("created[lte]")?.unwrap_or(u64::MAX);
-    let after = params.take("starting_after");
-    let payment = params.take("payment_intent");
+    let after = params.take_parameter("starting_after");
+    let payment = params.take_parameter("payment_intent");
     let status = params.choice("status", &["open", "complete", "expired"])?;
     params.finish()?;
     let now = api.account.now();

@@ -92,7 +92,7 @@ impl Vendor for Stripe {
             Outcome::Approve if by_merchant && !session.held => {
                 Some(account.approve(session, now, true)?)
             }
-            Outcome::Review if by_merchant || account.faults.take(Fault::NeedsCapture) => {
+            Outcome::Review if by_merchant || account.faults.consume(Fault::NeedsCapture) => {
                 account.approve(session, now, true)?;
                 session.held = true;
                 Some(Happened::InReview)

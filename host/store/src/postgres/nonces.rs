@@ -61,7 +61,7 @@ impl Commit for Taking {
             .iter()
             .filter(|each| seen.insert((each.reseller, each.mark)))
             .collect();
-        let (mut taken, freed) = match self.take(&firsts).await {
+        let (mut taken, freed) = match self.reserve_all(&firsts).await {
             Ok(taken) => taken,
             Err(failure) => {
                 let fault = failure.fault();
@@ -76,7 +76,10 @@ impl Commit for Taking {
 }
 
 impl Taking {
-    async fn take(&self, wanted: &[&Wanted]) -> Result<(BTreeSet<(i64, Vec<u8>)>, Time), Failure> {
+    async fn reserve_all(
+        &self,
+        wanted: &[&Wanted],
+    ) -> Result<(BTreeSet<(i64, Vec<u8>)>, Time), Failure> {
         let mut random = [0; 8];
         fill(&mut random)?;
         let holder = i64::from_be_bytes(random);

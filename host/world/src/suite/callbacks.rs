@@ -88,7 +88,7 @@ pub fn news_told_twice_or_in_the_wrong_order_changes_nothing<V: Vendor>() {
         world.advance(1_000);
         for news in [first, world.next_callback()] {
             names(&payment, &news);
-            payment.take(&news);
+            payment.receive(&news);
         }
         assert_eq!(payment.settle().status, Status::Completed, "{fault}");
         assert_eq!(world.entry().captured_times, 1, "{fault}");

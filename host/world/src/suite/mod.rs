@@ -278,7 +278,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
     }
 
     /// Passes a callback to the module and returns the reports in its notices.
-    pub fn take(&mut self, news: &CallbackRequest) -> Vec<Report> {
+    pub fn receive(&mut self, news: &CallbackRequest) -> Vec<Report> {
         let notices = self.world.callback(news).unwrap().notices;
         let reports: Vec<_> = notices.into_iter().filter_map(|one| one.report).collect();
         if let Some(last) = reports.last() {
@@ -289,7 +289,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
 
     /// Waits for the next callback and returns its reports.
     pub fn hear(&mut self) -> Vec<Report> {
-        self.take(&self.world.next_callback())
+        self.receive(&self.world.next_callback())
     }
 
     /// Report after the vendor has confirmed what is pending.

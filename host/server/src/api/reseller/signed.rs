@@ -88,7 +88,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
         let cost = P::cost(arrived.parts.uri.query());
-        state.take(limit, |here| {
+        state.consume_share(limit, |here| {
             keys.take_many(&caller.key.id, cost, here, state.now())
         })?;
         if !caller.key.allows(P::SCOPE) {

@@ -404,10 +404,10 @@ fn history(
         payment: key,
         rows: &mut left,
     };
-    lines.take::<RoutingDecision>(DECISION, kept, "routing decisions")?;
+    lines.take_lines::<RoutingDecision>(DECISION, kept, "routing decisions")?;
     let transitions: Vec<Transition> =
-        lines.take(TRANSITION, counters.transitions, "lines of its timeline")?;
-    let events: Vec<EventRow> = lines.take(EVENT, counters.events, "events")?;
+        lines.take_lines(TRANSITION, counters.transitions, "lines of its timeline")?;
+    let events: Vec<EventRow> = lines.take_lines(EVENT, counters.events, "events")?;
     let is_notes = |row: &mut &Row| notes::has_row(payment) && row.get::<_, i16>(1) == NOTES;
     let noted: Vec<&Row> = left.extract_if(.., is_notes).take(1).collect();
     if notes::has_row(payment) && noted.is_empty() {
@@ -452,7 +452,7 @@ struct Lines<'l, 'r, 'a> {
 
 impl Lines<'_, '_, '_> {
     /// Removes and decodes lines 0 to `count` (exclusive) of a kind; reports missing ones.
-    fn take<T: DeserializeOwned>(
+    fn take_lines<T: DeserializeOwned>(
         &mut self,
         kind: i16,
         count: u16,

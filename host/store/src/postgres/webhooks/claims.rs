@@ -119,7 +119,7 @@ impl Claims {
     }
 
     /// Removes and returns this node's leases on deliveries.
-    fn take(&self, deliveries: &[DeliveryId]) -> (Vec<Uuid>, Vec<i64>) {
+    fn remove_leases(&self, deliveries: &[DeliveryId]) -> (Vec<Uuid>, Vec<i64>) {
         let mut leases = self.leases.lock();
         let taken = deliveries.iter().filter_map(|id| leases.remove_entry(id));
         taken
@@ -248,7 +248,7 @@ impl PostgresStore {
         &self,
         deliveries: &[DeliveryId],
     ) -> Result<(), Fault> {
-        let (ids, until) = self.claims.take(deliveries);
+        let (ids, until) = self.claims.remove_leases(deliveries);
         if ids.is_empty() {
             return Ok(());
         }

@@ -35,7 +35,7 @@ impl Claims {
     }
 
     /// Claims a delivery if it is unclaimed.
-    pub(crate) fn take(&self, id: DeliveryId, now: Time, until: Time) -> bool {
+    pub(crate) fn claim(&self, id: DeliveryId, now: Time, until: Time) -> bool {
         let mut leases = self.leases.lock();
         let is_free = leases.get(&id).is_none_or(|until| *until <= now);
         if is_free {

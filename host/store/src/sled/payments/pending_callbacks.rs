@@ -75,7 +75,7 @@ fn notices(
 }
 
 /// Removes and returns the notices of a reference, oldest first, without expired ones.
-pub(crate) fn take(
+pub(crate) fn remove_notices(
     rows: &mut Rows<'_>,
     account: &AccountId,
     reference: &str,
