@@ -96,7 +96,7 @@ impl Calls {
     }
 
     /// The median without the warm-up, and the number of requests.
-    fn told(mut self) -> String {
+    fn summary(mut self) -> String {
         let mut took = self.took.split_off(WARMING.min(self.took.len()));
         took.sort_unstable();
         let median = took[took.len() / 2].as_micros();
@@ -178,8 +178,8 @@ async fn row(module: &'static str) -> String {
         bytes.len() / 1000,
         opened.code_bytes / 1000,
         opened.memory_bytes / 1024,
-        starts.told(),
-        callbacks.told(),
+        starts.summary(),
+        callbacks.summary(),
     )
 }
 

@@ -23,7 +23,7 @@ enum Way {
 }
 
 /// IDs of a payment's received events, by event type.
-fn told(receiver: &Receiver, payment: &Value) -> BTreeMap<String, Vec<String>> {
+fn event_ids_by_type(receiver: &Receiver, payment: &Value) -> BTreeMap<String, Vec<String>> {
     let mut told = BTreeMap::<String, Vec<String>>::new();
     for got in receiver.got() {
         if got.event()["data"]["payment_id"] == payment["payment_id"] {
@@ -80,7 +80,7 @@ async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
     for delivery in server.settled(&hook).await {
         assert_eq!(delivery["status"], "delivered");
         let payment = json!({ "payment_id": delivery["payment_id"] });
-        let told = told(&receiver, &payment);
+        let told = event_ids_by_type(&receiver, &payment);
         assert_eq!(told["payment.completed"].len(), 1, "{told:?}");
         assert!(told.values().all(|ids| ids.len() == 1), "{told:?}");
     }

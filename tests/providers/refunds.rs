@@ -42,7 +42,7 @@ impl Visit {
     }
 
     /// Number of `payment.refunded` events.
-    async fn told(&self) -> usize {
+    async fn refunded_count(&self) -> usize {
         let events = self.events().await;
         events
             .iter()
@@ -104,7 +104,7 @@ async fn all_of_the_money_is_given_back_once_and_then_nothing_is_left() {
         assert_eq!(refund["amount"], visit.payment["amount"], "{name}");
         assert_eq!(refund["currency"], visit.payment["currency"], "{name}");
         assert_eq!(visit.gone().await, visit.payment["amount"], "{name}");
-        assert_eq!(visit.told().await, 1, "{name}");
+        assert_eq!(visit.refunded_count().await, 1, "{name}");
         visit.refund(json!({ "amount": "0.01" })).await.expect(422);
         let now = visit.now().await;
         let paid = (&now["status"], &now["settlement_status"]);
@@ -129,7 +129,7 @@ async fn a_part_is_given_back_and_then_the_rest() {
     for Asked { visit, .. } in &rest {
         let name = visit.desk.account();
         assert_eq!(visit.gone().await, "49.90", "{name}");
-        assert_eq!(visit.told().await, 2, "{name}");
+        assert_eq!(visit.refunded_count().await, 2, "{name}");
     }
 }
 
@@ -177,7 +177,7 @@ async fn a_refund_whose_answer_is_lost_is_made_once() {
             let name = one.visit.desk.account();
             assert_eq!(refund["status"], "succeeded", "{fault} {name}: {refund}");
             assert_eq!(one.visit.gone().await, "49.90", "{fault} {name}");
-            assert_eq!(one.visit.told().await, 1, "{fault} {name}");
+            assert_eq!(one.visit.refunded_count().await, 1, "{fault} {name}");
         }
     }
 }
@@ -201,7 +201,7 @@ async fn a_refund_that_fails_frees_its_money_and_is_made_again() {
             }
             assert_eq!(refund["status"], "failed", "{fault} {name}: {refund}");
             assert_eq!(visit.gone().await, "0.00", "{fault} {name}");
-            assert_eq!(visit.told().await, 0, "{fault} {name}");
+            assert_eq!(visit.refunded_count().await, 0, "{fault} {name}");
             let lines = visit.work().await;
             let lines = lines.iter().filter(|line| line["kind"] == "refund").count();
             assert_eq!(lines, 1, "{fault} {name}");

@@ -337,7 +337,7 @@ impl Visit {
     async fn was_told_once(&self) {
         let world = self.desk.world;
         let completed = || {
-            let mut told = world.told(&self.payment);
+            let mut told = world.events_about(&self.payment);
             told.retain(|got| got.kind() == "payment.completed");
             told
         };

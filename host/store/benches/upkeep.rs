@@ -55,14 +55,14 @@ async fn main() {
     let store = SledStore::open(&options("store")).unwrap();
     let began = Instant::now();
     fill(&store, payments, paid).await;
-    told("fill", began, &format!("{} MiB resident", resident() >> 20));
+    print_step("fill", began, &format!("{} MiB resident", resident() >> 20));
     store.shut_down().await.unwrap();
     drop(store);
     reopen(&options("store"));
     let began = Instant::now();
     let report = verify(&options("store"), &()).unwrap();
     assert!(report.is_whole());
-    told("verify", began, &format!("{:?}", report.rows));
+    print_step("verify", began, &format!("{:?}", report.rows));
     let (began, mut file) = (Instant::now(), Vec::new());
     let saved = backup(&options("store"), &mut file, NOW, &()).unwrap();
     let (bytes, rows) = (saved.bytes, saved.rows.values().sum::<u64>());
@@ -71,7 +71,7 @@ async fn main() {
         bytes / saved.payments,
         rows as f64 / saved.payments as f64
     );
-    told("backup", began, &format!("{} MiB, {each}", bytes >> 20));
+    print_step("backup", began, &format!("{} MiB, {each}", bytes >> 20));
     let began = Instant::now();
     restore(
         &options("copy"),
@@ -82,11 +82,11 @@ async fn main() {
         &always,
     )
     .unwrap();
-    told("restore", began, "");
+    print_step("restore", began, "");
     let began = Instant::now();
     let compacted = compact(&options("store"), AuditNote::at(NOW), &(), &always).unwrap();
     let each = compacted.bytes_after / compacted.payments;
-    told(
+    print_step(
         "compact",
         began,
         &format!("{compacted:?}, {each} bytes a payment"),
@@ -160,6 +160,6 @@ async fn one(store: &SledStore, number: usize, paid: usize) {
     }
 }
 
-fn told(what: &str, began: Instant, more: &str) {
+fn print_step(what: &str, began: Instant, more: &str) {
     println!("{what:8} {:8.2} s  {more}", began.elapsed().as_secs_f64());
 }

@@ -129,7 +129,12 @@ pub(crate) mod tests {
     }
 
     /// Reports from an event about the test attempt.
-    pub(crate) fn told(event: &str, success: bool, original: &str, extra: Value) -> Vec<Report> {
+    pub(crate) fn reports_from_event(
+        event: &str,
+        success: bool,
+        original: &str,
+        extra: Value,
+    ) -> Vec<Report> {
         heard(&account(), &[signed_item(event, success, original, extra)])
     }
 
@@ -142,7 +147,11 @@ pub(crate) mod tests {
             ("MANUAL_REVIEW_ACCEPT", true),
             ("SOMETHING_NEW", true),
         ] {
-            assert_eq!(told(event, success, "", json!({})), [], "{event}");
+            assert_eq!(
+                reports_from_event(event, success, "", json!({})),
+                [],
+                "{event}"
+            );
         }
         let upper = "A".repeat(32);
         for reference in ["order-1", "shop:123", "a:b:c", &upper] {

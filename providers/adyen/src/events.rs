@@ -214,7 +214,7 @@ fn particular(item: &Item, mut report: Report) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callback::tests::{heard, told};
+    use crate::callback::tests::{heard, reports_from_event};
     use crate::notification::tests::{ATTEMPT, item_of, signed_item};
     use crate::tests::account;
     use kassette_plugin::provider::{Settlement, Status};
@@ -226,7 +226,7 @@ mod tests {
     const OWN: &str = "993617898204183D";
 
     fn one(event: &str, success: bool, extra: Value) -> Report {
-        let reports = told(event, success, PAYMENT, extra);
+        let reports = reports_from_event(event, success, PAYMENT, extra);
         let [report] = reports.as_slice() else {
             panic!("one report of {event}")
         };
@@ -289,7 +289,8 @@ mod tests {
 
     #[test]
     fn an_authorisation_is_not_a_capture() {
-        let reports = told("AUTHORISATION", true, "", json!({ "cardSummary": "4242" }));
+        let reports =
+            reports_from_event("AUTHORISATION", true, "", json!({ "cardSummary": "4242" }));
         let [report] = reports.as_slice() else {
             panic!("one report")
         };
@@ -324,7 +325,7 @@ mod tests {
     #[test]
     fn manual_review_goes_before_the_capture_and_forgets_no_authorisation() {
         let extra = json!({ "fraudManualReview": "true" });
-        let reports = told("AUTHORISATION", true, "", extra);
+        let reports = reports_from_event("AUTHORISATION", true, "", extra);
         let statuses: Vec<Status> = reports.iter().map(|report| report.status).collect();
         assert_eq!(statuses, [Status::Review, Status::Processing]);
         let last = reports.last().unwrap();

@@ -148,13 +148,13 @@ fn report(link: Link, status: Status, received: u64, detail: &str) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::told;
+    use crate::wire::tests::link_json;
 
     /// Expiry of the sample link.
     const END: u64 = 1_800_000_000_000;
 
     fn link(status: &str, updated: Option<&str>) -> Link {
-        let mut told = told(status);
+        let mut told = link_json(status);
         if let Some(updated) = updated {
             told["updatedAt"] = updated.into();
         }

@@ -45,12 +45,12 @@ pub(crate) fn heard(
         .map_err(|refusal| CallbackFailure::Later(refusal.detail))?;
     let report = payment.at(Stage::Cancelled).cancelled(DETAIL);
     Ok(match (keep_open, of(&item.hints.session)) {
-        (false, _) => Some(told(Report {
+        (false, _) => Some(link_json(Report {
             status: Status::Declined,
             ..report
         })),
         // The page's id: the host would otherwise use the refused payment as the attempt's reference.
-        (true, Some(session)) => Some(told(Report {
+        (true, Some(session)) => Some(link_json(Report {
             status: Status::Pending,
             reference: session,
             ..report

@@ -309,7 +309,7 @@ pub(crate) mod tests {
     }
 
     /// A link as Adyen would return it.
-    pub(crate) fn told(status: &str) -> Value {
+    pub(crate) fn link_json(status: &str) -> Value {
         json!({
             "id": "PL61C53A8B97E6915A", "url": "https://test.adyen.link/PL61C53A8B97E6915A",
             "reference": "attempt-1", "merchantAccount": "ShopECOM", "status": status,
@@ -331,17 +331,20 @@ pub(crate) mod tests {
             ("paid", LinkStatus::Completed),
             ("expired", LinkStatus::Expired),
         ] {
-            let link = read(&told(told_as)).unwrap();
+            let link = read(&link_json(told_as)).unwrap();
             assert_eq!((link.status, link.due.amount), (status, 4990), "{told_as}");
             assert_eq!(link.expires_at, Some(1_800_000_000_000));
         }
-        assert_eq!(read(&told("settled")).unwrap().status, LinkStatus::Unknown);
+        assert_eq!(
+            read(&link_json("settled")).unwrap().status,
+            LinkStatus::Unknown
+        );
     }
 
     #[test]
     fn only_an_id_and_an_amount_make_an_answer() {
         for field in ["id", "amount"] {
-            let mut link = told("active");
+            let mut link = link_json("active");
             link.as_object_mut().unwrap().remove(field);
             assert_eq!(read(&link), None, "{field}");
         }
@@ -349,7 +352,7 @@ pub(crate) mod tests {
             ("id", json!("PL/../x")),
             ("amount", json!({ "value": 49.9, "currency": "EUR" })),
         ] {
-            let mut link = told("active");
+            let mut link = link_json("active");
             link[field] = odd;
             assert_eq!(read(&link), None, "{field}");
         }
@@ -362,7 +365,7 @@ pub(crate) mod tests {
             ("expiresAt", json!("tomorrow")),
             ("updatedAt", json!("yesterday")),
         ] {
-            let mut link = told("active");
+            let mut link = link_json("active");
             link[field] = odd;
             let link = read(&link).unwrap();
             assert_eq!((link.due.amount, link.due.currency.as_str()), (4990, "EUR"));
@@ -401,18 +404,18 @@ pub(crate) mod tests {
             })
         };
         let read = |value: &Value| session_result(value.to_string().as_bytes(), "CS1", "attempt-1");
-        let result = read(&told("completed")).unwrap();
+        let result = read(&link_json("completed")).unwrap();
         assert_eq!(result.status, SessionStatus::Completed);
         assert_eq!(result.instrument.as_deref(), Some("visa 1111"));
         let ids: Vec<_> = result.payments.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids, ["993617898204183D"]);
-        let odd = read(&told("settled")).unwrap();
+        let odd = read(&link_json("settled")).unwrap();
         assert_eq!(
             (odd.status, odd.payments.len()),
             (SessionStatus::Unknown, 1)
         );
         for (field, odd) in [("id", json!("CS2")), ("reference", json!("attempt-2"))] {
-            let mut other = told("completed");
+            let mut other = link_json("completed");
             other[field] = odd;
             assert_eq!(read(&other), None, "{field}");
         }

@@ -31,7 +31,7 @@ pub(crate) fn refund(
         QueryFailure::Absent => RefundFailure::Unavailable("no pull payments are shown".into()),
     };
     if let Some(found) = find(account, order).map_err(not_now)? {
-        return told(account, found, order).map_err(|failure| match failure {
+        return refund_from_payouts(account, found, order).map_err(|failure| match failure {
             QueryFailure::Unavailable(why) => RefundFailure::Uncertain(why),
             QueryFailure::Absent => RefundFailure::Uncertain("the claims are not shown".into()),
         });
@@ -99,7 +99,7 @@ pub(crate) fn cancel(account: &Account, paid: &Paid, order: &Order) -> Result<Gi
 
 /// Queries the pull payment by its id, or finds it by its name, and reports its claims.
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
-    told(account, located(account, paid, order)?, order)
+    refund_from_payouts(account, located(account, paid, order)?, order)
 }
 
 fn located(account: &Account, _: &Paid, order: &Order) -> Result<PullPayment, QueryFailure> {
@@ -202,7 +202,11 @@ fn payouts(
 }
 
 /// State of a refund, from the payouts that the payer has claimed.
-fn told(account: &Account, pull: PullPayment, order: &Order) -> Result<Given, QueryFailure> {
+fn refund_from_payouts(
+    account: &Account,
+    pull: PullPayment,
+    order: &Order,
+) -> Result<Given, QueryFailure> {
     match payouts(account, &pull, order)? {
         Some(claims) => Ok(given(pull, &claims, order)),
         None => Err(unavailable("the payouts are not shown".into())),

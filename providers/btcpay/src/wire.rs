@@ -73,9 +73,9 @@ pub(crate) fn invoices(body: &[u8]) -> Option<Vec<Invoice>> {
 
 fn invoice_of(value: &Json) -> Option<Invoice> {
     let id = text(value, "id").filter(|id| is_plain(id))?;
-    let told = |name| read::field(value, name).unwrap_or_default();
+    let text_of = |name| read::field(value, name).unwrap_or_default();
     let mut unreadable = Unreadable::default();
-    let status = match told("status") {
+    let status = match text_of("status") {
         "New" => InvoiceStatus::New,
         "Processing" => InvoiceStatus::Processing,
         "Settled" => InvoiceStatus::Settled,
@@ -86,7 +86,7 @@ fn invoice_of(value: &Json) -> Option<Invoice> {
             InvoiceStatus::Unknown
         }
     };
-    let additional = match told("additionalStatus") {
+    let additional = match text_of("additionalStatus") {
         "None" | "" => Additional::None,
         "PaidOver" => Additional::PaidOver,
         "PaidPartial" => Additional::PaidPartial,
@@ -271,7 +271,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// An invoice as the server would return it.
-    pub(crate) fn told(status: &str, additional: &str, paid: &str) -> Value {
+    pub(crate) fn invoice_json(status: &str, additional: &str, paid: &str) -> Value {
         json!({
             "id": "HMprBnL9BTXWuPvpoKBS6e", "storeId": "shop",
             "metadata": { "orderId": "attempt-1" }, "checkout": {}, "receipt": {},
@@ -290,7 +290,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_invoice_of_an_old_server_is_read() {
-        let mut old = told("Expired", "None", "0");
+        let mut old = invoice_json("Expired", "None", "0");
         old["amount"] = json!(6.15);
         old["paidAmount"] = Value::Null;
         old["createdTime"] = json!("2021-07-08T12:17:24.000Z");
@@ -313,12 +313,12 @@ pub(crate) mod tests {
 
     #[test]
     fn statuses_that_are_not_documented_are_noted() {
-        let odd = read(&told("Frozen", "PaidTwice", "49.90")).unwrap();
+        let odd = read(&invoice_json("Frozen", "PaidTwice", "49.90")).unwrap();
         assert_eq!(odd.status, InvoiceStatus::Unknown);
         assert_eq!(odd.additional, Additional::Unknown);
         assert_eq!(odd.unreadable.into_sentences().len(), 2);
         for field in ["id", "currency"] {
-            let mut invoice = told("New", "None", "0");
+            let mut invoice = invoice_json("New", "None", "0");
             invoice[field] = Value::Null;
             assert_eq!(read(&invoice), None, "{field}");
         }

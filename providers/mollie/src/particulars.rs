@@ -43,8 +43,8 @@ impl Belongings {
         !self.captures.is_empty() && self.captures.iter().all(failed)
     }
 
-    /// Refunded amount. `told` is Mollie's sum, which includes a refund from its request on. If the listed refunds
-    /// add up to it, only the succeeded ones count; otherwise the result is `told`.
+    /// Refunded amount. `payment_json` is Mollie's sum, which includes a refund from its request on. If the listed refunds
+    /// add up to it, only the succeeded ones count; otherwise the result is `payment_json`.
     pub(crate) fn refunded(&self, told: u64) -> u64 {
         let sum = |counts: fn(RefundState) -> bool| {
             let counted = self.refunds.iter().filter(|each| counts(each.state));
@@ -56,7 +56,7 @@ impl Belongings {
         sum(|state| state == RefundState::Succeeded)
     }
 
-    /// Amount of lost chargebacks. Mollie's sum `told` if no chargebacks are listed.
+    /// Amount of lost chargebacks. Mollie's sum `payment_json` if no chargebacks are listed.
     pub(crate) fn charged_back(&self, told: u64) -> u64 {
         let lost = self
             .chargebacks
@@ -268,11 +268,11 @@ pub(crate) fn is_word(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::told;
+    use crate::wire::tests::payment_json;
     use serde_json::{Value, json};
 
     fn belongings(change: &[(&str, Value)]) -> Belongings {
-        let mut told = told("paid");
+        let mut told = payment_json("paid");
         for (name, value) in change {
             told[*name] = value.clone();
         }

@@ -149,11 +149,11 @@ fn refused(answer: &Answer) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{read, told};
+    use crate::wire::tests::{payment_json, read};
     use serde_json::json;
 
     fn payment(status: &str, is_cancelable: bool) -> Payment {
-        let mut told = told(status);
+        let mut told = payment_json(status);
         told["isCancelable"] = json!(is_cancelable);
         read(&told).unwrap()
     }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_being_captured_is_left_alone_and_what_failed_is_captured_under_another_key() {
         let with = |status: &str| {
-            let mut told = told("authorized");
+            let mut told = payment_json("authorized");
             told["_embedded"] = json!({ "captures": [{ "id": "cpt_1", "status": status }] });
             read(&told).unwrap()
         };

@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    fn told(change: &Value) -> Option<Given> {
+    fn read_changed(change: &Value) -> Option<Given> {
         let mut refund = json!({
             "resource": "refund", "id": "re_1", "status": "refunded", "metadata": ORDER,
             "amount": { "value": "9.90", "currency": "EUR" },
@@ -222,12 +222,12 @@ mod tests {
             ("failed", RefundState::Failed),
             ("canceled", RefundState::Failed),
         ] {
-            let given = told(&json!({ "status": status })).unwrap();
+            let given = read_changed(&json!({ "status": status })).unwrap();
             assert_eq!(given.state, state, "{status}");
             assert_eq!(given.detail.is_empty(), state == RefundState::Succeeded);
         }
         assert_eq!(
-            told(&json!({ "status": "odd" })).unwrap().state,
+            read_changed(&json!({ "status": "odd" })).unwrap().state,
             RefundState::Pending
         );
     }
@@ -239,10 +239,10 @@ mod tests {
             json!({ "metadata": "{\"bookkeeping_id\":12345}" }),
             json!({ "amount": { "value": "-9.90", "currency": "eur" } }),
         ] {
-            let given = told(&change).unwrap();
+            let given = read_changed(&change).unwrap();
             assert_eq!(given.state, RefundState::Succeeded, "{change}");
         }
-        assert_eq!(told(&json!({ "id": null })), None);
+        assert_eq!(read_changed(&json!({ "id": null })), None);
     }
 
     #[test]

@@ -83,14 +83,14 @@ fn next(page: &str) -> Option<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::told;
+    use crate::wire::tests::payment_json;
     use kassette_plugin::provider::Environment;
     use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
     fn payment(number: usize, metadata: &Value) -> Value {
-        let mut payment = told("open");
+        let mut payment = payment_json("open");
         payment["id"] = json!(format!("tr_{number}"));
         payment["metadata"] = metadata.clone();
         payment

@@ -192,7 +192,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// A payment as Mollie would return it.
-    pub(crate) fn told(status: &str) -> Value {
+    pub(crate) fn payment_json(status: &str) -> Value {
         json!({
             "resource": "payment", "id": "tr_1", "mode": "test", "status": status,
             "amount": { "value": "49.90", "currency": "EUR" },
@@ -212,7 +212,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn with(status: &str, name: &str, value: Value) -> Option<Payment> {
-        let mut told = told(status);
+        let mut told = payment_json(status);
         told.as_object_mut().unwrap().insert(name.into(), value);
         read(&told)
     }
@@ -221,7 +221,7 @@ pub(crate) mod tests {
     fn what_is_missing_or_odd_hides_nothing_else() {
         assert_eq!(payment(b"{"), None);
         for field in ["id", "status", "amount"] {
-            let mut told = told("open");
+            let mut told = payment_json("open");
             told.as_object_mut().unwrap().remove(field);
             assert_eq!(read(&told), None, "{field}");
         }
@@ -249,7 +249,10 @@ pub(crate) mod tests {
             );
             assert_eq!(paid.refunded, 0, "{field}");
         }
-        assert_eq!(read(&told("paid_maybe")).unwrap().stands, Stands::Unknown);
+        assert_eq!(
+            read(&payment_json("paid_maybe")).unwrap().stands,
+            Stands::Unknown
+        );
     }
 
     #[test]

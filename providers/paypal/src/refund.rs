@@ -73,7 +73,7 @@ pub(crate) fn refund(
         answer = api::post(account, &path, &format!("{}-bare", order.id), &bare)?;
     }
     if matches!(answer.status, 200 | 201) {
-        return told(&answer, paid, order).ok_or_else(unreadable);
+        return read_refund(&answer, paid, order).ok_or_else(unreadable);
     }
     let problem = api::problem(&answer);
     match meaning(&problem) {
@@ -98,7 +98,8 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
             // PayPal issued this id, so that a 404 proves nothing.
             return Err(unavailable(&api::problem(&answer).to_string()));
         }
-        return told(&answer, paid, order).ok_or_else(|| unavailable("the answer cannot be read"));
+        return read_refund(&answer, paid, order)
+            .ok_or_else(|| unavailable("the answer cannot be read"));
     }
     let known = read(account, paid)?;
     let known = known.ok_or_else(|| unavailable("PayPal tells the order no more"))?;
@@ -150,7 +151,7 @@ fn body(paid: &Paid, order: &Order, noted: bool) -> Option<Json> {
 
 /// Reads the refund in an answer. `None` if its amount or currency differs from the order's. A minimal answer
 /// contains neither amount nor order id and is trusted, because it answers the order's own request.
-fn told(answer: &Answer, paid: &Paid, order: &Order) -> Option<Given> {
+fn read_refund(answer: &Answer, paid: &Paid, order: &Order) -> Option<Given> {
     let value = answer.json()?;
     let amount = Some(order.amount.amount);
     let refund = wire::refund(&value, &order.amount.currency, &paid.attempt, amount)?;

@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    fn told(status: &str) -> Value {
+    fn refund_json(status: &str) -> Value {
         json!({
             "id": "6cf00c1c-fb83", "merchantRefNum": format!("{}-{ORDER}", "0".repeat(32)), "amount": 990, "currencyCode": "CAD",
             "status": status, "txnTime": "2026-01-21T19:22:04Z",
@@ -245,9 +245,9 @@ mod tests {
     #[test]
     fn a_repeat_is_answered_with_what_the_first_made_and_one_after_the_keys_end_looks_first() {
         let none = json!({ "refunds": [] });
-        let one = json!({ "refunds": [told("PENDING")] });
+        let one = json!({ "refunds": [refund_json("PENDING")] });
         let conflict = json!({ "error": { "code": "5031" } });
-        let (first, sent) = refunded((201, &told("PENDING")), (200, &none), 0);
+        let (first, sent) = refunded((201, &refund_json("PENDING")), (200, &none), 0);
         assert_eq!(first.unwrap().state, RefundState::Pending);
         assert_eq!(sent, [MAKE]);
         let (again, sent) = refunded((409, &conflict), (200, &one), 40);
@@ -255,17 +255,17 @@ mod tests {
         assert_eq!(sent, [MAKE, LOOK]);
         let (unseen, _) = refunded((409, &conflict), (200, &none), 40);
         assert!(matches!(unseen, Err(RefundFailure::Uncertain(_))));
-        let (old, sent) = refunded((201, &told("PENDING")), (200, &one), 89);
+        let (old, sent) = refunded((201, &refund_json("PENDING")), (200, &one), 89);
         assert!(old.is_ok());
         assert_eq!(sent, [LOOK]);
         let (lost, sent) = refunded(
-            (201, &told("PENDING")),
+            (201, &refund_json("PENDING")),
             (404, &json!({"error": {"code": "5269"}})),
             89,
         );
         assert!(lost.is_ok());
         assert_eq!(sent, [LOOK, MAKE]);
-        let (unknown, sent) = refunded((201, &told("PENDING")), (500, &json!({})), 89);
+        let (unknown, sent) = refunded((201, &refund_json("PENDING")), (500, &json!({})), 89);
         assert!(matches!(unknown, Err(RefundFailure::Unavailable(_))));
         assert_eq!(sent, [LOOK]);
     }
@@ -275,7 +275,10 @@ mod tests {
         let bare = json!({ "id": "r1", "status": "PENDING" });
         let made = |told: &Value| made(&answer(201, &told.to_string()));
         assert_eq!(made(&bare).unwrap().state, RefundState::Pending);
-        assert_eq!(made(&told("ODD")).unwrap().state, RefundState::Pending);
+        assert_eq!(
+            made(&refund_json("ODD")).unwrap().state,
+            RefundState::Pending
+        );
         let refused = json!({ "id": "r1", "error": { "code": "3407" } });
         assert_eq!(made(&refused).unwrap().state, RefundState::Failed);
         for odd in [json!({}), json!([]), json!({ "id": "r1" })] {

@@ -260,7 +260,7 @@ fn references(known: &Findings<'_>, main: Option<&Payment>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{BEGAN, failed, paid, read, told};
+    use crate::wire::tests::{BEGAN, failed, link_json, paid, read};
     use kassette_plugin::provider::Refund;
 
     /// A minute after the start of the tries.
@@ -275,7 +275,7 @@ mod tests {
         disputes: &[Dispute],
         now: u64,
     ) -> Option<Report> {
-        let link = read(&told(status)).unwrap();
+        let link = read(&link_json(status)).unwrap();
         report(&Findings {
             link: &link,
             tries,
@@ -462,7 +462,7 @@ mod tests {
     fn the_fee_that_the_payer_bears_is_not_received_for_the_order() {
         let pays = |amount: u64, fee: u64, bearer: &str| {
             let change = serde_json::json!({ "amount": amount, "fee": fee, "fee_bearer": bearer });
-            let told_payment = crate::wire::tests::payment_told(&change);
+            let told_payment = crate::wire::tests::payment_json(&change);
             let payment = crate::wire::payment(told_payment.to_string().as_bytes()).unwrap();
             let told = tell("paid", &[payment], &[], &[], SOON).unwrap();
             (told.received.amount, told.particulars.fee.unwrap().amount)

@@ -103,7 +103,7 @@ fn is_attempt(reference: &str) -> bool {
 mod tests {
     use super::*;
     use crate::signature::tests::{Keyed, NOW, account, signed};
-    use crate::wire::tests::{ID, told};
+    use crate::wire::tests::{ID, order_json};
     use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::provider::secrets::Algorithm;
     use kassette_plugin::testing::{Host, with_host};
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_refund_leads_to_the_order_that_it_gives_back() {
-        let mut refund = told("completed");
+        let mut refund = order_json("completed");
         refund["id"] = json!(OTHER);
         refund["type"] = json!("refund");
         refund["related_order_id"] = json!(ID);
@@ -209,7 +209,7 @@ mod tests {
         }
         // Another shop's order on the same account.
         let event = json!({ "event": "ORDER_COMPLETED", "order_id": ID, "merchant_order_ext_ref": "shop:123" });
-        let read = read_with(Vendor(200, told("completed")), &event);
+        let read = read_with(Vendor(200, order_json("completed")), &event);
         assert_eq!(read, Ok(Vec::new()));
     }
 

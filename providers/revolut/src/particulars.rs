@@ -134,7 +134,7 @@ pub(crate) fn gathered(order: &Order, disputes: &[Dispute]) -> Particulars {
             .filter(|dispute| {
                 taken.is_none_or(|taken| taken.amount.currency == dispute.amount.currency)
             })
-            .map(|dispute| told(dispute, taken.map(|taken| taken.amount.amount)))
+            .map(|dispute| convert_dispute(dispute, taken.map(|taken| taken.amount.amount)))
             .collect(),
         unreadable: order.unreadable.clone().into_sentences(),
         ..Particulars::default()
@@ -143,7 +143,7 @@ pub(crate) fn gathered(order: &Order, disputes: &[Dispute]) -> Particulars {
 
 /// Converts a dispute; its amount is at most the captured amount. Revolut does not document when it withdraws the
 /// money of an open dispute, so only a lost dispute counts as withdrawn.
-fn told(dispute: &Dispute, taken: Option<u64>) -> provider::Dispute {
+fn convert_dispute(dispute: &Dispute, taken: Option<u64>) -> provider::Dispute {
     let amount = dispute.amount.amount.min(taken.unwrap_or(u64::MAX));
     provider::Dispute {
         id: dispute.id.clone(),

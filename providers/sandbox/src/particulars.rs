@@ -135,12 +135,12 @@ fn dispute(value: &Json, unreadable: &mut Unreadable) -> Option<Dispute> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{parsed, told};
+    use crate::wire::tests::{parsed, session_json};
     use kassette_plugin::provider::Money;
     use serde_json::{Value, json};
 
     fn changed(change: &[(&str, Value)]) -> Particulars {
-        let mut told = told("captured", false, "49.90");
+        let mut told = session_json("captured", false, "49.90");
         for (name, value) in change {
             told[*name] = value.clone();
         }

@@ -126,7 +126,7 @@ fn refused(answer: &Response) -> RefundFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::told;
+    use crate::wire::tests::session_json;
     use kassette_plugin::provider::Money;
     use serde_json::{Value, json};
 
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn it_is_found_by_its_id_or_by_ours_and_its_lack_is_certain() {
-        let mut session = told("captured", false, "49.90");
+        let mut session = session_json("captured", false, "49.90");
         session["refunds"] = json!([
             refund_told("re_1", json!(null), "succeeded"),
             refund_told("re_2", json!(ORDER), "pending"),

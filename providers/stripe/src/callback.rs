@@ -246,7 +246,7 @@ mod tests {
         with_host(Keyed, move || read(&account(), &incoming))
     }
 
-    fn told(kind: &str, object: &Value) -> Vec<Notice> {
+    fn notices_for(kind: &str, object: &Value) -> Vec<Notice> {
         read_keyed(incoming(NOW_SECONDS, &event(kind, object)))
             .unwrap()
             .notices
@@ -288,7 +288,7 @@ mod tests {
                 json!({ "metadata": {}, "payment_intent": "pi_1" }),
             ),
         ] {
-            let notices = told(kind, &object);
+            let notices = notices_for(kind, &object);
             let [notice] = notices.as_slice() else {
                 panic!("{kind}: {notices:?}")
             };
@@ -318,7 +318,7 @@ mod tests {
                 json!({ "client_reference_id": "cart 7" }),
             ),
         ] {
-            assert_eq!(told(kind, &object), [], "{kind} {object}");
+            assert_eq!(notices_for(kind, &object), [], "{kind} {object}");
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_dispute_that_names_its_charge_alone_is_told_by_that() {
-        let notices = told("charge.dispute.closed", &json!({ "charge": "ch_1" }));
+        let notices = notices_for("charge.dispute.closed", &json!({ "charge": "ch_1" }));
         assert_eq!(notices[0].about, Subject::Reference("ch_1".into()));
     }
 

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told() -> Value {
+    fn charge_json() -> Value {
         json!({
             "id": "ch_1", "object": "charge", "amount": 4990, "amount_captured": 4990,
             "amount_refunded": 0, "disputed": false, "created": 1_800_000_000,
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_charge_tells_its_fee_its_times_and_the_card() {
-        let charge = read(&told()).unwrap();
+        let charge = read(&charge_json()).unwrap();
         let booking = charge.booking.unwrap();
         assert_eq!(
             (booking.fee.amount, booking.fee.currency.as_str()),
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn only_an_id_and_an_amount_make_a_charge() {
-        let mut bare = told();
+        let mut bare = charge_json();
         for name in [
             "object",
             "balance_transaction",
@@ -335,7 +335,7 @@ mod tests {
         // The disputes and refunds are queried.
         assert!(charge.disputed && charge.more_refunds);
         for name in ["id", "amount"] {
-            let mut odd = told();
+            let mut odd = charge_json();
             odd.as_object_mut().unwrap().remove(name);
             assert_eq!(read(&odd), None, "{name}");
         }
@@ -359,7 +359,7 @@ mod tests {
                 "mastercard 4444",
             ),
         ] {
-            let mut paid = told();
+            let mut paid = charge_json();
             paid["payment_method_details"] = details;
             assert_eq!(read(&paid).unwrap().instrument.as_deref(), Some(instrument));
         }
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_refund_that_failed_or_was_canceled_is_not_given_back() {
-        let mut paid = told();
+        let mut paid = charge_json();
         // Stripe's own sum is not used if the list of refunds is complete.
         paid["amount_refunded"] = json!(4990);
         paid["refunds"]["data"] = json!([
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_refund_that_cannot_be_read_hides_no_other() {
-        let mut paid = told();
+        let mut paid = charge_json();
         paid["amount_refunded"] = json!(1990);
         let list = json!([
             refund("re_1", 1000, "frozen"),
@@ -428,13 +428,13 @@ mod tests {
 
     #[test]
     fn what_was_never_taken_is_not_given_back() {
-        let mut short = told();
+        let mut short = charge_json();
         short["amount_captured"] = json!(4890);
         short["amount_refunded"] = json!(600);
         short["refunds"]["has_more"] = json!(true);
         assert_eq!(read(&short).unwrap().given_back(), 500);
         // An authorization that expired.
-        let mut expired = told();
+        let mut expired = charge_json();
         expired["amount_captured"] = json!(0);
         expired["amount_refunded"] = json!(4990);
         let mut release = refund("re_1", 4990, "succeeded");

@@ -5,7 +5,7 @@ use crate::wire::{Payment, Phase, Session};
 
 /// Details of a session: status, reason, ids in Stripe's statements, fee, times, the payer's means of payment,
 /// refunds and disputes.
-pub(crate) fn told(session: &Session, disputes: &[Dispute]) -> Particulars {
+pub(crate) fn from_session(session: &Session, disputes: &[Dispute]) -> Particulars {
     let Some(payment) = &session.payment else {
         return Particulars {
             provider_status: Some(session.stage.word().to_owned()),
@@ -65,12 +65,12 @@ fn reason(payment: &Payment) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, told as open};
+    use crate::wire::tests::{authorised, paid, paying, read, session_json as open};
     use kassette_plugin::provider::{DisputeKind, DisputeState, RefundState};
     use serde_json::{Value, json};
 
     fn tell(session: &Value) -> Particulars {
-        told(&read(session).unwrap(), &[])
+        from_session(&read(session).unwrap(), &[])
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             listed_as_refund: false,
             at: None,
         };
-        let told = told(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
+        let told = from_session(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
         assert_eq!(told.disputes, [dispute]);
     }
 }

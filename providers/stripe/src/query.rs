@@ -385,7 +385,7 @@ fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, told};
+    use crate::wire::tests::{authorised, paid, paying, read, session_json};
     use serde_json::{Value, json};
 
     const PURPOSES: [QueryPurpose; 3] = [
@@ -413,14 +413,18 @@ mod tests {
         let mut less = authorised;
         less["payment_intent"]["amount_capturable"] = json!(4989);
         assert_eq!(act(&less, QueryPurpose::Capture), None);
-        for other in [told("open"), paid(), paying("complete", "processing")] {
+        for other in [
+            session_json("open"),
+            paid(),
+            paying("complete", "processing"),
+        ] {
             assert_eq!(act(&other, QueryPurpose::Capture), None, "{other}");
         }
     }
 
     #[test]
     fn sync_leaves_open_what_an_undeclined_payer_could_still_pay() {
-        for told in [told("open"), paying("open", "requires_action")] {
+        for told in [session_json("open"), paying("open", "requires_action")] {
             assert_eq!(act(&told, QueryPurpose::Sync), None);
             assert_eq!(act(&told, QueryPurpose::Cancel), Some(Act::Expire));
         }
@@ -439,7 +443,7 @@ mod tests {
     fn cancel_leaves_alone_what_is_paid_or_over() {
         for told in [
             paid(),
-            told("expired"),
+            session_json("expired"),
             paying("complete", "canceled"),
             paying("complete", "requires_payment_method"),
             paying("complete", "processing"),

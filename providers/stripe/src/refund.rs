@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    fn told(change: &Value) -> Option<Given> {
+    fn read_changed(change: &Value) -> Option<Given> {
         let mut refund = json!({
             "id": "re_1", "object": "refund", "amount": 990, "currency": "eur", "status": "succeeded",
             "metadata": { "refund": ORDER_ID },
@@ -283,7 +283,7 @@ mod tests {
                 "canceled",
             ),
         ] {
-            let given = told(&change).unwrap();
+            let given = read_changed(&change).unwrap();
             assert_eq!((given.state, given.detail.as_str()), (state, detail));
         }
     }
@@ -295,17 +295,17 @@ mod tests {
             json!({ "currency": "usd" }),
             json!({ "id": null }),
         ] {
-            assert_eq!(told(&change), None, "{change}");
+            assert_eq!(read_changed(&change), None, "{change}");
         }
     }
 
     #[test]
     fn the_answer_to_our_order_need_not_repeat_it() {
         for field in ["object", "metadata", "amount", "currency"] {
-            let given = told(&json!({ field: null })).unwrap();
+            let given = read_changed(&json!({ field: null })).unwrap();
             assert_eq!(given.state, RefundState::Succeeded, "{field}");
         }
-        let given = told(&json!({ "status": "odd" })).unwrap();
+        let given = read_changed(&json!({ "status": "odd" })).unwrap();
         assert_eq!(given.state, RefundState::Pending);
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn report(
         received: payment.map_or(nothing, |payment| payment.received.clone()),
         given_back: payment.map_or(0, |payment| given_back(payment, disputes)),
         detail: cut(detail),
-        particulars: particulars::told(session, disputes),
+        particulars: particulars::from_session(session, disputes),
     })
 }
 
@@ -189,7 +189,7 @@ fn cut(mut detail: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, told};
+    use crate::wire::tests::{authorised, paid, paying, read, session_json};
     use kassette_plugin::provider::DisputeKind;
     use serde_json::{Value, json};
 
@@ -204,8 +204,12 @@ mod tests {
     #[test]
     fn each_state_has_its_report() {
         for (told, status, settlement) in [
-            (told("open"), Status::Pending, Settlement::Pending),
-            (told("expired"), Status::Declined, Settlement::Pending),
+            (session_json("open"), Status::Pending, Settlement::Pending),
+            (
+                session_json("expired"),
+                Status::Declined,
+                Settlement::Pending,
+            ),
             (
                 paying("open", "requires_action"),
                 Status::Pending,
@@ -256,7 +260,7 @@ mod tests {
             );
         }
         assert_eq!(
-            said(&told("expired"), &[], AFTER),
+            said(&session_json("expired"), &[], AFTER),
             Some((Status::Expired, Settlement::Pending))
         );
     }

@@ -393,7 +393,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// A session as Stripe would return it before the payment.
-    pub(crate) fn told(status: &str) -> Value {
+    pub(crate) fn session_json(status: &str) -> Value {
         json!({
             "id": "cs_test_1", "object": "checkout.session", "livemode": false,
             "client_reference_id": "attempt-1", "metadata": { "attempt": "attempt-1" },
@@ -405,7 +405,7 @@ pub(crate) mod tests {
 
     /// The same with a payment in that state and nothing received.
     pub(crate) fn paying(status: &str, payment: &str) -> Value {
-        let mut session = told(status);
+        let mut session = session_json(status);
         session["payment_intent"] = json!({
             "id": "pi_1", "object": "payment_intent", "status": payment, "amount": 4990,
             "currency": "eur", "amount_received": 0, "amount_capturable": 0,
@@ -517,7 +517,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_state_that_is_not_documented_leaves_the_money_readable() {
-        assert_eq!(read(&told("paused")).unwrap().stage, Stage::Unknown);
+        assert_eq!(read(&session_json("paused")).unwrap().stage, Stage::Unknown);
         let mut session = paid();
         session["payment_intent"]["status"] = json!("settled");
         let payment = read(&session).unwrap().payment.unwrap();

@@ -256,7 +256,7 @@ async fn other(State(floor): State<Arc<Floor>>, request: Request) -> Response {
     let between = floor.between.lock().clone();
     let Some(between) = between else {
         if message.target.starts_with(CALLBACKS) {
-            floor.told(message.text()).await;
+            floor.handle_callback(message.text()).await;
             return StatusCode::OK.into_response();
         }
         return "x".repeat(PAGE).into_response();
@@ -355,7 +355,7 @@ impl Floor {
     }
 
     /// Handles a callback: logs it before returning, and acts on it afterwards.
-    async fn told(self: &Arc<Self>, told: String) {
+    async fn handle_callback(self: &Arc<Self>, told: String) {
         let paying = {
             let payments = self.payments.lock();
             words(&told).find_map(|word| Some((word.to_owned(), payments.get(word).cloned()?)))

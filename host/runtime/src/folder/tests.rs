@@ -35,7 +35,7 @@ fn load_file(watch: &mut FolderWatch) {
 }
 
 /// The message for one event of the system.
-fn told(kind: EventKind, path: &str) -> Option<FolderEvent> {
+fn message_for(kind: EventKind, path: &str) -> Option<FolderEvent> {
     let (sender, events) = sync_channel(8);
     on_event(Ok(Event::new(kind).add_path(path.into())), &sender);
     events.try_iter().next()
@@ -99,7 +99,7 @@ fn only_files_named_like_slots_are_modules() {
 
 #[test]
 fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
-    let due = |kind| match told(kind, "/p/method.ideal.wasm") {
+    let due = |kind| match message_for(kind, "/p/method.ideal.wasm") {
         Some(FolderEvent::Due(_, after)) => Some(after),
         _ => None,
     };
@@ -116,11 +116,11 @@ fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
 fn a_link_beside_the_files_that_was_switched_is_reason_to_look() {
     let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::To));
     assert!(matches!(
-        told(renamed, "/p/..data"),
+        message_for(renamed, "/p/..data"),
         Some(FolderEvent::Rescan)
     ));
     let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-    assert!(told(written, "/p/notes.txt").is_none());
+    assert!(message_for(written, "/p/notes.txt").is_none());
 }
 
 #[test]

@@ -163,11 +163,11 @@ pub(crate) async fn result(
         .into_iter()
         .find(|status| result_as(&session, status) == brought)
         .ok_or_else(|| Problem::invalid("14_0422", "Invalid sessionResult"))?;
-    Ok(Json(told(&session, stood)))
+    Ok(Json(session_json(&session, stood)))
 }
 
 /// A session in the state in which its payer left the page, even if it has changed since.
-fn told(session: &Session, status: &str) -> Value {
+fn session_json(session: &Session, status: &str) -> Value {
     let mut told = json!({
         "id": session.reference, "reference": session.attempt_id, "status": status,
     });

@@ -150,7 +150,7 @@ async fn create(
     let asked: Create = json_body(&headers, &body)?;
     let session = session(wire::check(asked)?, key, &body, api.account.now())?;
     let created = api.account.create(session).await;
-    match created.map_err(|unchanged| unchanged.told("NOT_SUPPORTED"))? {
+    match created.map_err(|unchanged| unchanged.into_problem("NOT_SUPPORTED"))? {
         Created::New(session) => {
             Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
         }
@@ -235,7 +235,7 @@ async fn patch(
         _ => Err(Conflict),
     };
     let changed = api.account.change(id, act).await;
-    changed.map_err(|unchanged| unchanged.told("ORDER_ALREADY_COMPLETED"))?;
+    changed.map_err(|unchanged| unchanged.into_problem("ORDER_ALREADY_COMPLETED"))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -264,7 +264,7 @@ async fn capture(
         Ok(happened.or(Some(Happened::InReview)))
     };
     let changed = api.account.capturing(id, act).await;
-    let session = changed.map_err(|unchanged| unchanged.told(conflict))?;
+    let session = changed.map_err(|unchanged| unchanged.into_problem(conflict))?;
     Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
 }
 
@@ -304,7 +304,7 @@ async fn refund(
         .give_back(&session.reference, asked, REFUND_KEY_MS);
     let given = given
         .await
-        .map_err(|unchanged| unchanged.told("REFUND_NOT_ALLOWED"))?;
+        .map_err(|unchanged| unchanged.into_problem("REFUND_NOT_ALLOWED"))?;
     let (status, session, refund) = match given {
         Outcome::Made(session, refund) => (StatusCode::CREATED, session, refund),
         Outcome::Replayed(session, refund) => (StatusCode::OK, session, refund),

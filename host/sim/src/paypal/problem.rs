@@ -74,7 +74,7 @@ impl Problem {
 
 impl Unchanged {
     /// The refusal in PayPal's terms; `conflict` is its issue for a state that does not allow the call.
-    pub(crate) fn told(self, conflict: &'static str) -> Problem {
+    pub(crate) fn into_problem(self, conflict: &'static str) -> Problem {
         match self {
             Self::Unknown => Problem::not_found(),
             Self::Conflict => Problem::refused(conflict),

@@ -125,7 +125,7 @@ fn tried(of: &Session, each: &Try<'_>, now: u64) -> Value {
     let waits = each.why == WAITING;
     let failed = !waits || now >= each.began_at.saturating_add(PATIENCE_MS);
     let reason = if waits { "payment_timed_out" } else { each.why };
-    let mut payment = told(of, if failed { "failed" } else { "created" });
+    let mut payment = payment_fields(of, if failed { "failed" } else { "created" });
     payment["id"] = json!(format!("{}t{}", id(of), each.number));
     payment["created_at"] = json!(each.began_at / 1_000);
     if failed {
@@ -140,7 +140,7 @@ fn tried(of: &Session, each: &Try<'_>, now: u64) -> Value {
 
 /// The approved payment. `None` if there is none. Razorpay's fee is 2 % here, and 18 % tax on that.
 fn payment(of: &Session) -> Option<Value> {
-    let mut payment = told(of, status(of)?);
+    let mut payment = payment_fields(of, status(of)?);
     let given_back = if of.voided {
         of.due.value.0
     } else {
@@ -170,7 +170,7 @@ pub(crate) fn fee(received: Amount) -> (u64, u64) {
 }
 
 /// The fields of all payments.
-fn told(of: &Session, status: &str) -> Value {
+fn payment_fields(of: &Session, status: &str) -> Value {
     // The amount received, or else the amount due: a wrong currency applies to the whole payment.
     let money = of.received.as_ref().unwrap_or(&of.due);
     json!({

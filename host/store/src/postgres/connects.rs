@@ -186,7 +186,7 @@ impl TransactionWork for Redeem {
         merchants::save(tx, &merchant).await?;
         connect(tx, &made).await?;
         let audited = Audited {
-            before: before.as_ref().map(told),
+            before: before.as_ref().map(audit_text),
             ..self.audited.clone()
         };
         audit::append(tx, audited, self.now).await?;

@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// Kind and number of the plan, in the format that `read` parses.
-    pub(crate) fn told(&self, seed: u64) -> String {
+    pub(crate) fn to_text(&self, seed: u64) -> String {
         match self.scripts[..] {
             [Script::Everything] => "everything 0".into(),
             [Script::Pruning { deliveries }] => format!("pruning {deliveries}"),

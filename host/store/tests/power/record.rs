@@ -64,7 +64,7 @@ impl Record {
                 End::AtOnce => "at-once",
                 End::WrittenAnew => "written-anew",
             };
-            let plan = judge.plan().told(seed);
+            let plan = judge.plan().to_text(seed);
             let told = format!("{plan} {operations} {end} {}", root.display());
             let mut program = Command::new(std::env::current_exe().unwrap());
             recorder.run(program.env(TOLD, told).env(STATES, judge.states()));

@@ -6,7 +6,7 @@ use super::{Payment, Vendor, world};
 use crate::World;
 
 /// Starts a payment, makes the payer's choice and returns the callback about it.
-fn told<'w, V: Vendor>(
+fn payment_with_callback<'w, V: Vendor>(
     world: &'w World<V::Module>,
     outcome: &str,
 ) -> (Payment<'w, V>, CallbackRequest) {
@@ -31,7 +31,7 @@ fn names<V: Vendor>(payment: &Payment<'_, V>, news: &CallbackRequest) {
 pub fn news_names_the_attempt<V: Vendor>() {
     for outcome in ["approve", "decline"] {
         let world = world::<V>();
-        let (payment, news) = told::<V>(&world, outcome);
+        let (payment, news) = payment_with_callback::<V>(&world, outcome);
         names(&payment, &news);
     }
 }
@@ -39,13 +39,13 @@ pub fn news_names_the_attempt<V: Vendor>() {
 pub fn forged_news_is_refused<V: Vendor>() {
     let world = world::<V>();
     world.fault(Fault::CallbackForged);
-    let (_, news) = told::<V>(&world, "decline");
+    let (_, news) = payment_with_callback::<V>(&world, "decline");
     assert!(is_forged::<V>(&world, &news));
 }
 
 pub fn news_with_another_byte_is_refused<V: Vendor>() {
     let world = world::<V>();
-    let (payment, mut news) = told::<V>(&world, "approve");
+    let (payment, mut news) = payment_with_callback::<V>(&world, "approve");
     names(&payment, &news);
     news.body.push(b' ');
     assert!(is_forged::<V>(&world, &news));
@@ -53,7 +53,7 @@ pub fn news_with_another_byte_is_refused<V: Vendor>() {
 
 pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Vendor>() {
     let world = world::<V>();
-    let (payment, news) = told::<V>(&world, "approve");
+    let (payment, news) = payment_with_callback::<V>(&world, "approve");
     let (name, other) = V::NOTICE_SECRET.unwrap();
     world.rotate_secret(name, other);
     names(&payment, &news);
@@ -63,7 +63,7 @@ pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Vend
 
 pub fn news_that_is_too_old_is_refused<V: Vendor>() {
     let world = world::<V>();
-    let (payment, news) = told::<V>(&world, "approve");
+    let (payment, news) = payment_with_callback::<V>(&world, "approve");
     let too_old = V::NOTICE_TOO_OLD_MS;
     world.advance(too_old / 2);
     names(&payment, &news);

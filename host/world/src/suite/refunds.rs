@@ -75,11 +75,11 @@ impl<'w, V: Vendor> Taken<'w, V> {
     /// State of a refund after the vendor has completed it.
     fn done(&mut self, order: &Order, given: &Given) -> RefundState {
         V::finish_refund(self.world(), &self.payment, given);
-        self.told(order, given)
+        self.refund_state(order, given)
     }
 
     /// Current state of a refund at the vendor.
-    fn told(&mut self, order: &Order, given: &Given) -> RefundState {
+    fn refund_state(&mut self, order: &Order, given: &Given) -> RefundState {
         if V::REFUNDS_BY_NOTICE {
             return self.news_of(&given.reference);
         }
@@ -274,7 +274,7 @@ pub fn a_refund_that_fails_later_is_told_and_can_be_given_again<V: Vendor>() {
     let given = taken.given(&order);
     assert_eq!(taken.done(&order, &given), RefundState::Succeeded);
     assert!(taken.payment.choose("refund_fails") < 400);
-    assert_eq!(taken.told(&order, &given), RefundState::Failed);
+    assert_eq!(taken.refund_state(&order, &given), RefundState::Failed);
     assert_eq!(taken.refunded(), 0);
     let another = taken.order(4990);
     let again = taken.given(&another);

@@ -2,7 +2,9 @@
 use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
-use crate::{CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, report, started, told, world};
+use crate::{
+    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, next_reports, report, started, world,
+};
 
 #[test]
 fn what_is_approved_on_a_page_that_was_left_is_never_captured() {
@@ -112,7 +114,7 @@ fn a_refusal_beside_a_payment_that_is_under_way_ends_nothing() {
     let (_, open) = started(&w, "ideal");
     choose(&w, &open, "pending");
     choose(&w, &open, "decline");
-    assert_eq!(told(&w), [None]);
+    assert_eq!(next_reports(&w), [None]);
     assert!(!w.sent().iter().any(|sent| sent.starts_with("PATCH")));
     choose(&w, &open, "approve");
     assert_eq!(report(&w).status, Status::Processing);
@@ -193,7 +195,7 @@ fn a_merchants_acceptance_changes_nothing_by_itself() {
     let w = world();
     let (_, open) = started(&w, "ideal");
     choose(&w, &open, "review");
-    assert_eq!(told(&w).len(), 2);
+    assert_eq!(next_reports(&w).len(), 2);
     choose(&w, &open, "approve");
-    assert_eq!(told(&w), []);
+    assert_eq!(next_reports(&w), []);
 }

@@ -65,7 +65,7 @@ fn started(w: &World, method: &str) -> (Attempt, Open) {
 }
 
 /// Reports of the next notification, in order. `None` for a notice that only makes the host query.
-fn told(w: &World) -> Vec<Option<Report>> {
+fn next_reports(w: &World) -> Vec<Option<Report>> {
     let answer = w.callback(&w.next_callback()).unwrap();
     reports(answer)
 }
@@ -81,7 +81,7 @@ fn reports(answer: CallbackReply) -> Vec<Option<Report>> {
 
 /// The only report of the next notification.
 fn report(w: &World) -> Report {
-    let told = told(w);
+    let told = next_reports(w);
     let [Some(report)] = told.as_slice() else {
         panic!("one report: {told:?}")
     };

@@ -3,7 +3,8 @@ use kassette_plugin::provider::{QueryFailure, QueryPurpose, Report, Status};
 use kassette_sim::{Fault, State};
 
 use crate::{
-    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, World, choose, later, report, started, told, world,
+    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, World, choose, later, next_reports, report, started,
+    world,
 };
 
 #[test]
@@ -136,7 +137,7 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
         let w = world();
         let (attempt, open) = started(&w, method);
         choose(&w, &open, "review");
-        let told = told(&w);
+        let told = next_reports(&w);
         let [Some(review), Some(authorised)] = told.as_slice() else {
             panic!("two reports: {told:?}")
         };

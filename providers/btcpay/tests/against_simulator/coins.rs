@@ -1,14 +1,14 @@
 //! The payments of an invoice, and when they count.
 use kassette_plugin::provider::{QueryFailure, QueryPurpose, Status};
 
-use crate::{choose, looked, started, told, world};
+use crate::{choose, looked, report_after_webhook, started, world};
 
 #[test]
 fn transactions_and_the_way_they_came_are_told() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");
-    let told = told(&w, &attempt, &open).particulars;
+    let told = report_after_webhook(&w, &attempt, &open).particulars;
     assert_eq!(told.provider_status.as_deref(), Some("Settled"));
     let way = told.instrument.as_deref();
     assert!(matches!(way, Some("BTC-CHAIN" | "BTC-OnChain")), "{way:?}");

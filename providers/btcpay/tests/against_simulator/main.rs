@@ -43,7 +43,7 @@ fn choose(w: &World, started: &Open, outcome: &str) -> u16 {
 }
 
 /// The host's knowledge of an attempt after its next webhook, which only makes the host query.
-fn told(w: &World, attempt: &Attempt, open: &Open) -> Report {
+fn report_after_webhook(w: &World, attempt: &Attempt, open: &Open) -> Report {
     let answer = w.callback(&w.next_callback()).unwrap();
     assert_eq!(answer.status, 200);
     let [notice] = answer.notices.as_slice() else {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::tests::{captured, told};
+use crate::wire::tests::{captured, order_json};
 use kassette_plugin::provider::http::{Request, Response, SendFailure};
 use kassette_plugin::provider::{DisputeKind, Environment};
 use kassette_plugin::testing::{Host, with_host};
@@ -88,7 +88,10 @@ fn notice(event: &Value) -> Notice {
 }
 
 fn approved() -> Value {
-    event("CHECKOUT.ORDER.APPROVED", &of_ours(&told("APPROVED", &[])))
+    event(
+        "CHECKOUT.ORDER.APPROVED",
+        &of_ours(&order_json("APPROVED", &[])),
+    )
 }
 
 fn disputed(resource: &Value) -> Value {

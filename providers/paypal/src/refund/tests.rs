@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::tests::{captured, told as order_told};
+use crate::wire::tests::{captured, order_json};
 use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
 use kassette_plugin::provider::{Environment, Money};
 use kassette_plugin::testing::{Host, with_host};
@@ -122,7 +122,7 @@ fn made(status: &str) -> Value {
 
 /// The order with its capture and these refunds.
 fn known(refunds: &[Value]) -> Value {
-    let mut order = order_told("COMPLETED", &[captured("COMPLETED", None)]);
+    let mut order = order_json("COMPLETED", &[captured("COMPLETED", None)]);
     order["purchase_units"][0]["payments"]["refunds"] = refunds.into();
     order
 }
@@ -241,7 +241,7 @@ fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
 
 #[test]
 fn what_was_not_credited_is_not_given_back() {
-    let pending = order_told("COMPLETED", &[captured("PENDING", Some("ECHECK"))]);
+    let pending = order_json("COMPLETED", &[captured("PENDING", Some("ECHECK"))]);
     let vendor = Vendor::answering(&[(200, pending)]);
     assert!(matches!(
         vendor.refund(&order()),

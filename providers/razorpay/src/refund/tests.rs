@@ -1,6 +1,6 @@
 use super::*;
 use crate::query::PAGE;
-use crate::wire::tests::{payment_told, told};
+use crate::wire::tests::{link_json, payment_json};
 use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
 use kassette_plugin::provider::{Environment, Money};
 use kassette_plugin::testing::{Host, with_host};
@@ -25,7 +25,7 @@ impl Host for Vendor {
         self.asked.borrow_mut().push(request.clone());
         let list = |items: Value| json!({ "entity": "collection", "count": 1, "items": items });
         let (status, body) = match request.url.rsplit('/').next().unwrap_or_default() {
-            "plink_1" => (200, told("paid")),
+            "plink_1" => (200, link_json("paid")),
             "payments" => (200, list(self.payments.clone())),
             "refunds?count=100" => (200, list(json!(*self.refunds.borrow()))),
             "refund" => {
@@ -50,7 +50,7 @@ impl Host for Vendor {
 impl Vendor {
     fn answering(status: u16, body: Value) -> Self {
         Self {
-            payments: json!([payment_told(&json!({}))]),
+            payments: json!([payment_json(&json!({}))]),
             refunds: Rc::default(),
             afterwards: None,
             answer: (status, body),
@@ -182,7 +182,7 @@ fn of_a_link_that_was_paid_twice_the_payment_with_enough_left_is_given_back() {
     let mut vendor = Vendor::answering(200, made("processed"));
     let spent = json!({ "amount_refunded": 4500 });
     let other = json!({ "id": "pay_2" });
-    vendor.payments = json!([payment_told(&spent), payment_told(&other)]);
+    vendor.payments = json!([payment_json(&spent), payment_json(&other)]);
     vendor.refund().unwrap();
     assert!(vendor.posted()[0].url.contains("/pay_2/"));
 }
@@ -231,7 +231,7 @@ fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
 fn what_was_not_captured_is_not_given_back() {
     let mut vendor = Vendor::answering(200, made("processed"));
     let authorized = json!({ "status": "authorized", "captured": false });
-    vendor.payments = json!([payment_told(&authorized)]);
+    vendor.payments = json!([payment_json(&authorized)]);
     assert!(matches!(vendor.refund(), Err(RefundFailure::Refused(_))));
     assert_eq!(vendor.posted(), []);
 }

@@ -129,7 +129,7 @@ fn compare(gateway: &Gateway, simulators: &[Simulator], load: &Load) -> Result<B
         made.binary_search(id).is_ok() && !is_completed(id)
     })?;
     let left = seen.left.iter().filter(|id| is_completed(id));
-    told(load.shops[0].receiver, left)?;
+    check_notified(load.shops[0].receiver, left)?;
     Ok(Balance {
         completed: completed.len(),
         others: made.len() - completed.len(),
@@ -240,7 +240,10 @@ fn uncaptured(
 }
 
 /// Checks that the receiver was notified of the completion of these payments.
-fn told<'a>(receiver: SocketAddr, payments: impl Iterator<Item = &'a u128>) -> Result<(), String> {
+fn check_notified<'a>(
+    receiver: SocketAddr,
+    payments: impl Iterator<Item = &'a u128>,
+) -> Result<(), String> {
     alone(async {
         let mut connection = Connection::open(receiver).await;
         for id in payments {

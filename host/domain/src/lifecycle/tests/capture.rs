@@ -22,7 +22,7 @@ fn an_approval_is_claimed_once_then_captured() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
     assert_eq!(shop.aggregate.due_at(), None);
 }
 
@@ -154,7 +154,7 @@ fn risk_review_comes_instead_of_completion_where_money_moves_in_one_step() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
     );
-    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn confirmation_may_come_later_and_is_told_then() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
     );
-    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
     assert_eq!(
@@ -209,7 +209,7 @@ fn settlement_facts_that_come_early_are_kept_until_completion() {
     assert_eq!(shop.settlement(), Settlement::Pending);
     shop.callback(1, ProviderStatus::Completed);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn money_that_will_not_settle_is_listed_and_never_called_confirmed() {
         (Status::Completed, Settlement::Failed)
     );
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
 }
 
 #[test]
@@ -254,5 +254,5 @@ fn a_failed_payment_never_settles_and_the_unpaid_stay_pending() {
         (shop.status(), shop.settlement()),
         (Status::Cancelled, Settlement::Pending)
     );
-    assert_eq!(shop.told(EventType::PaymentCancelled), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCancelled), 1);
 }

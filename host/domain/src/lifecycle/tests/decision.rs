@@ -43,7 +43,7 @@ fn an_approval_is_finished_by_a_capture_that_is_confirmed_later() {
             DecisionState::Done
         )
     );
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn an_approval_whose_capture_is_refused_lapses_without_completing() {
             (Status::Review, Settlement::Pending, DecisionState::Lapsed)
         );
         assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Refused));
-        assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+        assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
         // The operator can only decline, or an admin vouch for the money.
         assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
         shop.decline().unwrap();
@@ -73,7 +73,7 @@ fn an_authorization_that_ends_during_a_review_fails_the_payment() {
     let mut shop = under_risk();
     shop.callback(1, ProviderStatus::Cancelled);
     assert_eq!(
-        (shop.status(), shop.told(EventType::PaymentFailed)),
+        (shop.status(), shop.event_count(EventType::PaymentFailed)),
         (Status::Failed, 1)
     );
 }
@@ -382,11 +382,11 @@ fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
     assert!(shop.aggregate.payment.vouched);
     assert_eq!(shop.vouch(None), Ok(StepOutcome::Nothing), "the same again");
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
     // Money that arrives after all is the payment's own.
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
     assert!(shop.aggregate.payment.vouched);
 }
 
@@ -435,7 +435,7 @@ fn a_completed_payment_that_never_settles_can_be_vouched_for() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
     assert_eq!(
         shop.vouch(Some(Settlement::Confirmed)),
@@ -490,7 +490,7 @@ fn the_operator_names_the_settlement_that_a_capture_does_not_prove() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
 }
 
 #[test]

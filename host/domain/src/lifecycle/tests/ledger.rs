@@ -145,15 +145,15 @@ fn an_approval_waits_for_no_refund_that_is_pending_and_no_dispute_that_is_open()
 fn a_dispute_during_a_review_is_reported_and_so_is_its_end() {
     let mut shop = in_review();
     shop.hear(1, disputed(DisputeState::Open), Via::Callback);
-    assert_eq!(shop.told(EventType::PaymentDisputed), 1);
+    assert_eq!(shop.event_count(EventType::PaymentDisputed), 1);
     shop.hear(1, disputed(DisputeState::Lost), Via::Callback);
-    assert_eq!(shop.told(EventType::PaymentDisputeClosed), 1);
+    assert_eq!(shop.event_count(EventType::PaymentDisputeClosed), 1);
     assert_eq!(
         shop.booked(MovementKind::FundsWithdrawn),
         [(Some(Bucket::Own), 3000)]
     );
     shop.hear(1, disputed(DisputeState::Won), Via::Callback);
-    assert_eq!(shop.told(EventType::PaymentDisputeClosed), 2);
+    assert_eq!(shop.event_count(EventType::PaymentDisputeClosed), 2);
     assert_eq!(
         shop.booked(MovementKind::FundsReinstated),
         [(Some(Bucket::Own), 3000)]
@@ -173,7 +173,7 @@ fn a_payment_whose_money_is_gone_or_disputed_is_not_confirmed() {
         Via::Query,
     );
     assert_eq!(shop.settlement(), Settlement::Pending);
-    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 0);
 
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Completed);
@@ -235,7 +235,7 @@ fn each_failed_refund_has_an_item_of_its_own() {
     }
     let amounts: Vec<_> = shop.work.iter().map(|(_, _, amount)| amount.0).collect();
     assert_eq!(amounts, [1000, 500]);
-    assert_eq!(shop.told(EventType::PaymentRefundFailed), 2);
+    assert_eq!(shop.event_count(EventType::PaymentRefundFailed), 2);
     // A later refund of at least the amount replaces it.
     shop.refund(order(3, Some(700))).unwrap();
     shop.call_refund(refund_id(3), given(3, RefundState::Succeeded));
@@ -307,7 +307,7 @@ fn an_unknown_outcome_is_settled_by_an_operator_and_the_provider_has_the_last_wo
     let refund = shop.refunded(1);
     assert_eq!((refund.out, refund.reversed), (Minor(400), Minor(600)));
     assert_eq!(shop.attempt(1).left(), Minor(DUE.0 - 400));
-    assert_eq!(shop.told(EventType::PaymentRefunded), 1);
+    assert_eq!(shop.event_count(EventType::PaymentRefunded), 1);
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn an_inquiry_and_a_dispute_that_a_refund_ends_block_no_refund() {
     shop.refund(order(1, None)).unwrap();
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
     assert!(shop.attempt(1).funds.disputes[0].ended_by_refund);
-    assert_eq!(shop.told(EventType::PaymentDisputeClosed), 1);
+    assert_eq!(shop.event_count(EventType::PaymentDisputeClosed), 1);
     assert!(shop.work.is_empty());
 
     let mut shop = Shop::paid();
@@ -418,7 +418,7 @@ fn a_lost_dispute_that_is_listed_as_a_refund_too_counts_once() {
         );
         let balance = shop.attempt(1).funds.balance.bucket(Bucket::Own);
         assert_eq!(balance.net(), i128::from(DUE.0 - 3000), "{dispute_first}");
-        assert_eq!(shop.told(EventType::PaymentRefundFailed), 0);
+        assert_eq!(shop.event_count(EventType::PaymentRefundFailed), 0);
         assert_eq!(shop.booked(MovementKind::FundsWithdrawn).len(), 1);
         assert!(shop.aggregate.refunds().len() == 1, "the id stays readable");
     }
@@ -445,11 +445,11 @@ fn a_capture_that_is_taken_back_counts_no_more_and_is_no_dispute() {
         [(Some(Bucket::Own), DUE.0)]
     );
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
-    assert_eq!(shop.told(EventType::PaymentCaptureReversed), 1);
-    assert_eq!(shop.told(EventType::PaymentDisputed), 0);
+    assert_eq!(shop.event_count(EventType::PaymentCaptureReversed), 1);
+    assert_eq!(shop.event_count(EventType::PaymentDisputed), 0);
     assert_eq!(shop.attempt(1).left(), Minor::ZERO);
     shop.hear(1, captured(false), Via::Callback);
-    assert_eq!(shop.told(EventType::PaymentCaptureReversed), 2);
+    assert_eq!(shop.event_count(EventType::PaymentCaptureReversed), 2);
     assert!(shop.work.is_empty());
 }
 
@@ -642,7 +642,7 @@ fn an_authorization_that_ends_is_warned_of_a_day_before_and_fails_the_payment_by
     assert_eq!(shop.listed(1), [WorkKind::Authorization]);
     shop.hear(1, report(ProviderStatus::Cancelled), Via::Query);
     assert_eq!(
-        (shop.status(), shop.told(EventType::PaymentFailed)),
+        (shop.status(), shop.event_count(EventType::PaymentFailed)),
         (Status::Failed, 1)
     );
     assert!(shop.work.is_empty());
@@ -691,6 +691,6 @@ fn money_that_the_provider_still_holds_after_an_authorizations_end_stays_with_th
         assert_ne!(shop.next_action(), authorization, "{held:?}");
         shop.act(Act::Authorization(id(1))).unwrap();
         assert_eq!(shop.status(), Status::Review, "{held:?}");
-        assert_eq!(shop.told(EventType::PaymentFailed), 0, "{held:?}");
+        assert_eq!(shop.event_count(EventType::PaymentFailed), 0, "{held:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod capture;
 mod decision;
+mod events;
 mod ledger;
 mod random;
 mod refund;
@@ -10,7 +11,6 @@ mod review;
 mod start;
 mod table;
 mod takings;
-mod told;
 mod waiting;
 
 use std::time::Duration;
@@ -557,7 +557,7 @@ impl Shop {
         self.aggregate.next_action(self.now)
     }
 
-    pub(super) fn told(&self, event: EventType) -> usize {
+    pub(super) fn event_count(&self, event: EventType) -> usize {
         self.events.iter().filter(|told| told.kind == event).count()
     }
 

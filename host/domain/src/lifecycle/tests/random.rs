@@ -335,7 +335,7 @@ impl Shop {
             assert_eq!(payment.status, Status::Completed);
         }
         assert_eq!(
-            self.told(EventType::PaymentCompleted),
+            self.event_count(EventType::PaymentCompleted),
             usize::from(payment.settlement == Settlement::Confirmed)
         );
         self.check_change(&before);

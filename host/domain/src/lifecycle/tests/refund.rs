@@ -515,7 +515,7 @@ fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
     }
     assert_eq!(shop.refunded(2).amount, Minor(DUE.0 - 1000));
     // Only operators receive reports about money that never was the order's.
-    assert_eq!(shop.told(EventType::PaymentRefunded), 0);
+    assert_eq!(shop.event_count(EventType::PaymentRefunded), 0);
     // It fails after all: its item is open again.
     let mut failed = listing(listed(2, Some(2), DUE.0 - 1000, RefundState::Failed));
     failed.reference = "ref".into();

@@ -44,7 +44,7 @@ fn opening_moves_to_pending_before_the_provider_is_called() {
     let mut shop = Shop::new();
     assert_eq!(shop.open(1), Ok(StepOutcome::Opened(id(1))));
     assert_eq!(shop.status(), Status::Pending);
-    assert_eq!(shop.told(EventType::PaymentPending), 1);
+    assert_eq!(shop.event_count(EventType::PaymentPending), 1);
     assert_eq!(shop.aggregate.payment.method, Some(MethodId::Ideal));
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
 }
@@ -74,10 +74,10 @@ fn an_unavailable_provider_hands_over_in_the_same_step_without_a_second_event() 
     );
     assert_eq!(shop.status(), Status::Pending);
     assert_eq!(shop.state(1), AttemptState::Unavailable);
-    assert_eq!(shop.told(EventType::PaymentPending), 1);
+    assert_eq!(shop.event_count(EventType::PaymentPending), 1);
     unavailable(&mut shop, 2, None);
     assert_eq!(shop.status(), Status::Created);
-    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 2);
+    assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 2);
     assert_eq!(
         shop.events.len(),
         3,
@@ -168,7 +168,7 @@ fn five_declines_fail_the_payment() {
         (shop.status(), shop.settlement()),
         (Status::Failed, Settlement::Failed)
     );
-    assert_eq!(shop.told(EventType::PaymentFailed), 1);
+    assert_eq!(shop.event_count(EventType::PaymentFailed), 1);
     assert_eq!(shop.open(6), Err(Refusal::NotPayable(Status::Failed)));
 }
 

@@ -143,7 +143,7 @@ fn a_payment_under_way_that_is_denied_has_failed() {
             shop.callback(1, denied);
             assert_eq!(shop.status(), Status::Failed);
             assert_eq!(shop.settlement(), Settlement::Failed);
-            assert_eq!(shop.told(EventType::PaymentFailed), 1);
+            assert_eq!(shop.event_count(EventType::PaymentFailed), 1);
         }
     }
 }
@@ -198,7 +198,7 @@ fn completed_is_final_whatever_is_said_or_done() {
     assert_eq!(shop.act(Act::Expire), Err(wrong.clone()));
     assert_eq!(shop.decline(), Err(wrong.clone()));
     assert_eq!(shop.approve(None), Err(wrong));
-    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
                     (Status::Pending, Status::Completed)
                 ]
             );
-            assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+            assert_eq!(shop.event_count(EventType::PaymentCompleted), 1);
             assert!(
                 shop.attempt(1).action().is_some(),
                 "the start was not recorded"

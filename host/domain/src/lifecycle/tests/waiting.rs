@@ -201,7 +201,7 @@ fn a_payment_that_nobody_pays_expires() {
         (shop.status(), shop.settlement()),
         (Status::Expired, Settlement::Pending)
     );
-    assert_eq!(shop.told(EventType::PaymentExpired), 1);
+    assert_eq!(shop.event_count(EventType::PaymentExpired), 1);
     assert_eq!(shop.aggregate.due_at(), None);
 }
 
@@ -218,7 +218,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
         (shop.status(), shop.state(1)),
         (Status::Expired, AttemptState::Expired)
     );
-    assert_eq!(shop.told(EventType::PaymentExpired), 1);
+    assert_eq!(shop.event_count(EventType::PaymentExpired), 1);
 }
 
 #[test]

@@ -65,7 +65,8 @@ fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
             && millis(endpoint.created_at) == row.get::<_, i64>(4)
             && endpoint.enabled == row.get::<_, bool>(5);
         let wants = u32::try_from(row.get::<_, i64>(6)).map(Wants);
-        let wants = wants.is_ok_and(|wants| wants.told() == Wants::new(&endpoint).told());
+        let wants =
+            wants.is_ok_and(|wants| wants.comparable() == Wants::new(&endpoint).comparable());
         vec![
             (endpoint.id == id, "it is another endpoint's"),
             (columns, COLUMNS),

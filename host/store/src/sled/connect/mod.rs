@@ -142,7 +142,7 @@ impl Operation<Memory> for Redeem {
         rows.put(key, row);
         rows.save(connection_key, &connection)?;
         let audited = Audited {
-            before: before.as_ref().map(told),
+            before: before.as_ref().map(audit_text),
             ..self.audited
         };
         audit::append(rows, audited, self.now)?;

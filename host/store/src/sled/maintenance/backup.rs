@@ -86,7 +86,7 @@ pub fn backup(
     }
     let (totals, end) = encoder.end(&stopped.secrets.sealer)?;
     write(&end)?;
-    Ok(told(head.payments, &totals, written))
+    Ok(summary(head.payments, &totals, written))
 }
 
 /// Receives a backup from a running server, checks every piece, and writes it out unchanged. Checking its
@@ -116,7 +116,7 @@ pub fn receive(
                     made = made.max(row.unwrap_or_default());
                 }
             }
-            Piece::End(totals) => return Ok(told(made, &totals, decoder.read())),
+            Piece::End(totals) => return Ok(summary(made, &totals, decoder.read())),
         }
     }
 }
@@ -130,7 +130,7 @@ fn indexed(key: &[u8], row: &[u8]) -> u64 {
     kinds::claimed_payments_until(key, row)
 }
 
-fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
+fn summary(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
     let name = |tag: u8| {
         let kind = KINDS.all().iter().find(|kind| kind.tag == tag);
         kind.map_or_else(|| tag.to_string(), |kind| kind.name.to_owned())

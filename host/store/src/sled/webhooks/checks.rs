@@ -56,7 +56,7 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
 /// Checks the roster of an owner's endpoints.
 fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let roster: EndpointIndex = records::decode(&verifier.secrets.sealer, key, row)?;
-    for (id, wants) in roster.told() {
+    for (id, wants) in roster.comparable_entries() {
         let told = [key, id.as_bytes().as_slice(), &wants].concat();
         verifier.tells(
             key,

@@ -142,7 +142,7 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
         shop.open(number).unwrap();
         shop.hear(number, said, Via::Callback);
         assert_eq!(
-            shop.told(EventType::PaymentAttemptFailed),
+            shop.event_count(EventType::PaymentAttemptFailed),
             usize::from(number)
         );
         assert_eq!(decline(&shop), Some(code));
@@ -154,7 +154,7 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
         shop.hear(number, report(ProviderStatus::Declined), Via::Callback);
     }
     assert_eq!(shop.status(), Status::Failed);
-    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 5);
+    assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 5);
 }
 
 #[test]
@@ -164,5 +164,5 @@ fn neither_an_attempt_that_was_closed_nor_one_that_expired_failed() {
     shop.start(2);
     shop.close(2);
     assert_eq!(shop.state(2), AttemptState::Closed);
-    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 0);
+    assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 0);
 }
