@@ -173,7 +173,10 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
             server.pay(&url, "approve").await.expect(303);
         } else {
             let attempt = server.attempts(&payment).await[0].clone();
-            server.tell(&attempt, "captured", "49.90").await.expect(200);
+            server
+                .send_callback(&attempt, "captured", "49.90")
+                .await
+                .expect(200);
         }
         server.until(key, &payment, "completed").await;
     };

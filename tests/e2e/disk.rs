@@ -198,7 +198,10 @@ async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log(
     assert!((1..=most).contains(&told), "{told} lines");
     limit_files(&server, None);
     ready(&server).await;
-    server.tell(&attempt, "captured", "49.90").await.expect(200);
+    server
+        .send_callback(&attempt, "captured", "49.90")
+        .await
+        .expect(200);
 }
 
 /// Runs the binary on a disk where syncs fail or reads hang while `syncs-fail` or `reads-hang` exists in the

@@ -92,7 +92,7 @@ async fn environments_never_meet() {
     let attempt = server.attempts(&payment).await[0].clone();
     let session = crate::steps::session(&attempt, "captured", "49.90");
     server
-        .tell_exactly("sandbox-live", &session)
+        .send_callback_body("sandbox-live", &session)
         .await
         .expect(200);
     assert_eq!(
@@ -233,7 +233,10 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
         .await;
     server.start(key, &payment, "crypto").await.expect(200);
     let attempt = server.attempts(&payment).await[0].clone();
-    server.tell(&attempt, "captured", "49.89").await.expect(200);
+    server
+        .send_callback(&attempt, "captured", "49.89")
+        .await
+        .expect(200);
     assert_eq!(server.payment(key, &payment).await["status"], "review");
 
     let payment = server
@@ -244,7 +247,10 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
         .await;
     server.start(key, &payment, "crypto").await.expect(200);
     let attempt = server.attempts(&payment).await[0].clone();
-    server.tell(&attempt, "captured", "50.00").await.expect(200);
+    server
+        .send_callback(&attempt, "captured", "50.00")
+        .await
+        .expect(200);
     assert_eq!(server.payment(key, &payment).await["status"], "completed");
     let work = server.work(&payment).await;
     assert_eq!(

@@ -169,7 +169,10 @@ async fn the_provider_does_not_end_a_review_for_a_wrong_amount() {
     server.until(server.test_key(), &payment, "review").await;
     let attempt = server.attempts(&payment).await[0].clone();
     assert_eq!(attempt["amount"], "49.89");
-    server.tell(&attempt, "captured", "49.90").await.expect(200);
+    server
+        .send_callback(&attempt, "captured", "49.90")
+        .await
+        .expect(200);
     assert_eq!(stands(&server, &payment).await, "review pending");
     server
         .decide(&payment, "approve", json!({}))

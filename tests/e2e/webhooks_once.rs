@@ -51,7 +51,7 @@ async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
         if in_review {
             // The provider first reports a review, so that an operator's decision takes part in the race.
             server
-                .tell(&attempt, "in_review", "49.90")
+                .send_callback(&attempt, "in_review", "49.90")
                 .await
                 .expect(200);
             server.until(&key, &payment, "review").await;
@@ -63,7 +63,7 @@ async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
             Callback, Operator, Query, Return, Callback, Operator, Return, Callback,
         ];
         join_all(ways.map(async |way| match way {
-            Callback => drop(server.tell(&attempt, "captured", "49.90").await),
+            Callback => drop(server.send_callback(&attempt, "captured", "49.90").await),
             Return => drop(server.open(&back).await),
             Query => server.advance(LEFT).await,
             Operator => {

@@ -681,7 +681,7 @@ impl Books {
         };
         let wrong: BTreeSet<_> = books.keys().chain(ledger.keys()).filter(differs).collect();
         for (attempt, _) in wrong.iter().take(MOST_TOLD) {
-            self.tell(server, attempt).await;
+            self.print_books(server, attempt).await;
         }
         assert!(
             wrong.is_empty(),
@@ -718,7 +718,7 @@ impl Books {
             .filter(|key| books.get(key) != ledger.get(key))
             .collect();
         for (attempt, ..) in wrong.iter().take(MOST_TOLD) {
-            self.tell(server, attempt).await;
+            self.print_books(server, attempt).await;
         }
         assert!(wrong.is_empty(), "by day of the provider's time: {wrong:?}");
     }
@@ -728,7 +728,7 @@ impl Books {
     }
 
     /// Prints an attempt's books, movements and payment.
-    async fn tell(&self, server: &Server, attempt: &str) {
+    async fn print_books(&self, server: &Server, attempt: &str) {
         let entry = self.entries.get(attempt).unwrap_or(&Value::Null);
         let lines = |of: &Value| {
             let each = of.as_array().into_iter().flatten().map(Value::to_string);

@@ -335,18 +335,18 @@ impl Gateway {
             .inner
             .measured
             .probed(account, found, &detail, self.now());
-        tell(account, change, &detail);
+        log_change(account, change, &detail);
     }
 
     pub(crate) fn note_call(&self, account: &AccountId, call: CallSample) {
         let change = self.inner.measured.call(account, call, self.now());
-        tell(account, change, "");
+        log_change(account, change, "");
     }
 }
 
 /// Logs that an account became unhealthy or healthy again: once per change, regardless of the number of
 /// probes.
-fn tell(account: &AccountId, change: Option<HealthState>, detail: &str) {
+fn log_change(account: &AccountId, change: Option<HealthState>, detail: &str) {
     match change {
         None => {}
         Some((_, None)) => {

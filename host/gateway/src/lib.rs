@@ -368,7 +368,7 @@ impl Gateway {
             aggregate, change, ..
         } = &stepped
         {
-            self.tell_of(aggregate, change).await;
+            self.log_change(aggregate, change).await;
             self.count_resolved(aggregate, &change.resolved);
             if let Some(due) = aggregate.due_at() {
                 self.inner.alarm.due(due);

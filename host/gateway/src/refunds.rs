@@ -435,7 +435,7 @@ impl Gateway {
             .await?;
         match ordered {
             RefundOrdered::New { aggregate, change } => {
-                self.tell_of(&aggregate, &change).await;
+                self.log_change(&aggregate, &change).await;
             }
             RefundOrdered::Replay { aggregate, refund } => {
                 let found = aggregate.refund(refund);

@@ -36,7 +36,7 @@ pub(crate) fn query(
             Ok(handle.says(Status::Review, why))
         }
         (Handled::Payable, QueryPurpose::Capture) => pay(account, attempt, &handle),
-        (Handled::Waiting | Handled::Payable, _) => tell(&handle, account),
+        (Handled::Waiting | Handled::Payable, _) => handle_report(&handle, account),
         (Handled::Used, _) => {
             let payment = payment(account, attempt)?;
             let payment = payment.ok_or_else(|| unavailable("the payment is not shown yet"))?;
@@ -48,13 +48,13 @@ pub(crate) fn query(
                 Some(payment) if !payment.is_over() => {
                     payment_report(account, attempt, &handle, &payment)
                 }
-                _ => tell(&handle, account),
+                _ => handle_report(&handle, account),
             }
         }
     }
 }
 
-fn tell(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
+fn handle_report(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
     let report = handle.report(account.now);
     report.ok_or_else(|| unavailable("the handle tells nothing"))
 }

@@ -69,7 +69,7 @@ mod tests {
     use kassette_plugin::provider::{DisputeKind, DisputeState, RefundState};
     use serde_json::{Value, json};
 
-    fn tell(session: &Value) -> Particulars {
+    fn particulars_of(session: &Value) -> Particulars {
         from_session(&read(session).unwrap(), &[])
     }
 
@@ -85,7 +85,7 @@ mod tests {
             json!({ "type": "card", "card": { "brand": "visa", "last4": "4242" } });
         charge["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "pending" }]);
-        let told = tell(&session);
+        let told = particulars_of(&session);
         assert_eq!(told.provider_status.as_deref(), Some("succeeded"));
         assert_eq!(told.references, ["pi_1", "ch_1", "txn_1"]);
         assert_eq!(told.fee.unwrap().amount, 175);
@@ -108,7 +108,7 @@ mod tests {
         let charge = &mut session["payment_intent"]["latest_charge"];
         charge["payment_method_details"] =
             json!({ "type": "card", "card": { "capture_before": 1_800_604_800 } });
-        let told = tell(&session);
+        let told = particulars_of(&session);
         assert_eq!(told.capture_before, Some(1_800_604_800_000));
         assert_eq!(told.authorised_at, Some(1_800_000_000_000));
         assert_eq!((told.captured_at, told.fee), (None, None));
@@ -119,23 +119,32 @@ mod tests {
         let mut refused = paying("open", "requires_payment_method");
         refused["payment_intent"]["last_payment_error"] =
             json!({ "code": "card_declined", "decline_code": "insufficient_funds" });
-        assert_eq!(tell(&refused).reason.as_deref(), Some("insufficient_funds"));
+        assert_eq!(
+            particulars_of(&refused).reason.as_deref(),
+            Some("insufficient_funds")
+        );
         let mut canceled = paying("complete", "canceled");
         canceled["payment_intent"]["cancellation_reason"] = json!("automatic");
-        assert_eq!(tell(&canceled).reason.as_deref(), Some("automatic"));
+        assert_eq!(
+            particulars_of(&canceled).reason.as_deref(),
+            Some("automatic")
+        );
         let mut held = authorised();
         held["payment_intent"]["review"] =
             json!({ "object": "review", "open": true, "reason": "rule" });
-        assert_eq!(tell(&held).reason.as_deref(), Some("rule"));
+        assert_eq!(particulars_of(&held).reason.as_deref(), Some("rule"));
         held["payment_intent"]["review"] = json!({
             "object": "review", "open": false, "closed_reason": "approved", "reason": "approved",
         });
-        assert_eq!(tell(&held).reason, None);
+        assert_eq!(particulars_of(&held).reason, None);
     }
 
     #[test]
     fn a_session_that_no_payer_has_tried_to_pay_tells_its_own_state() {
-        assert_eq!(tell(&open("open")).provider_status.as_deref(), Some("open"));
+        assert_eq!(
+            particulars_of(&open("open")).provider_status.as_deref(),
+            Some("open")
+        );
     }
 
     #[test]

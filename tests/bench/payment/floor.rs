@@ -189,12 +189,12 @@ impl SecureProvider {
 
 /// Starts the recording between a gateway and its provider.
 pub(crate) fn learn(floor: SocketAddr, gateway: SocketAddr, provider: SocketAddr) {
-    tell(floor, LEARN, &Between { gateway, provider });
+    post_control(floor, LEARN, &Between { gateway, provider });
 }
 
 /// Starts to repeat the recorded messages.
 pub(crate) fn replay(floor: SocketAddr, learned: &Learned) {
-    tell(floor, REPLAY, learned);
+    post_control(floor, REPLAY, learned);
 }
 
 /// Address for events during the recording.
@@ -203,7 +203,7 @@ pub(crate) fn events(floor: SocketAddr) -> SocketAddr {
     String::from_utf8(address).unwrap().parse().unwrap()
 }
 
-fn tell(floor: SocketAddr, path: &str, what: &impl Serialize) {
+fn post_control(floor: SocketAddr, path: &str, what: &impl Serialize) {
     let body = serde_json::to_string(what).unwrap();
     let (status, _) = client::once(floor, &requests::post("", path, &body));
     assert_eq!(status, 200);

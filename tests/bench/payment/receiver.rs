@@ -53,7 +53,7 @@ async fn receive_event(State(told): State<Told>, body: Bytes) {
     }
 }
 
-async fn tell(State(told): State<Told>, Path(payment): Path<String>) {
+async fn wait_for_completion(State(told): State<Told>, Path(payment): Path<String>) {
     let completion = completion(&told, &payment);
     completion.acquire().await.unwrap().forget();
     told.lock().permits.remove(&payment);
@@ -85,7 +85,7 @@ async fn set_answer(State(answer): State<Answer>, Path(status): Path<u16>) {
 pub(crate) fn serve() {
     let router = Router::new()
         .route(HOOK, post(receive_event))
-        .route(&format!("{TOLD}{{payment}}"), get(tell))
+        .route(&format!("{TOLD}{{payment}}"), get(wait_for_completion))
         .route(&format!("{WAS_TOLD}{{payment}}"), get(was_told))
         .with_state(Told::default());
     let unsteady = Router::new()

@@ -185,7 +185,7 @@ impl PaymentAggregate {
                 events.extend(self.reversal_event(i, completed));
             }
             for (kind, subject) in events {
-                self.tell_of(kind, Some(subject), log);
+                self.add_event_about(kind, Some(subject), log);
                 self.remark_once(log);
             }
         }

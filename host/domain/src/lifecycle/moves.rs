@@ -87,19 +87,19 @@ impl PaymentAggregate {
     }
 
     /// Adds an event about the payment's current state.
-    pub(super) fn tell(&self, kind: EventType, log: &mut StepLog<'_>) {
-        self.tell_of(kind, None, log);
+    pub(super) fn add_event(&self, kind: EventType, log: &mut StepLog<'_>) {
+        self.add_event_about(kind, None, log);
     }
 
     /// Adds an event about an attempt that failed while the payment continues.
-    pub(super) fn tell_failed(&self, i: usize, log: &mut StepLog<'_>) {
+    pub(super) fn add_failed_event(&self, i: usize, log: &mut StepLog<'_>) {
         if let Some(decline) = DeclineCode::of_attempt(&self.attempts[i]) {
             let subject = Some(EventSubject::Decline(decline));
-            self.tell_of(EventType::PaymentAttemptFailed, subject, log);
+            self.add_event_about(EventType::PaymentAttemptFailed, subject, log);
         }
     }
 
-    pub(super) fn tell_of(
+    pub(super) fn add_event_about(
         &self,
         kind: EventType,
         subject: Option<EventSubject>,
@@ -133,7 +133,7 @@ impl PaymentAggregate {
         }
         self.line(from, to, true, log);
         if let Some(event) = EventType::of_transition(to) {
-            self.tell(event, log);
+            self.add_event(event, log);
         }
     }
 
@@ -174,7 +174,7 @@ impl PaymentAggregate {
         }
         self.move_to(Status::Completed, log);
         if self.payment.is_paid() {
-            self.tell(EventType::PaymentCompleted, log);
+            self.add_event(EventType::PaymentCompleted, log);
         }
         if let Some(i) = own.filter(|_| self.payment.settlement == Settlement::Pending) {
             self.attempts[i].watch(log.now, log.schedule);
@@ -212,7 +212,7 @@ impl PaymentAggregate {
         self.attempts[i].queries.stop();
         self.remark(log);
         if proved == Settlement::Confirmed {
-            self.tell(EventType::PaymentCompleted, log);
+            self.add_event(EventType::PaymentCompleted, log);
         }
     }
 
@@ -235,7 +235,7 @@ impl PaymentAggregate {
             }
             Status::Pending => {
                 self.move_to(Status::Created, log);
-                self.tell_failed(i, log);
+                self.add_failed_event(i, log);
             }
             Status::Processing | Status::VerificationPending => {
                 self.move_to(Status::Failed, log);

@@ -117,7 +117,7 @@ impl PaymentAggregate {
             return Ok(StepOutcome::Done);
         }
         self.remark(log);
-        self.tell_failed(i, log);
+        self.add_failed_event(i, log);
         Ok(StepOutcome::Opened(self.add(next, log)))
     }
 

@@ -193,7 +193,7 @@ impl PaymentAggregate {
         self.payment.vouched = true;
         self.payment.settlement = Settlement::Confirmed;
         self.remark(log);
-        self.tell(EventType::PaymentCompleted, log);
+        self.add_event(EventType::PaymentCompleted, log);
         if let Some(i) = self.captured() {
             self.attempts[i].queries.stop();
         }

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 /// Time for an orderly stop after the drain: requests in flight, calls to providers, and the disk.
 const STOP: Duration = Duration::from_secs(180);
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "systemd cannot be told how the gateway is; look at NOTIFY_SOCKET");
     }
@@ -16,28 +16,28 @@ fn tell(states: &[NotifyState<'_>]) {
 
 /// Reports that requests are served.
 pub(super) fn ready() {
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 /// Reports that the configuration is read again, until [`ready`].
 pub(super) fn reloading() {
     // Without the time, systemd would treat the reload as failed.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
-        tell(&[NotifyState::Reloading, now]);
+        notify(&[NotifyState::Reloading, now]);
     }
 }
 
 /// Reports that the stop has started. Extends the timeout for it to the drain plus `STOP`.
 pub(super) fn stopping(drain: Duration) {
     let most = u32::try_from((drain + STOP).as_micros()).unwrap_or(u32::MAX);
-    tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
+    notify(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
 }
 
 /// Notifies the watchdog two times per period while `answer` completes in time. Returns immediately if systemd has
 /// set no watchdog.
 pub(super) async fn feed_watchdog<F: Future<Output = ()>>(answer: impl FnMut() -> F) {
     if let Some(period) = sd_notify::watchdog_enabled() {
-        feed(period, answer, || tell(&[NotifyState::Watchdog])).await;
+        feed(period, answer, || notify(&[NotifyState::Watchdog])).await;
     }
 }
 

@@ -135,7 +135,7 @@ async fn create(
         session.extra.insert(wire::WEBHOOK_URL.to_owned(), address);
     }
     match account.create(session).await? {
-        Created::New(session) => Ok(tell(&account, StatusCode::CREATED, &session)),
+        Created::New(session) => Ok(payment_response(&account, StatusCode::CREATED, &session)),
         Created::Replay(session) => {
             // Repeats the first answer, even if the payment has changed.
             let first = wire::at_creation(&session);
@@ -230,7 +230,7 @@ async fn cancel(
         session.close(now).map(|()| None)
     };
     let session = account.change(id, act).await?;
-    Ok(tell(&account, StatusCode::OK, &session))
+    Ok(payment_response(&account, StatusCode::OK, &session))
 }
 
 async fn capture(
@@ -295,6 +295,6 @@ pub(crate) fn known(account: &Account, id: &str) -> Result<Session, Problem> {
         .ok_or_else(|| Problem::not_found(format!("No payment exists with token '{id}'")))
 }
 
-fn tell(account: &Account, status: StatusCode, session: &Session) -> Response {
+fn payment_response(account: &Account, status: StatusCode, session: &Session) -> Response {
     hal(status, &wire::payment(account, session, account.now()))
 }

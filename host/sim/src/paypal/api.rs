@@ -152,10 +152,10 @@ async fn create(
     let created = api.account.create(session).await;
     match created.map_err(|unchanged| unchanged.into_problem("NOT_SUPPORTED"))? {
         Created::New(session) => {
-            Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
+            Ok((StatusCode::CREATED, api.order_json(&headers, &session)).into_response())
         }
         // A repeated request id results in the current order.
-        Created::Replay(session) => Ok(api.tell(&headers, &session).into_response()),
+        Created::Replay(session) => Ok(api.order_json(&headers, &session).into_response()),
         Created::Differs => Err(Problem::refused("DUPLICATE_REQUEST_ID")),
     }
 }
@@ -250,7 +250,7 @@ async fn capture(
     let Paid { .. } = optional(&headers, &body)?.unwrap_or_default();
     let known = api.living(&id)?;
     if key.is_some() && known.capture_key == key {
-        return Ok(api.tell(&headers, &known).into_response());
+        return Ok(api.order_json(&headers, &known).into_response());
     }
     let conflict = match known.state {
         Stands::Captured | Stands::Refunded => "ORDER_ALREADY_CAPTURED",
@@ -265,7 +265,7 @@ async fn capture(
     };
     let changed = api.account.capturing(id, act).await;
     let session = changed.map_err(|unchanged| unchanged.into_problem(conflict))?;
-    Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
+    Ok((StatusCode::CREATED, api.order_json(&headers, &session)).into_response())
 }
 
 async fn read_capture(
@@ -460,7 +460,7 @@ impl Api {
     }
 
     /// The order, complete or minimal as the request prefers.
-    fn tell(&self, headers: &HeaderMap, session: &Session) -> Json<Value> {
+    fn order_json(&self, headers: &HeaderMap, session: &Session) -> Json<Value> {
         shown(
             headers,
             wire::order(&self.account, session, self.account.now()),

@@ -22,11 +22,11 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Message> {
         "WH-{}",
         event.id.trim_start_matches("evt_").to_ascii_uppercase()
     );
-    let told = tell(account, &id, event.happened, event.at, event.session)?;
+    let told = event_json(account, &id, event.happened, event.at, event.session)?;
     Some(Message::json(&told))
 }
 
-fn tell(
+fn event_json(
     account: &Account,
     id: &str,
     happened: Happened,

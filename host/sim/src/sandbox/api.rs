@@ -151,8 +151,10 @@ async fn create(
     }
     let session = session(asked, key, fingerprint, now)?;
     match api.account.create(session).await? {
-        Created::New(session) => Ok((StatusCode::CREATED, api.tell(&session)).into_response()),
-        Created::Replay(session) => Ok(api.tell(&session).into_response()),
+        Created::New(session) => {
+            Ok((StatusCode::CREATED, api.session_json(&session)).into_response())
+        }
+        Created::Replay(session) => Ok(api.session_json(&session).into_response()),
         Created::Differs => Err(Problem::key_reused()),
     }
 }
@@ -210,7 +212,7 @@ async fn read(
         .account
         .by_reference(&id)
         .ok_or_else(Problem::not_found)?;
-    Ok(api.tell(&session))
+    Ok(api.session_json(&session))
 }
 
 async fn capture(
@@ -239,7 +241,7 @@ async fn capture(
         session.capture_key = Some(key);
         Ok(happened)
     };
-    Ok(api.tell(&api.account.capturing(id, act).await?))
+    Ok(api.session_json(&api.account.capturing(id, act).await?))
 }
 
 async fn close(
@@ -253,7 +255,7 @@ async fn close(
     let Nothing {} = json_body(&headers, &body)?;
     // Without a callback: the merchant knows. Closing is idempotent.
     let act = |session: &mut Session, _: &Account, now| session.close(now).map(|()| None);
-    Ok(api.tell(&api.account.change(id, act).await?))
+    Ok(api.session_json(&api.account.change(id, act).await?))
 }
 
 async fn refund(
@@ -301,7 +303,7 @@ async fn refund(
 }
 
 impl Api {
-    fn tell(&self, session: &Session) -> Json<Value> {
+    fn session_json(&self, session: &Session) -> Json<Value> {
         Json(wire::session(&self.account, session, self.account.now()))
     }
 }

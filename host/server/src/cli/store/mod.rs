@@ -65,7 +65,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Prints a result: JSON for scripts, a sentence for people.
-fn tell(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), String> {
+fn print_result(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), String> {
     if !json {
         return super::output::print(&format!("{sentence}\n"));
     }

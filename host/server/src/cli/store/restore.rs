@@ -8,8 +8,8 @@ use kassette_store::sled::maintenance::{self, MaintenanceError, always};
 use serde::Serialize;
 
 use super::source::BelievedArgs;
-use super::verify::{code_of, tell_findings};
-use super::{AttributionArgs, blocking, tell};
+use super::verify::{code_of, print_findings};
+use super::{AttributionArgs, blocking, print_result};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
@@ -54,8 +54,8 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
         restored.or_else(|error| {
             if let MaintenanceError::NotWhole { report, .. } = &error {
                 match json {
-                    true => tell(&Refused { report }, true, "")?,
-                    false => tell_findings(report),
+                    true => print_result(&Refused { report }, true, "")?,
+                    false => print_findings(report),
                 }
             }
             Err(error.to_string())
@@ -63,7 +63,7 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     })
     .await?;
     if !json {
-        tell_findings(&restored.report);
+        print_findings(&restored.report);
     }
     let sentence = format!(
         "{}: restored as it was at {} (release {}; {}): {} payments, {} rows, {} findings.\nStart the \
@@ -77,5 +77,5 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
         restored.report.rows.values().sum::<u64>(),
         restored.report.findings.len() as u64 + restored.report.more_findings,
     );
-    tell(&restored, args.json, &sentence)
+    print_result(&restored, args.json, &sentence)
 }

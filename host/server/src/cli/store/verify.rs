@@ -11,7 +11,7 @@ use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
 use super::source::BelievedArgs;
-use super::{blocking, tell};
+use super::{blocking, print_result};
 use crate::cli::output;
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore, StoreLocation};
@@ -130,13 +130,13 @@ fn print_report(
         ),
     };
     if !json {
-        tell_findings(report);
+        print_findings(report);
     }
     if report.is_whole() {
-        return tell(result, json, &format!("{counts}: all is whole"));
+        return print_result(result, json, &format!("{counts}: all is whole"));
     }
     if json {
-        tell(result, json, "")?;
+        print_result(result, json, "")?;
     }
     Err(format!("{counts}: {found} findings"))
 }
@@ -151,7 +151,7 @@ pub(super) fn code_of(told: &BackupInfo) -> String {
 }
 
 /// Prints all findings, followed by the advice that applies to all of them.
-pub(super) fn tell_findings(report: &VerifyReport) {
+pub(super) fn print_findings(report: &VerifyReport) {
     let mut advice = "";
     for finding in &report.findings {
         let about = match finding.row.as_str() {

@@ -78,7 +78,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     };
     let running = serve::start(options).await?;
     running.begin();
-    tell(&Serving {
+    write_message(&Serving {
         listen: running.listen(),
         admin_listen: running.admin_listen(),
     })?;
@@ -104,7 +104,7 @@ async fn follow(mut input: Input, mut ahead: u64, clock: &AdjustableClock, gatew
             number: to.number,
             failed: done.err().map(|fault| fault.to_string()),
         };
-        if tell(&moved).is_err() {
+        if write_message(&moved).is_err() {
             return;
         }
     }
@@ -143,7 +143,7 @@ impl Input {
 }
 
 /// Writes a message to standard output.
-fn tell(what: &impl Serialize) -> Result<(), DevError> {
+fn write_message(what: &impl Serialize) -> Result<(), DevError> {
     let line = serde_json::to_string(what).map_err(failed)?;
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}").map_err(failed)?;
