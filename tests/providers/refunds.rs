@@ -26,7 +26,7 @@ impl Visit {
         paid.unwrap()["refunded"].as_str().unwrap().to_owned()
     }
 
-    async fn look(&self, refund: &Value) -> Value {
+    async fn read_refund(&self, refund: &Value) -> Value {
         let id = refund["refund_id"].as_str().unwrap();
         let path = format!("/api/v1/refunds/{id}");
         let found = self.server().get(self.desk.key(), &path).await;
@@ -60,7 +60,7 @@ struct Asked {
 /// Advances the clock day by day until each refund has ended. Returns the refunds.
 async fn ended(world: &World, asked: &[Asked]) -> Vec<Value> {
     for _ in 0..DAYS {
-        let now = join_all(asked.iter().map(|one| one.visit.look(&one.refund))).await;
+        let now = join_all(asked.iter().map(|one| one.visit.read_refund(&one.refund))).await;
         if now.iter().all(|refund| refund["status"] != "pending") {
             return now;
         }
@@ -69,7 +69,7 @@ async fn ended(world: &World, asked: &[Asked]) -> Vec<Value> {
         }
         world.server.advance(DAY).await;
     }
-    join_all(asked.iter().map(|one| one.visit.look(&one.refund))).await
+    join_all(asked.iter().map(|one| one.visit.read_refund(&one.refund))).await
 }
 
 /// Requests refunds at each provider: with each of its methods or, with a fault, with one.

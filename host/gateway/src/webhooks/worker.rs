@@ -224,7 +224,7 @@ impl Worker<'_> {
         loop {
             let has_time_come = |at: Instant| at <= Instant::now();
             if has_time_come(self.look_at) {
-                self.look();
+                self.query_waiting();
             }
             self.note_lingering();
             self.act().await;
@@ -467,7 +467,7 @@ impl Worker<'_> {
 
     /// Asks the store for everything that waits. The worker continues in the meantime, because that may take
     /// long.
-    fn look(&mut self) {
+    fn query_waiting(&mut self) {
         if self.is_looking {
             self.look_at = Instant::now() + FAULT_PAUSE;
             return;

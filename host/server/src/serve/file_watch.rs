@@ -41,7 +41,7 @@ impl<Seen: Clone + PartialEq> FileWatch<Seen> {
 
     /// Checks the files. Returns true if they should be read: they differ from the last reading, but not from the
     /// last check.
-    pub(super) fn look(&mut self, now: Seen) -> bool {
+    pub(super) fn should_read(&mut self, now: Seen) -> bool {
         let is_still = now == self.looked;
         self.looked = now;
         is_still && self.looked != self.read

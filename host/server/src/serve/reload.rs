@@ -115,7 +115,7 @@ impl Reloader {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
             let mut state = self.state.lock().await;
-            if let Some(looked) = state.rates_file.look() {
+            if let Some(looked) = state.rates_file.read_if_changed() {
                 self.note_outcome(Subject::Rates, &looked);
                 if let Err(error) = looked {
                     tracing::error!(
@@ -125,7 +125,7 @@ impl Reloader {
             }
             for certificate in &mut state.certificates {
                 let listener = certificate.listener;
-                let Some(looked) = certificate.look() else {
+                let Some(looked) = certificate.read_if_changed() else {
                     continue;
                 };
                 self.note_certificate(certificate, &looked);

@@ -159,7 +159,7 @@ pub(crate) fn derive(db: &Db, secrets: &Secrets, progress: &dyn Progress) -> Res
     let verifier = Verifier::new(&KINDS, &memtable, secrets);
     verifier
         .telling(&mut write)
-        .look(&mut |rows| progress.advance(rows))?;
+        .check_rows(&mut |rows| progress.advance(rows))?;
     Ok(bulk.write()?)
 }
 

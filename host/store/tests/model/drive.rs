@@ -275,9 +275,9 @@ impl<'a> World<'a> {
             Op::Reopen => {
                 self.store.shut_down().await.map_err(fault)?;
                 self.store = self.place.open().await;
-                self.look().await
+                self.compare_with_memory().await
             }
-            _ => self.look().await,
+            _ => self.compare_with_memory().await,
         }
     }
 

@@ -118,14 +118,14 @@ impl Judge {
         }
         let unopened = |error| format!("it does not open: {error}");
         let store = store.map_err(unopened)?;
-        self.look(&store, known).await?;
+        self.check_store(&store, known).await?;
         if !again {
             return works(&store).await;
         }
         store.shut_down().await.map_err(|fault| fault.to_string())?;
         drop(store);
         let store = SledStore::open(&options).map_err(unopened)?;
-        self.look(&store, known).await?;
+        self.check_store(&store, known).await?;
         works(&store).await?;
         store.shut_down().await.map_err(|fault| fault.to_string())?;
         drop(store);
@@ -137,7 +137,7 @@ impl Judge {
         }
     }
 
-    async fn look(&self, store: &Arc<SledStore>, known: &Acknowledged) -> Verdict {
+    async fn check_store(&self, store: &Arc<SledStore>, known: &Acknowledged) -> Verdict {
         let (mut there, mut others) = (0, false);
         for (at, script) in self.plan.scripts.iter().enumerate() {
             let range = known.floor[at]..=known.ceiling[at];

@@ -19,7 +19,7 @@ fn paid(w: &World) -> (Attempt, Open) {
     (attempt, started)
 }
 
-fn look(w: &World, attempt: &Attempt, started: &Open) -> Report {
+fn query_report(w: &World, attempt: &Attempt, started: &Open) -> Report {
     let asked = w.query(attempt, Some(&started.reference), QueryPurpose::Sync);
     asked.unwrap()
 }
@@ -29,7 +29,7 @@ fn an_authorisation_tells_until_when_it_can_be_captured_and_a_capture_what_it_co
     let w = world();
     w.fault(Fault::NeedsCapture);
     let (attempt, started) = paid(&w);
-    let approved = look(&w, &attempt, &started).particulars;
+    let approved = query_report(&w, &attempt, &started).particulars;
     assert_eq!(approved.provider_status.as_deref(), Some("authorised"));
     assert_eq!(approved.authorised_at, Some(w.now()));
     assert_eq!(approved.capture_before, Some(w.now() + 7 * DAY_MS));
@@ -64,7 +64,7 @@ fn every_piece_of_news_tells_the_same_as_a_question() {
         let [notice] = told.notices.as_slice() else {
             panic!("one notice")
         };
-        let asked = look(&w, &attempt, &started);
+        let asked = query_report(&w, &attempt, &started);
         assert_eq!(notice.report.as_ref(), Some(&asked), "{outcome}");
     }
 }
@@ -100,7 +100,7 @@ fn less_than_was_asked_for_is_told_as_it_was_taken() {
     let w = world();
     w.fault(Fault::CaptureShort);
     let (attempt, started) = paid(&w);
-    assert_eq!(look(&w, &attempt, &started).received.amount, 4890);
+    assert_eq!(query_report(&w, &attempt, &started).received.amount, 4890);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_declined_payer_may_try_again_in_the_same_session_until_they_come_back() {
     let (attempt, started) = started(&w);
     for _ in 0..3 {
         w.choose(&started, "decline");
-        let report = look(&w, &attempt, &started);
+        let report = query_report(&w, &attempt, &started);
         assert_eq!(report.status, Status::Pending);
         let reason = report.particulars.reason;
         assert_eq!(reason.as_deref(), Some("insufficient_funds"));

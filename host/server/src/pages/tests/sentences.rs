@@ -808,7 +808,7 @@ struct Sentences {
 
 impl Sentences {
     /// Checks the sentences on a payment's pages at a time.
-    async fn look(&mut self, walk: &Walk, now: Time, context: &str) {
+    async fn check_pages(&mut self, walk: &Walk, now: Time, context: &str) {
         let aggregate = &walk.aggregate;
         let standing = Standing::of_payment(aggregate, now);
         let shop = shop(walk.view(now));
@@ -869,7 +869,7 @@ async fn whatever_happens_pages_say_of_money_what_is_on_record_and_where_the_tab
             }
             for now in [walk.now, walk.later()] {
                 let context = format!("seed {seed}, step {step}, at {now}");
-                told.look(&walk, now, &context).await;
+                told.check_pages(&walk, now, &context).await;
             }
         }
     }

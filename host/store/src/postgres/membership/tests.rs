@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    fn look(&mut self) {
+    fn check_waiting(&mut self) {
         let Some((version, change, made)) = self.waiting else {
             return;
         };
@@ -294,7 +294,7 @@ impl World {
                     self.waiting = Some((version, change, self.now));
                 }
             }
-            Event::Look => self.look(),
+            Event::Look => self.check_waiting(),
             Event::Remove(by) => self.remove(by),
             Event::Request(node) => return self.request(node),
             Event::Replicate => self.standby = self.database.clone(),

@@ -101,7 +101,7 @@ pub(crate) fn judged(
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let memtable = Memtable::over(db.clone());
         let mut verifier = Verifier::new(&KINDS, &memtable, secrets);
-        verifier.look(&mut |rows| progress.advance(rows))?;
+        verifier.check_rows(&mut |rows| progress.advance(rows))?;
         whole(&mut verifier)?;
         verifier.conclude()
     }));

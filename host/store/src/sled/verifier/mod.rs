@@ -137,7 +137,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Checks every readable row. `seen` receives the number of rows since its last call.
-    pub(crate) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
+    pub(crate) fn check_rows(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let database = self.memtable.database();
         let mut rows = database.iter();
         let mut last = None;
@@ -435,7 +435,7 @@ impl<'a> Verifier<'a> {
                 tags,
                 left: HashMap::new(),
             });
-            self.look(&mut |_| {})?;
+            self.check_rows(&mut |_| {})?;
             self.name_what_is_left();
         }
         let rows = self
