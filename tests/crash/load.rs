@@ -148,7 +148,7 @@ impl Client {
             55..58 => self.repeat_changed().await,
             58..80 => self.start_and_pay().await,
             80..84 => self.read().await,
-            84..88 => self.give_back().await,
+            84..88 => self.refund().await,
             88..91 => self.cancel().await,
             91..96 => self.review().await,
             96..98 => self.afterwards().await,

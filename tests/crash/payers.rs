@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Refunds a payment, or repeats a refund request.
-    pub(crate) async fn give_back(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn refund(&mut self) -> Result<(), Trouble> {
         let Some(entry) = self.pick_in("completed") else {
             return Ok(());
         };

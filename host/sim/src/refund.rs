@@ -325,7 +325,7 @@ impl Account {
     ///
     /// # Errors
     /// [`Unchanged::Unknown`] and [`Unchanged::Books`].
-    pub(crate) async fn give_back(
+    pub(crate) async fn make_refund(
         self: &Arc<Self>,
         reference: &str,
         asked: Asked,

@@ -103,7 +103,7 @@ impl Shadows {
         Some((std::mem::take(&mut shadow.queue), compared))
     }
 
-    fn give_back(&self, of: &Trial, compared: Compared) {
+    fn store_results(&self, of: &Trial, compared: Compared) {
         let mut all = self.0.lock();
         if let Some(shadow) = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of) {
             let meanwhile = shadow.compared.report.dropped - compared.dropped_before;
@@ -220,7 +220,7 @@ impl Gateway {
         });
         // A panic loses the results of this check.
         if let Ok(compared) = comparing.await {
-            self.inner.trials.shadows.give_back(of, compared);
+            self.inner.trials.shadows.store_results(of, compared);
         }
     }
 

@@ -214,7 +214,7 @@ impl Slots {
         }
     }
 
-    const fn give_back(&mut self, attempt: &UnderWay) {
+    const fn release(&mut self, attempt: &UnderWay) {
         if attempt.has_moved {
             self.moved -= 1;
         } else {
@@ -427,7 +427,7 @@ impl Scheduler {
         now: Time,
     ) -> Option<EndpointId> {
         let attempt = self.under_way.remove(&delivery)?;
-        self.slots.give_back(&attempt);
+        self.slots.release(&attempt);
         let flow = self.flows.get_mut(&attempt.endpoint)?;
         flow.in_flight -= 1;
         flow.class = match (went, has_lingered, flow.class) {

@@ -263,7 +263,7 @@ impl Worker<'_> {
         }
         // Other nodes need not wait for the leases of deliveries without an attempt.
         let buffered = self.scheduler.take_buffered();
-        self.give_back(buffered).await;
+        self.release_deliveries(buffered).await;
     }
 
     /// Performs all actions that can start now.
@@ -276,14 +276,14 @@ impl Worker<'_> {
         while let Some(action) = self.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
-                SchedulerAction::GiveBack(dropped) => self.give_back(dropped).await,
+                SchedulerAction::GiveBack(dropped) => self.release_deliveries(dropped).await,
                 SchedulerAction::Start(endpoint, due) => self.start(endpoint, *due),
             }
         }
     }
 
-    async fn give_back(&self, dropped: Vec<DeliveryId>) {
-        if let Err(fault) = self.gateway.store().give_back(dropped).await {
+    async fn release_deliveries(&self, dropped: Vec<DeliveryId>) {
+        if let Err(fault) = self.gateway.store().release_deliveries(dropped).await {
             tracing::warn!(error = %fault, "deliveries were not given back");
         }
     }

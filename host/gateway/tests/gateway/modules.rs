@@ -439,7 +439,7 @@ impl Speaks {
         script
     }
 
-    fn give_back(&self, order: &RefundOrder, state: RefundState) -> Given {
+    fn make_refund(&self, order: &RefundOrder, state: RefundState) -> Given {
         let mut books = self.0.books.lock();
         let refund = books
             .refunds
@@ -651,17 +651,17 @@ impl Provider for Speaks {
             };
             let lost = || RefundFailure::Uncertain("lost".into());
             let answer = match script {
-                None => Ok(self.give_back(order, RefundState::Succeeded)),
-                Some(RefundScript::Pending) => Ok(self.give_back(order, RefundState::Pending)),
+                None => Ok(self.make_refund(order, RefundState::Succeeded)),
+                Some(RefundScript::Pending) => Ok(self.make_refund(order, RefundState::Pending)),
                 Some(RefundScript::Unavailable) => Err(RefundFailure::Unavailable("429".into())),
                 Some(RefundScript::Refused) => Err(RefundFailure::Refused("too old".into())),
                 Some(RefundScript::LostBefore) => Err(lost()),
                 Some(RefundScript::LostAfter) => {
-                    self.give_back(order, RefundState::Succeeded);
+                    self.make_refund(order, RefundState::Succeeded);
                     Err(lost())
                 }
                 Some(RefundScript::Slow(go)) => {
-                    let given = self.give_back(order, RefundState::Succeeded);
+                    let given = self.make_refund(order, RefundState::Succeeded);
                     self.0.refunds_seen.send_modify(|seen| *seen += 1);
                     go.notified().await;
                     Ok(given)

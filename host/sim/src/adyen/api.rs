@@ -250,7 +250,7 @@ async fn refund(
         fingerprint: String::new(),
         note: asked.reference.clone(),
     };
-    let outcome = account.give_back(&known.reference, of_refund, KEY_LIFE_MS);
+    let outcome = account.make_refund(&known.reference, of_refund, KEY_LIFE_MS);
     match outcome.await? {
         Outcome::Made(_, made) | Outcome::Replayed(_, made) => {
             Ok(answer(wire::received(&payment, &made.id, &asked)))

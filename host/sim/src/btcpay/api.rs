@@ -204,7 +204,7 @@ async fn refund(
         // The server does not support idempotency keys.
         ..Asked::default()
     };
-    match account.give_back(&id, asked, 0).await? {
+    match account.make_refund(&id, asked, 0).await? {
         Outcome::Made(session, made) | Outcome::Replayed(session, made) => {
             Ok(Json(wire::pull_payment(&account, &session, &made)))
         }

@@ -87,7 +87,7 @@ async fn create(
         fingerprint: http::fingerprint(&body),
         note: Some(json!(note).to_string()),
     };
-    Err(match account.give_back(&id, asked, KEY_LIFE_MS).await? {
+    Err(match account.make_refund(&id, asked, KEY_LIFE_MS).await? {
         Outcome::Made(session, made) => {
             let told = belongings::refund(&account, &session, &made);
             return Ok(hal(StatusCode::CREATED, &told));

@@ -301,7 +301,7 @@ async fn refund(
     }
     let given = api
         .account
-        .give_back(&session.reference, asked, REFUND_KEY_MS);
+        .make_refund(&session.reference, asked, REFUND_KEY_MS);
     let given = given
         .await
         .map_err(|unchanged| unchanged.into_problem("REFUND_NOT_ALLOWED"))?;

@@ -206,7 +206,7 @@ async fn refund(
         ..Asked::default()
     };
     match account
-        .give_back(reference, asked, wire::DUP_CHECK_MS)
+        .make_refund(reference, asked, wire::DUP_CHECK_MS)
         .await?
     {
         Outcome::Made(session, refund) => {

@@ -236,7 +236,7 @@ async fn refund(
     }
     match api
         .account
-        .give_back(&session.reference, asked, KEY_MS)
+        .make_refund(&session.reference, asked, KEY_MS)
         .await?
     {
         Outcome::Made(session, refund) | Outcome::Replayed(session, refund) => {

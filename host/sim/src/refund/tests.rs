@@ -50,7 +50,7 @@ async fn captured(module: &str) -> Desk {
 }
 
 /// Requests a partial refund with a key that lives for a second.
-async fn give_back(desk: &Desk, key: &str, amount: u64) -> Outcome {
+async fn request_refund(desk: &Desk, key: &str, amount: u64) -> Outcome {
     let asked = Asked {
         amount: Amount(amount),
         order: Some(format!("order of {key}")),
@@ -59,7 +59,7 @@ async fn give_back(desk: &Desk, key: &str, amount: u64) -> Outcome {
         note: None,
     };
     let reference = desk.session().reference;
-    let outcome = desk.account.give_back(&reference, asked, 1_000).await;
+    let outcome = desk.account.make_refund(&reference, asked, 1_000).await;
     outcome.unwrap()
 }
 
@@ -70,20 +70,20 @@ fn state_of(desk: &Desk, at: usize) -> RefundState {
 #[tokio::test]
 async fn a_key_gives_back_once_while_it_is_remembered() {
     let desk = captured("sandbox").await;
-    let Outcome::Made(_, made) = give_back(&desk, "k", 1_000).await else {
+    let Outcome::Made(_, made) = request_refund(&desk, "k", 1_000).await else {
         panic!("made")
     };
     assert_eq!(made.order(), Some("order of k"));
-    let again = give_back(&desk, "k", 1_000).await;
+    let again = request_refund(&desk, "k", 1_000).await;
     assert!(matches!(again, Outcome::Replayed(_, before) if before.id == made.id));
     assert!(matches!(
-        give_back(&desk, "k", 1_001).await,
+        request_refund(&desk, "k", 1_001).await,
         Outcome::Differs
     ));
     assert_eq!(desk.session().returned, Amount(1_000));
     desk.move_clock(2_000);
     assert!(matches!(
-        give_back(&desk, "k", 1_000).await,
+        request_refund(&desk, "k", 1_000).await,
         Outcome::Made(..)
     ));
     assert_eq!(desk.session().returned, Amount(2_000));
@@ -93,15 +93,24 @@ async fn a_key_gives_back_once_while_it_is_remembered() {
 async fn what_is_refused_gives_nothing_back() {
     let desk = captured("sandbox").await;
     desk.account.faults.arm(Fault::RefundRefused, 1);
-    assert!(matches!(give_back(&desk, "a", 1).await, Outcome::Refused));
-    let much = give_back(&desk, "b", 4_991).await;
+    assert!(matches!(
+        request_refund(&desk, "a", 1).await,
+        Outcome::Refused
+    ));
+    let much = request_refund(&desk, "b", 4_991).await;
     assert!(matches!(much, Outcome::TooMuch(Amount(4_990))));
-    give_back(&desk, "c", 4_990).await;
-    assert!(matches!(give_back(&desk, "d", 1).await, Outcome::Nothing));
+    request_refund(&desk, "c", 4_990).await;
+    assert!(matches!(
+        request_refund(&desk, "d", 1).await,
+        Outcome::Nothing
+    ));
     assert_eq!(desk.session().refunds.len(), 1);
     let unpaid = Desk::at("sandbox");
     unpaid.payment().await;
-    assert!(matches!(give_back(&unpaid, "e", 1).await, Outcome::Unpaid));
+    assert!(matches!(
+        request_refund(&unpaid, "e", 1).await,
+        Outcome::Unpaid
+    ));
 }
 
 #[tokio::test]
@@ -116,10 +125,13 @@ async fn a_pending_refund_holds_its_amount_and_ends_in_time_or_with_the_clock() 
         for (fault, _) in faults.into_iter().filter(|(_, ordered)| *ordered) {
             desk.account.faults.arm(fault, 1);
         }
-        give_back(&desk, "k", 4_990).await;
+        request_refund(&desk, "k", 4_990).await;
         assert_eq!(state_of(&desk, 0), RefundState::Pending);
         assert_eq!(desk.account.entries()[0].refunded, "0.00");
-        assert!(matches!(give_back(&desk, "m", 1).await, Outcome::Nothing));
+        assert!(matches!(
+            request_refund(&desk, "m", 1).await,
+            Outcome::Nothing
+        ));
         let at = (!late).then_some(1_000 + LATER_MS);
         assert_eq!(desk.account.confirms_at(), at);
         let before = desk.callbacks().len();
@@ -142,7 +154,7 @@ async fn several_refunds_end_at_once_and_each_is_told() {
     let desk = captured("sandbox").await;
     desk.account.faults.arm(Fault::RefundLate, 3);
     for key in ["a", "b", "c"] {
-        give_back(&desk, key, 1_000).await;
+        request_refund(&desk, key, 1_000).await;
     }
     let before = desk.callbacks().len();
     desk.account.ripen_due(true).unwrap();
@@ -170,9 +182,9 @@ fn only_a_pending_refund_is_called_off() {
 #[tokio::test]
 async fn what_the_payer_has_to_claim_waits_for_that_alone() {
     let mut desk = captured("btcpay").await;
-    give_back(&desk, "a", 1_000).await;
+    request_refund(&desk, "a", 1_000).await;
     desk.account.faults.arm(Fault::RefundFails, 1);
-    give_back(&desk, "b", 990).await;
+    request_refund(&desk, "b", 990).await;
     desk.restart();
     desk.move_clock(400 * 86_400_000);
     desk.account.ripen_due(true).unwrap();

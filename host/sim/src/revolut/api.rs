@@ -185,7 +185,7 @@ async fn refund(
         fingerprint: http::fingerprint(&body),
         ..wire::refund_of(asked, &session)?
     };
-    let made = match account.give_back(&id, asked.clone(), KEY_MS).await? {
+    let made = match account.make_refund(&id, asked.clone(), KEY_MS).await? {
         Outcome::Made(session, refund) | Outcome::Replayed(session, refund) => {
             wire::refund(&session, &refund)
         }

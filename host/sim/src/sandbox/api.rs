@@ -285,7 +285,7 @@ async fn refund(
         order: asked.merchant_reference,
         note: asked.reason,
     };
-    match api.account.give_back(&id, asked, u64::MAX).await? {
+    match api.account.make_refund(&id, asked, u64::MAX).await? {
         Outcome::Made(session, refund) => {
             let told = Json(wire::refund(&session, &refund));
             Ok((StatusCode::CREATED, told).into_response())

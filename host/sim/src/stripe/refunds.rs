@@ -80,7 +80,7 @@ async fn create(
     };
     let outcome = api
         .account
-        .give_back(&session.reference, asked, KEY_LIFE_MS);
+        .make_refund(&session.reference, asked, KEY_LIFE_MS);
     Err(match outcome.await? {
         Outcome::Made(session, made) => {
             return Ok(Json(wire::refund(&session, &made)).into_response());

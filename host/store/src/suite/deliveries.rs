@@ -430,7 +430,7 @@ pub async fn what_is_claimed_is_one_worker_s_until_its_lease_ends(harness: &dyn 
     );
     let (again, _) = claim(&store, endpoint.id, NOW.after(LEASE)).await;
     assert_eq!(again, due);
-    store.give_back(vec![id]).await.unwrap();
+    store.release_deliveries(vec![id]).await.unwrap();
     assert_eq!(claim(&store, endpoint.id, NOW).await.0, due);
 }
 
@@ -696,7 +696,7 @@ pub async fn a_disabled_endpoint_holds_back_for_72_hours(harness: &dyn Harness) 
     // Enabled in time, it continues as before.
     turn(&off, &endpoint).await.unwrap();
     assert_eq!(claim(&store, endpoint.id, just_before).await.0.len(), 1);
-    store.give_back(vec![id]).await.unwrap();
+    store.release_deliveries(vec![id]).await.unwrap();
     turn(&endpoint, &off).await.unwrap();
     let swept = Swept {
         cancelled: 0,

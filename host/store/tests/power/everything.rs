@@ -101,7 +101,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "tried",
     "tried_all",
     "hasten",
-    "give_back",
+    "release_deliveries",
     "queue_test",
     "redeliver",
     "replace_endpoint: off",
@@ -329,9 +329,9 @@ async fn claimed(store: &Arc<dyn Store>, name: &str, now: Time) -> Vec<DueDelive
     deliveries
 }
 
-async fn give_back(store: &Arc<dyn Store>, deliveries: &[DueDelivery]) {
+async fn release_deliveries(store: &Arc<dyn Store>, deliveries: &[DueDelivery]) {
     let ids = deliveries.iter().map(|delivery| delivery.id).collect();
-    store.give_back(ids).await.unwrap();
+    store.release_deliveries(ids).await.unwrap();
 }
 
 async fn read_endpoint(store: &Arc<dyn Store>, name: &str) -> Endpoint {
@@ -701,13 +701,13 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 () = tokio::task::yield_now() => {}
             }
             assert!(!store.waiting(None, 9).await.unwrap().is_empty());
-            give_back(store, &claimed(store, "a", now).await).await;
+            release_deliveries(store, &claimed(store, "a", now).await).await;
         }
         "tried" => {
             let due = claimed(store, "a", now).await;
             let (id, tried) = tried(&due[0], now, false);
             store.tried(id, tried, None, now).await.unwrap();
-            give_back(store, &due[1..]).await;
+            release_deliveries(store, &due[1..]).await;
         }
         "tried_all" => {
             let due = claimed(store, "a", now).await;
@@ -717,7 +717,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .collect();
             store.tried_all(tried, now).await.unwrap();
         }
-        "give_back" => give_back(store, &claimed(store, "b", now).await).await,
+        "release_deliveries" => release_deliveries(store, &claimed(store, "b", now).await).await,
         "queue_test" => {
             let id = endpoint("a", NOW).id;
             store.queue_test(id, line(), now).await.unwrap();

@@ -52,7 +52,7 @@ impl<'w, V: Vendor> Taken<'w, V> {
     }
 
     fn refund(&self, order: &Order) -> Result<Given, RefundFailure> {
-        self.world().give_back(&self.paid, order)
+        self.world().refund(&self.paid, order)
     }
 
     fn query(&self, order: &Order) -> Result<Given, QueryFailure> {
@@ -315,7 +315,7 @@ pub fn nothing_is_given_back_of_a_payment_that_the_vendor_does_not_know<V: Vendo
         ..taken.paid.clone()
     };
     let order = taken.order(1000);
-    let refused = world.give_back(&unknown, &order);
+    let refused = world.refund(&unknown, &order);
     assert!(
         matches!(
             refused,

@@ -163,7 +163,7 @@ fn refund_told(w: &World) -> Refund {
 
 /// Refunds, and returns the state in the following notification.
 fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
-    let given = w.give_back(paid, order).unwrap();
+    let given = w.refund(paid, order).unwrap();
     assert_eq!(given.state, RefundState::Pending);
     w.confirm();
     let told = refund_told(w);
@@ -199,7 +199,7 @@ fn a_refund_that_adyen_refuses_later_is_told_with_its_reason() {
         let (_, paid) = taken(&w, "credit_card");
         let order = w.order(1_000, "EUR");
         w.fault(fault);
-        w.give_back(&paid, &order).unwrap();
+        w.refund(&paid, &order).unwrap();
         w.confirm();
         let told = report(&w);
         let reason = told.particulars.reason.as_deref();
@@ -218,19 +218,16 @@ fn an_order_gives_back_once_while_its_key_lives_and_is_never_sent_after() {
     let w = world();
     let (_, paid) = taken(&w, "ideal");
     let order = w.order(1_000, "EUR");
-    let given = w.give_back(&paid, &order).unwrap();
+    let given = w.refund(&paid, &order).unwrap();
     w.advance(6 * 86_400_000);
-    assert_eq!(
-        w.give_back(&paid, &order).unwrap().reference,
-        given.reference
-    );
+    assert_eq!(w.refund(&paid, &order).unwrap().reference, given.reference);
     assert_eq!(
         w.query_refund(&paid, &order).unwrap().reference,
         given.reference
     );
     w.advance(86_400_000);
     let sent = w.sent().len();
-    let old = w.give_back(&paid, &order);
+    let old = w.refund(&paid, &order);
     assert!(matches!(old, Err(RefundFailure::Uncertain(_))), "{old:?}");
     let asked = w.query_refund(&paid, &order);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
@@ -260,7 +257,7 @@ fn before_adyen_has_named_the_payment_nothing_is_given_back_of_it() {
         ..paid
     };
     let order = w.order(1_000, "EUR");
-    let early = w.give_back(&page, &order);
+    let early = w.refund(&page, &order);
     assert!(
         matches!(early, Err(RefundFailure::Unavailable(_))),
         "{early:?}"

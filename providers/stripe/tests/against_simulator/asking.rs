@@ -254,11 +254,8 @@ fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first()
         merchant: attempt.merchant,
     };
     let order = w.order(990, "EUR");
-    assert_eq!(
-        w.give_back(&paid, &order).unwrap().state,
-        RefundState::Pending
-    );
+    assert_eq!(w.refund(&paid, &order).unwrap().state, RefundState::Pending);
     w.confirm();
-    let again = w.give_back(&paid, &order).unwrap();
+    let again = w.refund(&paid, &order).unwrap();
     assert_eq!(again.state, RefundState::Succeeded);
 }

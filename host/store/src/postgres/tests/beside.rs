@@ -113,7 +113,7 @@ async fn a_lease_of_one_store_is_not_given_back_by_the_other() {
     assert_eq!(claim(&b, later(59)).await, []);
     // The lease has expired, and its former holder releases it too late.
     assert_eq!(claim(&b, later(60)).await, due);
-    a.give_back(vec![due[0].id]).await.unwrap();
+    a.release_deliveries(vec![due[0].id]).await.unwrap();
     assert_eq!(claim(&a, later(61)).await, [], "the other store has it");
     // Both record the outcome of their attempts: one is in the log.
     let records = [

@@ -21,7 +21,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Ends leases.
-    pub(crate) fn give_back(&self, deliveries: &[DeliveryId]) {
+    pub(crate) fn release(&self, deliveries: &[DeliveryId]) {
         let mut leases = self.leases.lock();
         for id in deliveries {
             leases.remove(id);
