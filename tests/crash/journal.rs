@@ -120,7 +120,12 @@ impl Journal {
 impl Entry {
     /// Records a payment's state from a response to a request sent at `sent`. Fails if the state contradicts
     /// earlier ones.
-    pub(crate) fn hear(&self, payment: &Value, made: bool, sent: Instant) -> Result<(), String> {
+    pub(crate) fn record_payment(
+        &self,
+        payment: &Value,
+        made: bool,
+        sent: Instant,
+    ) -> Result<(), String> {
         let mut told = self.told.lock();
         let id = payment["payment_id"].as_str().ok_or("no payment_id")?;
         let known = told.id.get_or_insert_with(|| id.to_owned());

@@ -57,7 +57,7 @@ async fn payment(
         let sent = Instant::now();
         let path = format!("/api/v1/payments/{id}");
         let answer = line.call(Ask::get(&path, key)).await.map_err(unanswered)?;
-        entry.hear(&answer.expect(200)?, false, sent)?;
+        entry.record_payment(&answer.expect(200)?, false, sent)?;
     }
     // The repeated create returns the same payment. If no create had a response, it may create the only one.
     let sent = Instant::now();
@@ -129,7 +129,7 @@ async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> 
     let sent = Instant::now();
     let inside = desk.read(&format!("/payments/{id}")).await?;
     laws::whole(&inside).map_err(|wrong| format!("{wrong}\n{inside:#}"))?;
-    entry.hear(&inside["payment"], false, sent)?;
+    entry.record_payment(&inside["payment"], false, sent)?;
     let mut told = entry.told.lock();
     for (name, seen) in [("transitions", told.timeline), ("events", told.events)] {
         let list = &inside[name];

@@ -281,7 +281,7 @@ impl Client {
         if answer.status >= 429 {
             return Ok(());
         }
-        entry.hear(&answer.expect(200)?, false, sent)?;
+        entry.record_payment(&answer.expect(200)?, false, sent)?;
         self.world.acknowledge();
         Ok(())
     }
@@ -318,7 +318,7 @@ impl Client {
         let path = format!("/payments/{id}/{call}");
         let answer = self.desk.call("POST", &path, Some(&body)).await?;
         if answer.status == 200 {
-            entry.hear(&answer.json()?["payment"], false, sent)?;
+            entry.record_payment(&answer.json()?["payment"], false, sent)?;
             entry.told.lock().decided.push(what);
             self.world.acknowledge();
         }
@@ -362,8 +362,8 @@ pub(crate) fn hear_create(
     sent: Instant,
 ) -> Result<bool, String> {
     match answer.status {
-        201 => entry.hear(&answer.json()?, true, sent)?,
-        200 if answer.replayed => entry.hear(&answer.json()?, false, sent)?,
+        201 => entry.record_payment(&answer.json()?, true, sent)?,
+        200 if answer.replayed => entry.record_payment(&answer.json()?, false, sent)?,
         // No account is available. A payment that exists would be replayed without this check.
         422 if entry.direct && entry.id().is_none() => return Ok(false),
         // Proves nothing.

@@ -24,7 +24,9 @@ pub(crate) fn notices(account: &Account, item: &Item) -> Result<Vec<Notice>, Cal
         return Ok(Vec::new());
     };
     if item.event == "AUTHORISATION" && !item.success {
-        return Ok(vec![notice(refusal::heard(account, item, &payment)?)]);
+        return Ok(vec![notice(refusal::report_refusal(
+            account, item, &payment,
+        )?)]);
     }
     Ok(reports(item, &payment)
         .into_iter()
@@ -214,7 +216,7 @@ fn particular(item: &Item, mut report: Report) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callback::tests::{heard, reports_from_event};
+    use crate::callback::tests::{reports_from_event, reports_from_items};
     use crate::notification::tests::{ATTEMPT, item_of, signed_item};
     use crate::tests::account;
     use kassette_plugin::provider::{Settlement, Status};
@@ -316,7 +318,7 @@ mod tests {
     fn what_takes_the_money_at_once_is_captured_when_it_is_authorised() {
         let mut item = signed_item("AUTHORISATION", true, "", json!({}));
         item["NotificationRequestItem"]["paymentMethod"] = json!("ideal");
-        let reports = heard(&account(), &[item]);
+        let reports = reports_from_items(&account(), &[item]);
         let told = &reports.first().unwrap().particulars;
         assert_eq!(told.captured_at, Some(1_800_000_000_000));
         assert_eq!(told.capture_before, None);
@@ -336,7 +338,7 @@ mod tests {
     fn a_refused_capture_is_for_a_person_while_its_authorisation_stands() {
         let mut item = signed_item("CAPTURE", false, PAYMENT, json!({}));
         item["NotificationRequestItem"]["reason"] = json!("Capture not allowed");
-        let reports = heard(&account(), &[item]);
+        let reports = reports_from_items(&account(), &[item]);
         let [report] = reports.as_slice() else {
             panic!("one report")
         };
@@ -372,7 +374,7 @@ mod tests {
         let order = "000000000000000000000000000000aa";
         let named = |reference: &str| {
             let item = item_of(reference, "REFUND", true, PAYMENT, json!({}));
-            let report = heard(&account(), &[item]).pop();
+            let report = reports_from_items(&account(), &[item]).pop();
             report.map(|report| report.particulars.refunds[0].order_id.clone())
         };
         let ours = named(&format!("{ATTEMPT}-{order}"));

@@ -15,7 +15,7 @@ pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 /// A hosted page stays open, so that the payer can try another card. Only this module captures payments made
 /// there, so the attempt can end at any time. A link is expired here, because later queries would not show the
 /// refusal.
-pub(crate) fn heard(
+pub(crate) fn report_refusal(
     account: &Account,
     item: &Item,
     payment: &Payment,
@@ -62,7 +62,7 @@ pub(crate) fn heard(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callback::tests::heard;
+    use crate::callback::tests::reports_from_items;
     use crate::notification::tests::signed_item;
     use crate::tests::account;
     use serde_json::{Value, json};
@@ -75,7 +75,7 @@ mod tests {
             account.settings.extend(setting);
             let mut item = signed_item("AUTHORISATION", false, "", extra);
             item["NotificationRequestItem"]["reason"] = json!("Not enough balance");
-            heard(&account, &[item])
+            reports_from_items(&account, &[item])
         };
         let page = json!({ "checkoutSessionId": "CS1" });
         for keep in [None, Some("true")] {

@@ -408,14 +408,14 @@ impl World {
                 let body = json!({ "payment_id": id, "payment_method": "ideal" });
                 let started = self.ask(false, key, Method::POST, "/api/v1/payments/start", &body);
                 let attempt = last(&started, "redirect_url");
-                self.hear(&format!("{attempt}{news}"));
+                self.send_callback(&format!("{attempt}{news}"));
                 self.words.insert("attempt", attempt);
             }
         }
     }
 
     /// Sends a callback about a payment.
-    fn hear(&self, news: &str) {
+    fn send_callback(&self, news: &str) {
         let mut headers = HeaderMap::new();
         headers.insert("x-proof", HeaderValue::from_static("genuine"));
         let asked = Request {

@@ -194,13 +194,13 @@ impl PaymentAggregate {
 
     /// Adds an unapplied timeline entry for a report that changed nothing, once for each source and status.
     fn note(&mut self, i: usize, via: Via, status: ProviderStatus, log: &mut StepLog<'_>) {
-        if self.hear(i, via, status) {
+        if self.remember_report(i, via, status) {
             self.line(self.payment.status, aim(status), false, log);
         }
     }
 
     /// Remembers that such a report is in the timeline. Returns false if it already was.
-    pub(super) fn hear(&mut self, i: usize, via: Via, status: ProviderStatus) -> bool {
+    pub(super) fn remember_report(&mut self, i: usize, via: Via, status: ProviderStatus) -> bool {
         let heard = &mut self.attempts[i].heard;
         let new = !heard.contains(&(via, status));
         if new {

@@ -246,7 +246,7 @@ impl Worker<'_> {
             tokio::select! {
                 () = &mut stop => break,
                 Some(done) = self.jobs.join_next() => self.take_all(done.ok()),
-                queued = gateway.store().queued() => self.hear(queued).await,
+                queued = gateway.store().queued() => self.queue_due(queued).await,
                 () = deliverer.look.notified() => self.look_at = Instant::now(),
                 () = due => {}
                 () = tokio::time::sleep_until(wake_at) => {}
@@ -450,7 +450,7 @@ impl Worker<'_> {
         status.circuit(endpoint, self.scheduler.circuit(endpoint))
     }
 
-    async fn hear(&mut self, queued: Result<Vec<EndpointId>, Fault>) {
+    async fn queue_due(&mut self, queued: Result<Vec<EndpointId>, Fault>) {
         match queued {
             Ok(endpoints) => {
                 let now = self.gateway.now();

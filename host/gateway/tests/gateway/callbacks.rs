@@ -13,7 +13,9 @@ use kassette_gateway::limits::Kind;
 use tokio::sync::Notify;
 
 use crate::modules::Script;
-use crate::world::{World, account_id, at, by_api, called_back, heard, incoming, settings};
+use crate::world::{
+    World, account_id, at, by_api, callback_reply, called_back, incoming, settings,
+};
 
 #[tokio::test]
 async fn an_approval_is_captured_without_further_help() {
@@ -96,7 +98,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
     let news = world.vendor.payer(attempt, ProviderStatus::Processing);
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..16 {
-        let heard = heard(Subject::Attempt(attempt), Some(news.clone()));
+        let heard = callback_reply(Subject::Attempt(attempt), Some(news.clone()));
         world.vendor.answer_callback(Ok(heard));
         let gateway = if number % 2 == 0 {
             &world.gateway
@@ -366,7 +368,7 @@ async fn questions_that_hang_hold_as_many_places_as_are_theirs_and_none_of_a_sta
     let asking: Vec<_> = (0..16)
         .map(|number| {
             let about = Subject::Attempt(AttemptId::from_bytes([number; 16]));
-            let news = heard(about, None);
+            let news = callback_reply(about, None);
             world.vendor.answer_callback(Ok(news));
             let gateway = world.gateway.clone();
             tokio::spawn(async move { called_back(&gateway, "alpha").await })
@@ -436,7 +438,9 @@ async fn a_module_that_waits_over_strangers_callbacks_leaves_known_and_other_acc
     assert_eq!(world.vendor.stuck_calls(), 2);
     let about = || Subject::Reference("none".into());
     assert_eq!(world.callback(about(), None).await.status, 200);
-    world.vendor.answer_callback(Ok(heard(about(), None)));
+    world
+        .vendor
+        .answer_callback(Ok(callback_reply(about(), None)));
     let beta = account_id("beta");
     let from = [192, 0, 2, 99].into();
     let judged = world

@@ -89,7 +89,7 @@ impl Receiver {
         *self.shared.replies.lock() = vec![reply];
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
+    pub(crate) fn received(&self) -> Vec<Heard> {
         self.shared.heard.lock().clone()
     }
 
@@ -98,7 +98,7 @@ impl Receiver {
         let hears = async {
             loop {
                 let arrived = self.shared.arrived.notified();
-                let heard = self.heard();
+                let heard = self.received();
                 if heard.len() >= count {
                     return heard;
                 }
@@ -106,7 +106,7 @@ impl Receiver {
             }
         };
         let heard = tokio::time::timeout(TEST_TIMEOUT, hears).await;
-        heard.unwrap_or_else(|_| panic!("{} of {count} arrived", self.heard().len()))
+        heard.unwrap_or_else(|_| panic!("{} of {count} arrived", self.received().len()))
     }
 }
 

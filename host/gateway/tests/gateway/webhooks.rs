@@ -240,7 +240,7 @@ async fn eight_attempts_exhaust_a_delivery_which_is_sent_again_when_asked_for() 
         (8, None)
     );
     run.later(72 * 3600).await;
-    assert_eq!(receiver.heard().len(), 8);
+    assert_eq!(receiver.received().len(), 8);
     receiver.reply(OK);
     let again = run.world.gateway.redeliver(id, audited()).await.unwrap();
     let arrived = run.attempts(again.id, 1).await;
@@ -248,7 +248,7 @@ async fn eight_attempts_exhaust_a_delivery_which_is_sent_again_when_asked_for() 
         (arrived.status, arrived.event),
         (DeliveryStatus::Delivered, exhausted.event)
     );
-    let heard = receiver.heard();
+    let heard = receiver.received();
     assert_eq!(heard[8].body, heard[0].body);
     assert_eq!(run.delivery(id).await, exhausted);
     // It was queued again already, so nothing remains to recover.
@@ -273,7 +273,7 @@ async fn a_receiver_that_asks_for_time_gets_it() {
         "{pause:?}"
     );
     run.later(7100).await;
-    assert_eq!(receiver.heard().len(), 1);
+    assert_eq!(receiver.received().len(), 1);
     run.later(110).await;
     assert_eq!(run.delivery(id).await.status, DeliveryStatus::Delivered);
 }
@@ -293,7 +293,7 @@ async fn the_third_410_within_an_hour_switches_the_endpoint_off_and_what_waits_i
     }
     let off = run.world.gateway.endpoint(endpoint.id).await.unwrap();
     run.later(3600).await;
-    assert_eq!(receiver.heard().len(), 3);
+    assert_eq!(receiver.received().len(), 3);
     assert_eq!(run.delivery(id).await.status, DeliveryStatus::Pending);
     let on = Endpoint {
         enabled: true,
@@ -335,7 +335,7 @@ async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancell
         (exhausted.status, exhausted.attempts.len()),
         (DeliveryStatus::Exhausted, 1)
     );
-    assert_eq!(receiver.heard().len(), 2);
+    assert_eq!(receiver.received().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -414,7 +414,7 @@ async fn a_revocation_withholds_from_a_reseller_what_waits_and_what_is_delivered
         let arrived = run.attempts(id, made).await;
         assert_eq!(arrived.status, DeliveryStatus::Delivered);
     }
-    assert_eq!(receiver.heard().len(), 4);
+    assert_eq!(receiver.received().len(), 4);
 }
 
 /// Another merchant in the same store.
@@ -488,7 +488,7 @@ async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_
     };
     assert_eq!(made.unwrap(), expected);
     receivers[0].hears(3).await;
-    assert_eq!(receivers[2].heard().len(), 2, "another merchant's waits");
+    assert_eq!(receivers[2].received().len(), 2, "another merchant's waits");
     receivers[2].reply(OK);
     let new = run.test(endpoints[2].id).await;
     assert_eq!(run.attempts(new, 1).await.status, DeliveryStatus::Delivered);
@@ -578,7 +578,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     let gateway = &run.world.gateway;
     let changed = gateway.change_endpoint(endpoint, off, audited()).await;
     run.later(1).await;
-    let sent = receiver.heard().len() - 1;
+    let sent = receiver.received().len() - 1;
     assert!((1..=8).contains(&sent), "{sent}");
     let mut untried = Vec::new();
     for id in ids {
@@ -638,7 +638,7 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(failed.attempts[0].status, Some(302));
     let said = failed.attempts[0].error.as_deref().unwrap();
     assert!(said.contains("redirects are not followed"), "{said}");
-    assert_eq!(receiver.heard().len(), 1);
+    assert_eq!(receiver.received().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -719,7 +719,7 @@ async fn a_new_secret_signs_after_the_overlap_and_both_sign_for_the_libraries_un
     run.later(3601).await;
     let id = run.test(endpoint.id).await;
     run.attempts(id, 1).await;
-    let heard = receiver.heard();
+    let heard = receiver.received();
     for (heard, secret) in heard.iter().zip([&old, &rotated.secret]) {
         let time = heard.header("x-service-timestamp").parse().unwrap();
         let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
@@ -856,5 +856,5 @@ async fn an_address_that_became_ours_is_blocked_at_the_attempt() {
     let blocked = run.attempts(id, 1).await;
     let said = blocked.attempts[0].error.as_deref().unwrap();
     assert!(said.contains("this service's own"), "{said}");
-    assert_eq!(receiver.heard(), []);
+    assert_eq!(receiver.received(), []);
 }

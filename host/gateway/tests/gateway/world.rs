@@ -224,7 +224,8 @@ impl World {
         about: Subject,
         report: Option<Report>,
     ) -> CallbackAnswer {
-        self.vendor.answer_callback(Ok(heard(about, report)));
+        self.vendor
+            .answer_callback(Ok(callback_reply(about, report)));
         called_back(&self.gateway, account).await
     }
 
@@ -232,7 +233,7 @@ impl World {
     pub(crate) async fn unproved(&self, about: Subject, from: [u8; 4]) -> CallbackAnswer {
         let said = CallbackReply {
             proved: false,
-            ..heard(about, None)
+            ..received(about, None)
         };
         self.vendor.answer_callback(Ok(said));
         let alpha = account_id("alpha");
@@ -286,7 +287,7 @@ pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAns
     gateway.handle_callback(&account, judged, from).await
 }
 
-pub(crate) fn heard(about: Subject, report: Option<Report>) -> CallbackReply {
+pub(crate) fn callback_reply(about: Subject, report: Option<Report>) -> CallbackReply {
     CallbackReply {
         proved: true,
         notices: vec![Notice {

@@ -209,7 +209,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
         at: capture
             .at
             .or(told.captured_at)
-            .unwrap_or_else(|| heard(attempt)),
+            .unwrap_or_else(|| last_report_at(attempt)),
         amount: moved(capture.amount, !capture.reversed),
         full: capture.amount,
         fee: told.fee.as_ref().filter(|_| i == 0),
@@ -243,7 +243,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
 }
 
 /// Time of the provider's last report.
-fn heard(attempt: &Attempt) -> Time {
+fn last_report_at(attempt: &Attempt) -> Time {
     let facts = attempt.vendor.as_ref();
     facts.map_or(attempt.opened_at, |facts| facts.at)
 }

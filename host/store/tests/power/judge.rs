@@ -39,7 +39,7 @@ impl Acknowledged {
     }
 
     /// Applies a line that the recorded process printed.
-    pub(crate) fn hear(&mut self, plan: &Plan, line: &str) {
+    pub(crate) fn apply_line(&mut self, plan: &Plan, line: &str) {
         let mut words = line.split(' ');
         let what = words.next().unwrap();
         let mut number = || words.next().unwrap().parse::<usize>().unwrap();

@@ -245,7 +245,7 @@ impl Record {
         let mut known = self.known.clone();
         for event in &self.events {
             if let Event::Acknowledged(line) = event {
-                known.hear(judge.plan(), line);
+                known.apply_line(judge.plan(), line);
             }
         }
         known
@@ -308,7 +308,7 @@ impl Record {
             for event in &self.events[happened..*point] {
                 disk.happen(event);
                 if let Event::Acknowledged(line) = event {
-                    known.hear(judge.plan(), line);
+                    known.apply_line(judge.plan(), line);
                 }
             }
             happened = *point;
@@ -341,7 +341,7 @@ impl Record {
         for (at, event) in self.events.iter().enumerate() {
             disk.happen(event);
             match event {
-                Event::Acknowledged(line) => known.hear(judge.plan(), line),
+                Event::Acknowledged(line) => known.apply_line(judge.plan(), line),
                 Event::Began(call, op) => match op {
                     Op::Add { name, node, .. } if name == "db" => database.push(*node),
                     Op::Rename { to, .. } if to.starts_with("snap.") => nameless = Some(op.node()),

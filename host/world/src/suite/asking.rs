@@ -17,7 +17,7 @@ pub fn every_outcome_has_its_report<V: Vendor>() {
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
         payment.choose(outcome);
         let told = if V::BY_NOTICE && outcome != "pending" {
-            payment.hear()
+            payment.receive_next()
         } else {
             Vec::new()
         };
@@ -34,7 +34,7 @@ pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: Vendor>() {
     let mut payment = Payment::<V>::start(&world, V::CAPTURED);
     payment.choose("decline");
     if V::BY_NOTICE {
-        payment.hear();
+        payment.receive_next();
     }
     payment.approve();
     if V::TAKEN_ON_CAPTURE {
@@ -51,7 +51,7 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: Vendor>() {
     payment.choose("decline");
     world.advance(V::DECLINED_AFTER_MS);
     let told = if V::BY_NOTICE {
-        payment.hear().remove(0)
+        payment.receive_next().remove(0)
     } else {
         payment.ask(QueryPurpose::Sync)
     };
@@ -96,7 +96,7 @@ pub fn a_question_that_got_no_answer_is_no_news<V: Vendor>() {
         assert_eq!(world.entry().state, state, "{fault}");
         world.sim.clear_faults(world.id()).unwrap();
         if V::BY_NOTICE {
-            payment.hear();
+            payment.receive_next();
         }
         assert_eq!(payment.settle().status, Status::Completed, "{fault}");
     }

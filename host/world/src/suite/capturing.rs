@@ -130,7 +130,7 @@ pub fn an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked<V: Vendo
         let mut payment = Payment::<V>::authorised(&world);
         world.advance(2_000);
         if V::BY_NOTICE {
-            payment.hear();
+            payment.receive_next();
         }
         let over = payment.ask(purpose);
         assert_eq!(

@@ -255,7 +255,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
         let status = self.choose("approve");
         assert!(status < 400, "{status}");
         if V::BY_NOTICE {
-            self.hear();
+            self.receive_next();
         }
     }
 
@@ -288,14 +288,14 @@ impl<'w, V: Vendor> Payment<'w, V> {
     }
 
     /// Waits for the next callback and returns its reports.
-    pub fn hear(&mut self) -> Vec<Report> {
+    pub fn receive_next(&mut self) -> Vec<Report> {
         self.receive(&self.world.next_callback())
     }
 
     /// Report after the vendor has confirmed what is pending.
     pub fn confirmed(&mut self) -> Report {
         if V::BY_NOTICE {
-            self.hear().pop().unwrap()
+            self.receive_next().pop().unwrap()
         } else {
             self.world.confirm();
             self.ask(QueryPurpose::Sync)

@@ -91,7 +91,7 @@ impl<'w, V: Vendor> Taken<'w, V> {
 
     /// State of a refund from the next callbacks.
     fn news_of(&mut self, id: &str) -> RefundState {
-        let mut reports = (0..NEWS).flat_map(|_| self.payment.hear());
+        let mut reports = (0..NEWS).flat_map(|_| self.payment.receive_next());
         let told = reports.find_map(|report| state_in(&report, id));
         told.unwrap_or_else(|| panic!("no news of the refund {id}"))
     }

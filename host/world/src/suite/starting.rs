@@ -27,7 +27,7 @@ pub fn a_payment_is_started_approved_and_completed<V: Vendor>() {
             let leads_back = back.is_some_and(|to| to.starts_with(&payment.attempt.return_url));
             assert_eq!(leads_back, V::LEADS_BACK, "{method:?}");
             if V::BY_NOTICE {
-                payment.hear();
+                payment.receive_next();
             }
             let paid = payment.settle();
             assert_eq!(

@@ -9,7 +9,7 @@ type Course = fn(&mut Shop);
 fn says(shop: &mut Shop, said: impl IntoIterator<Item = Report>) {
     shop.open(1).unwrap();
     for report in said {
-        shop.hear(1, report, Via::Callback);
+        shop.receive(1, report, Via::Callback);
     }
 }
 
@@ -140,7 +140,7 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
     {
         let number = u8::try_from(number).unwrap() + 1;
         shop.open(number).unwrap();
-        shop.hear(number, said, Via::Callback);
+        shop.receive(number, said, Via::Callback);
         assert_eq!(
             shop.event_count(EventType::PaymentAttemptFailed),
             usize::from(number)
@@ -151,7 +151,7 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
     // The last of five declines fails the payment, and only that event is sent.
     for number in [5, 6] {
         shop.open(number).unwrap();
-        shop.hear(number, report(ProviderStatus::Declined), Via::Callback);
+        shop.receive(number, report(ProviderStatus::Declined), Via::Callback);
     }
     assert_eq!(shop.status(), Status::Failed);
     assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 5);

@@ -57,7 +57,7 @@ fn a_refund_is_told_once_with_its_id_and_amount_and_the_payment_stays_as_it_is()
     shop.refund(order(1, Some(1000))).unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Refund(refund_id(1))));
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
-    shop.hear(
+    shop.receive(
         1,
         listing(listed(1, Some(1), 1000, RefundState::Succeeded)),
         Via::Callback,
@@ -102,7 +102,7 @@ fn a_merchant_gives_back_of_completed_payments_alone_and_at_most_the_invoice() {
     let mut over = confirmed();
     over.status = ProviderStatus::Overpaid;
     over.received = Minor(DUE.0 + 500);
-    shop.hear(1, over, Via::Query);
+    shop.receive(1, over, Via::Query);
     assert_eq!(
         shop.refund(order(1, Some(DUE.0 + 1))),
         Err(Refusal::MoreThanLeft { left: DUE })
@@ -177,7 +177,7 @@ fn disputes_lower_what_can_be_given_back_until_they_are_won() {
         (DisputeState::Lost, DUE.0 - 3000),
         (DisputeState::Won, DUE.0),
     ] {
-        shop.hear(1, disputed(state), Via::Callback);
+        shop.receive(1, disputed(state), Via::Callback);
         assert_eq!(left(&shop), expected, "{state:?}");
     }
 }
@@ -311,7 +311,7 @@ fn a_refusal_has_the_vendor_asked_what_else_it_knows() {
     shop.call_refund(refund_id(1), RefundAnswer::Refused("nothing left".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     let elsewhere = listing(listed(7, None, DUE.0, RefundState::Succeeded));
-    shop.hear(1, elsewhere, Via::Query);
+    shop.receive(1, elsewhere, Via::Query);
     assert_eq!(shop.attempt(1).left(), Minor(0));
     assert_eq!(shop.next_action(), None);
 }
@@ -322,7 +322,7 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
     shop.refund(order(1, None)).unwrap();
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
     assert_eq!(shop.attempt(1).left(), Minor(0));
-    shop.hear(
+    shop.receive(
         1,
         listing(listed(1, Some(1), DUE.0, RefundState::Failed)),
         Via::Callback,
@@ -333,7 +333,7 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
         (vec![WorkKind::Refund], DUE)
     );
     // An older notification arrives last.
-    shop.hear(
+    shop.receive(
         1,
         listing(listed(1, Some(1), DUE.0, RefundState::Succeeded)),
         Via::Callback,
@@ -352,9 +352,9 @@ fn a_notice_that_beats_the_answer_is_the_same_refund() {
         shop.refund(order(1, Some(1000))).unwrap();
         shop.claim_refund(refund_id(1)).unwrap();
         let notice = listing(listed(1, order_told, 1000, RefundState::Succeeded));
-        shop.hear(1, notice.clone(), Via::Callback);
+        shop.receive(1, notice.clone(), Via::Callback);
         shop.refund_answered(refund_id(1), given(1, RefundState::Pending));
-        shop.hear(1, notice, Via::Callback);
+        shop.receive(1, notice, Via::Callback);
         assert_eq!(shop.aggregate.refunds().len(), 1, "{order_told:?}");
         assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
         assert_eq!(returned(&shop), Minor(1000));
@@ -368,7 +368,7 @@ fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered() {
     shop.refund(order(1, Some(1000))).unwrap();
     shop.claim_refund(refund_id(1)).unwrap();
     let notice = listing(listed(1, None, 1000, RefundState::Succeeded));
-    shop.hear(1, notice, Via::Callback);
+    shop.receive(1, notice, Via::Callback);
     let [(reported, 1000)] = refunds_told(&shop)[..] else {
         panic!("{:?}", refunds_told(&shop));
     };
@@ -384,10 +384,10 @@ fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered() {
 fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
     let answer =
         |shop: &mut Shop| shop.refund_answered(refund_id(1), given(1, RefundState::Succeeded));
-    let sum = |shop: &mut Shop| shop.hear(1, with_sum(1200), Via::Callback);
+    let sum = |shop: &mut Shop| shop.receive(1, with_sum(1200), Via::Callback);
     let item = |shop: &mut Shop| {
         let listed = listed(1, Some(1), 1000, RefundState::Succeeded);
-        shop.hear(1, listing(listed), Via::Callback)
+        shop.receive(1, listing(listed), Via::Callback)
     };
     let told: [&dyn Fn(&mut Shop) -> StepOutcome; 3] = [&answer, &sum, &item];
     let orders = [
@@ -401,7 +401,7 @@ fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
     for order_told in orders {
         let mut shop = Shop::paid();
         // The provider already had a refund of 200.
-        shop.hear(1, with_sum(200), Via::Callback);
+        shop.receive(1, with_sum(200), Via::Callback);
         shop.refund(order(1, Some(1000))).unwrap();
         shop.claim_refund(refund_id(1)).unwrap();
         for which in order_told {
@@ -423,10 +423,10 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
     shop.refund(order(1, Some(1000))).unwrap();
     shop.claim_refund(refund_id(1)).unwrap();
     // A refund in the dashboard looks like our order.
-    shop.hear(1, with_sum(1000), Via::Callback);
+    shop.receive(1, with_sum(1000), Via::Callback);
     shop.refund_answered(refund_id(1), RefundAnswer::Refused("no".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, with_sum(1000), Via::Query);
+    shop.receive(1, with_sum(1000), Via::Query);
     assert_eq!(returned(&shop), Minor(1000));
     assert_eq!(shop.attempt(1).left(), Minor(DUE.0 - 1000));
     let refunds = shop.aggregate.refunds();
@@ -442,7 +442,7 @@ fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_vendor_tells
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     shop.call_refund(refund_id(1), RefundAnswer::Refused("no".into()));
-    shop.hear(
+    shop.receive(
         1,
         listing(listed(1, Some(1), 1000, RefundState::Succeeded)),
         Via::Callback,
@@ -480,7 +480,7 @@ fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
         references: Vec::new(),
         ..shop.attempt(1).clone()
     });
-    shop.hear(2, confirmed(), Via::Callback);
+    shop.receive(2, confirmed(), Via::Callback);
     assert_eq!(shop.listed(2), [WorkKind::Surplus]);
     let not_the_merchants = NewRefund {
         attempt: id(2),
@@ -519,7 +519,7 @@ fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
     // It fails after all: its item is open again.
     let mut failed = listing(listed(2, Some(2), DUE.0 - 1000, RefundState::Failed));
     failed.reference = "ref".into();
-    shop.hear(2, failed, Via::Callback);
+    shop.receive(2, failed, Via::Callback);
     assert!(shop.listed(2).contains(&WorkKind::Surplus));
 }
 
@@ -528,7 +528,7 @@ fn operators_give_back_late_money_whatever_the_payments_state() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.act(Act::Cancel).unwrap();
-    shop.hear(1, confirmed(), Via::Callback);
+    shop.receive(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.listed(1)),
         (Status::Review, vec![WorkKind::Late])

@@ -298,12 +298,12 @@ impl Books {
             Happening::Notice => self.notices.push(self.report()),
             Happening::Arrives(nth) => {
                 if let Some(report) = picked(nth, &self.notices).cloned() {
-                    self.shop.hear(1, report, Via::Callback);
+                    self.shop.receive(1, report, Via::Callback);
                 }
             }
             Happening::Look => {
                 let report = self.report();
-                self.shop.hear(1, report, Via::Query);
+                self.shop.receive(1, report, Via::Query);
             }
             Happening::Clock(seconds) => self.pass_seconds(seconds),
         }

@@ -191,7 +191,7 @@ fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
 fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     let mut shop = Shop::started();
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
-    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
+    shop.receive(1, report(ProviderStatus::Pending), Via::Query);
     assert_eq!(shop.state(1), AttemptState::Open);
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
     // The task that had claimed it is done, so closing can be tried again.
@@ -328,7 +328,7 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
             reference: format!("ref-{number}"),
             ..report(ProviderStatus::Pending)
         };
-        shop.hear(1, named, Via::Callback);
+        shop.receive(1, named, Via::Callback);
     }
     assert_eq!(
         shop.attempt(1).references.len(),
@@ -353,7 +353,7 @@ fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
     assert_eq!(shop.attempt(1).references[0], "late");
     // It exists there after all, so the provider is queried and the payment closed if necessary.
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
+    shop.receive(1, report(ProviderStatus::Pending), Via::Query);
     shop.pass(MINUTE);
     assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
 }

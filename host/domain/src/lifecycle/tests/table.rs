@@ -177,7 +177,7 @@ fn an_older_status_that_arrives_late_changes_nothing_and_is_written_down_once() 
 #[test]
 fn completed_is_final_whatever_is_said_or_done() {
     let mut shop = Shop::started();
-    shop.hear(1, confirmed(), Via::Callback);
+    shop.receive(1, confirmed(), Via::Callback);
     for said in [
         ProviderStatus::Pending,
         ProviderStatus::Processing,
@@ -210,7 +210,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
             let mut shop = Shop::new();
             shop.open(1).unwrap();
             for (turn, way) in [first, second, third].into_iter().enumerate() {
-                shop.hear(1, confirmed(), ways[way]);
+                shop.receive(1, confirmed(), ways[way]);
                 if turn == 0 {
                     // The result of the start is recorded after the report.
                     shop.result(1, redirect());

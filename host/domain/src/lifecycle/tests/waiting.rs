@@ -167,7 +167,7 @@ fn a_payment_in_review_starts_nothing() {
     shop.close(1);
     shop.open(2).unwrap();
     shop.result(2, StartResult::Uncertain("time-out".into()));
-    shop.hear(1, confirmed(), Via::Callback);
+    shop.receive(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.state(2)),
         (Status::Review, AttemptState::Unknown)
@@ -226,7 +226,7 @@ fn a_payer_who_was_faster_than_the_close_has_paid() {
     let mut shop = Shop::started();
     shop.pass(HOUR);
     shop.claim(1, ClaimPurpose::Cancel).unwrap();
-    shop.hear(1, confirmed(), Via::Query);
+    shop.receive(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Completed, AttemptState::Captured)
@@ -265,13 +265,13 @@ fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselv
             shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
             match shop.next_action() {
                 Some(NextAction::Query(_)) => {
-                    shop.hear(1, report(ProviderStatus::VerificationPending), Via::Query)
+                    shop.receive(1, report(ProviderStatus::VerificationPending), Via::Query)
                 }
                 other => panic!("{other:?}"),
             };
         }
         assert_eq!(shop.status(), Status::VerificationPending, "{said:?}");
-        shop.hear(1, confirmed(), Via::Query);
+        shop.receive(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }
 }
@@ -282,10 +282,10 @@ fn an_approval_that_is_lost_on_every_way_is_found_within_minutes() {
     assert_eq!(shop.aggregate.due_at(), Some(turn(0)));
     assert!(turn(0) <= START.after(MINUTE + MINUTE / 10));
     shop.now = turn(0);
-    shop.hear(1, report(ProviderStatus::Pending), Via::Query);
+    shop.receive(1, report(ProviderStatus::Pending), Via::Query);
     shop.now = shop.aggregate.due_at().unwrap();
     assert_eq!(shop.now, turn(1));
-    shop.hear(1, report(ProviderStatus::Processing), Via::Query);
+    shop.receive(1, report(ProviderStatus::Processing), Via::Query);
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
 }
 
@@ -337,7 +337,7 @@ fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on
             "the daily questions go on"
         );
         // The provider's final status ends it.
-        shop.hear(1, confirmed(), Via::Query);
+        shop.receive(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }
 }
@@ -387,7 +387,7 @@ fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
     while let Some(due) = shop.aggregate.due_at() {
         shop.now = due;
         assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-        shop.hear(1, report(ProviderStatus::Completed), Via::Query);
+        shop.receive(1, report(ProviderStatus::Completed), Via::Query);
         questions += 1;
     }
     assert_eq!(questions, 5 + 35);
@@ -404,7 +404,7 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
         assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
         asked.push(shop.now);
-        shop.hear(1, report(ProviderStatus::VerificationPending), Via::Query);
+        shop.receive(1, report(ProviderStatus::VerificationPending), Via::Query);
     }
     assert!(asked[4].since(asked[0]) >= DAY * 3);
 }
@@ -428,7 +428,7 @@ fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
         asked: Some(question),
     });
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, report(ProviderStatus::Review), Via::Query);
+    shop.receive(1, report(ProviderStatus::Review), Via::Query);
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), None);
 }
@@ -451,7 +451,7 @@ fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
         (shop.status(), shop.next_action()),
         (Status::Completed, Some(NextAction::Query(id(1))))
     );
-    shop.hear(1, confirmed(), Via::Query);
+    shop.receive(1, confirmed(), Via::Query);
     assert_eq!(shop.aggregate.due_at(), None);
 }
 
@@ -523,7 +523,7 @@ fn a_late_notice_for_a_closed_attempt_is_looked_at() {
         at: shop.now,
     });
     assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
-    shop.hear(1, report(ProviderStatus::Declined), Via::Query);
+    shop.receive(1, report(ProviderStatus::Declined), Via::Query);
     assert_eq!(
         shop.aggregate.due_at(),
         Some(START.after(DAY)),

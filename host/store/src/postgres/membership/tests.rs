@@ -194,7 +194,7 @@ impl World {
         flight.found = Some((version, rows));
     }
 
-    fn hear(&mut self, node: usize) {
+    fn receive_answer(&mut self, node: usize) {
         let now = self.moment();
         let Some(Flight {
             sent,
@@ -284,7 +284,7 @@ impl World {
                 of.flight.get_or_insert(flight);
             }
             Event::Arrive(node) => self.arrive(node),
-            Event::Hear(node) => self.hear(node),
+            Event::Hear(node) => self.receive_answer(node),
             Event::Break(node) => self.begin_anew(node),
             Event::Change => {
                 if self.waiting.is_none() {
