@@ -128,7 +128,7 @@ impl Gateway {
         let Some(advance) = canary.advance(self.now(), decided, &limits) else {
             return Ok(());
         };
-        self.go_on(slot, candidate, advance, &counted).await;
+        self.advance_ramp(slot, candidate, advance, &counted).await;
         Ok(())
     }
 
@@ -187,7 +187,13 @@ impl Gateway {
     }
 
     /// Performs the next step of a ramp.
-    async fn go_on(&self, slot: &Slot, candidate: &Candidate, advance: Advance, counted: &Counted) {
+    async fn advance_ramp(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        advance: Advance,
+        counted: &Counted,
+    ) {
         let line = |action, after: serde_json::Value| Audited {
             reason: Some("the ramp's next step: nothing speaks against it".into()),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),

@@ -173,7 +173,7 @@ impl Vendor {
 
     /// From now on the method's module answers only when the number of callers that the barrier waits for has
     /// arrived.
-    pub(crate) fn meet(&self, method: MethodId, meeting: &Arc<Barrier>) {
+    pub(crate) fn set_barrier(&self, method: MethodId, meeting: &Arc<Barrier>) {
         let mut books = self.books.lock();
         books.meetings.insert(method, Arc::clone(meeting));
     }

@@ -75,7 +75,7 @@ pub fn backup(
     loop {
         let mut next = NextRows::behind(after.as_deref());
         let rows = loop {
-            if let ControlFlow::Break(rows) = next.go_on(&view)? {
+            if let ControlFlow::Break(rows) = next.read_more(&view)? {
                 break rows;
             }
         };
@@ -202,7 +202,7 @@ impl NextRows {
     }
 
     /// Reads more rows. Breaks with all rows of the piece; empty after the last row.
-    fn go_on(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<(Key, IVec)>>, Fault> {
+    fn read_more(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<(Key, IVec)>>, Fault> {
         loop {
             let found = view.scan(&self.rest, AT_ONCE)?;
             let is_last = found.len() < AT_ONCE;
@@ -304,7 +304,10 @@ impl Streaming {
             self.groups(encoder).await?;
             let began = Instant::now();
             let mut next = NextRows::behind(after.as_deref());
-            let rows = self.reader.read_aside(move |view| next.go_on(view)).await?;
+            let rows = self
+                .reader
+                .read_aside(move |view| next.read_more(view))
+                .await?;
             let Some((last, _)) = rows.last() else { break };
             after = Some(last.clone());
             let piece = encoder.rows(&rows)?;

@@ -176,7 +176,7 @@ impl Payments for SledStore {
             loop {
                 let before = claimed.len();
                 let mut settled = Settled::new(from, now);
-                let settled = self.read_aside(move |view| settled.go_on(view)).await;
+                let settled = self.read_aside(move |view| settled.search_more(view)).await;
                 // If the store cannot be read, the following operation reports the failure.
                 let settled = settled.unwrap_or_default();
                 let part = self.operate(ClaimDue {
@@ -209,7 +209,7 @@ impl Payments for SledStore {
 
     fn next_due(&self) -> StoreFuture<'_, Option<Time>> {
         let mut next = NextDue::default();
-        self.read_aside(move |view| next.go_on(view))
+        self.read_aside(move |view| next.search_more(view))
     }
 
     fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>> {

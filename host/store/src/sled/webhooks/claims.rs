@@ -61,7 +61,7 @@ impl ClaimDeliveries {
     ///
     /// A lease that ends during this read ends after its row was rewritten, and the new row is shown only
     /// after this read. So a delivery is never seen as due by an old row and as unclaimed by an ended lease.
-    pub(crate) fn go_on(
+    pub(crate) fn claim_more(
         &mut self,
         view: &View<'_>,
     ) -> Result<ControlFlow<ClaimedDeliveries>, Fault> {

@@ -501,7 +501,7 @@ impl Deliveries for SledStore {
     ) -> StoreFuture<'_, ClaimedDeliveries> {
         let claims = Arc::clone(&self.claims);
         let mut claim = ClaimDeliveries::new(claims, endpoint, now, lease, at_most);
-        self.read_aside(move |view| claim.go_on(view))
+        self.read_aside(move |view| claim.claim_more(view))
     }
 
     fn release_deliveries(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
