@@ -4,7 +4,7 @@
 //! cargo bench -p kassette --bench provider-modules
 //! ```
 //!
-//! Each module runs as in a server, with a new instance per call, against its vendor's simulator in this process.
+//! Each module runs as in a server, with a new instance per call, against its provider's simulator in this process.
 //! The time that a call waits for the network is subtracted, so the work of the module and its host remains.
 //! Callbacks are signed by the simulator and report a paid payment.
 #![allow(
@@ -249,7 +249,7 @@ fn attempt(method: &str, number: usize) -> kassette_domain::provider::AttemptFac
     attempt
 }
 
-/// Approves a payment on the vendor's page.
+/// Approves a payment on the provider's page.
 async fn pay(action: PayerAction) {
     let http = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

@@ -132,7 +132,7 @@ async fn signed_nonsense_is_acknowledged_and_signed_news_about_strangers_ignored
         let answer = server.send_callback(&stranger, "captured", "49.90").await;
         assert!(
             answer.status < 500,
-            "a vendor must not repeat it: {} {}",
+            "a provider must not repeat it: {} {}",
             answer.status,
             answer.text
         );

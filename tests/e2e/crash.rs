@@ -170,7 +170,7 @@ async fn everything_acknowledged_survives_a_kill() {
         assert_eq!(
             second.entries(&each.payment).await.len(),
             1,
-            "one session at the vendor"
+            "one session at the provider"
         );
         let url = answer.json()["redirect_url"].as_str().unwrap().to_owned();
         second.pay(&url, "approve").await.expect(303);
@@ -189,7 +189,7 @@ async fn a_graceful_stop_loses_nothing_and_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_finishes_what_has_begun_to_speak_to_a_vendor() {
+async fn a_graceful_stop_finishes_what_has_begun_to_speak_to_a_provider() {
     let first = Server::fresh().await;
     let key = first.test_key().to_owned();
     let payment = first
@@ -205,7 +205,7 @@ async fn a_graceful_stop_finishes_what_has_begun_to_speak_to_a_vendor() {
         async move { first.start(&key, &payment, "ideal").await }
     });
     first
-        .wait_for("the vendor's session", async || {
+        .wait_for("the provider's session", async || {
             (!first.books("sandbox-test").await.is_empty()).then_some(())
         })
         .await;
@@ -255,7 +255,7 @@ async fn a_start_that_a_kill_tore_in_two_goes_on_with_the_same_attempt() {
         }
     });
     first
-        .wait_for("the vendor's session", async || {
+        .wait_for("the provider's session", async || {
             (!first.books("sandbox-test").await.is_empty()).then_some(())
         })
         .await;

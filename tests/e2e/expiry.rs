@@ -43,7 +43,7 @@ async fn a_payment_expires_after_a_day_and_is_never_started_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_ends_after_an_hour_at_the_vendor_too() {
+async fn an_attempt_ends_after_an_hour_at_the_provider_too() {
     let server = Server::fresh().await;
     let key = server.test_key();
     let (payment, url) = server.started(key, "ideal", json!({})).await;
@@ -108,7 +108,7 @@ async fn pass_the_schedule(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_vendor_silent_to_the_last_question_leaves_the_payment_to_a_person() {
+async fn a_provider_silent_to_the_last_question_leaves_the_payment_to_a_person() {
     let server = Server::fresh().await;
     let key = server.test_key();
     let (payment, url) = server.started(key, "ideal", json!({})).await;

@@ -221,7 +221,7 @@ async fn a_start_that_was_lost_is_found_by_the_schedule_too() {
     assert_eq!(
         (attempts.len(), &attempts[0]["state"]),
         (1, &json!("open")),
-        "the vendor knows it"
+        "the provider knows it"
     );
     let started = start(&server, &payment).await.expect(200);
     assert_one_session(&server, &payment).await;

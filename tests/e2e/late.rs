@@ -80,7 +80,7 @@ async fn a_payer_who_paid_the_first_before_it_was_closed_has_paid() {
 }
 
 #[tokio::test]
-async fn the_first_stays_where_the_vendor_is_not_sure_that_it_is_closed() {
+async fn the_first_stays_where_the_provider_is_not_sure_that_it_is_closed() {
     let server = Server::fresh().await;
     for fault in ["status-500", "malformed", "truncated", "down"] {
         let payment = server.create(server.test_key(), json!({})).await;

@@ -112,7 +112,7 @@ async fn a_declined_payment_is_created_again_and_can_be_paid() {
     assert_eq!(
         server.press(&form, "approve").await.status,
         409,
-        "closed at the vendor first"
+        "closed at the provider first"
     );
     let again = server
         .start(key, &payment, "ideal")
@@ -346,7 +346,7 @@ async fn an_operator_calls_a_payment_off_and_its_open_attempt_with_it() {
 }
 
 #[tokio::test]
-async fn a_cancel_without_the_vendors_certain_word_is_refused() {
+async fn a_cancel_without_the_providers_certain_word_is_refused() {
     let server = Server::fresh().await;
     let (open, _) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "down", 1).await;

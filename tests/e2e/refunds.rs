@@ -458,7 +458,7 @@ async fn a_refund_whose_answer_is_lost_is_pending_until_it_is_found_and_is_made_
 }
 
 #[tokio::test]
-async fn a_refund_is_sent_again_until_the_vendor_can_be_reached() {
+async fn a_refund_is_sent_again_until_the_provider_can_be_reached() {
     let server = Server::configured(DEADLINE).await;
     let shop = Shop::new(&server).await;
     let (payment, _) = shop.paid().await;
@@ -557,7 +557,7 @@ async fn a_refund_that_fails_after_it_succeeded_opens_its_amount_again() {
 }
 
 #[tokio::test]
-async fn what_is_given_back_in_the_vendors_dashboard_is_told_apart_and_counts() {
+async fn what_is_given_back_in_the_providers_dashboard_is_told_apart_and_counts() {
     let server = shared().await;
     let shop = Shop::new(server).await;
     let (payment, page) = shop.paid().await;
@@ -843,7 +843,7 @@ async fn a_kill_in_the_middle_of_a_refund_leaves_one() {
     let asked = server.http.post(url).bearer_auth(&key).json(&body).send();
     let asked = tokio::spawn(asked);
     let taken = async || (shop.gone(&payment).await == "49.90").then_some(());
-    server.wait_for("the vendor's refund", taken).await;
+    server.wait_for("the provider's refund", taken).await;
     let folder = server.kill();
     asked.abort();
     drop(server);

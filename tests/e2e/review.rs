@@ -291,7 +291,7 @@ async fn risky() -> (Server, String) {
 }
 
 #[tokio::test]
-async fn a_decision_that_needs_a_silent_vendor_waits_and_is_finished_by_its_word() {
+async fn a_decision_that_needs_a_silent_provider_waits_and_is_finished_by_its_word() {
     let (server, key) = risky().await;
     let payment = authorised(&server, &key).await;
     server.fault("sandbox-test", "down", 1).await;
@@ -309,7 +309,7 @@ async fn a_decision_that_needs_a_silent_vendor_waits_and_is_finished_by_its_word
 }
 
 #[tokio::test]
-async fn a_decision_lapses_where_the_vendor_stays_silent_and_can_be_taken_again() {
+async fn a_decision_lapses_where_the_provider_stays_silent_and_can_be_taken_again() {
     let (server, key) = risky().await;
     let payment = authorised(&server, &key).await;
     server.fault("sandbox-test", "down", 1).await;

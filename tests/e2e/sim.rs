@@ -50,14 +50,14 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
     let token = operator(folder.path());
     let service = Service::start(folder.path(), Service::command(folder.path())).await;
     let gateway = format!("http://{}", service.address());
-    let account = folder.path().join("vendor-test.toml");
+    let account = folder.path().join("provider-test.toml");
     let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args([
             "sim",
             "--listen",
             "127.0.0.1:0",
             "--provider-id",
-            "vendor-test",
+            "provider-test",
         ])
         .args(["--gateway", &gateway, "--account-file"])
         .arg(&account)
@@ -82,7 +82,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
         None => written,
     };
     std::fs::write(&account, written).unwrap();
-    std::fs::rename(&account, providers.join("vendor-test.toml")).unwrap();
+    std::fs::rename(&account, providers.join("provider-test.toml")).unwrap();
 
     let http = reqwest::Client::builder()
         .redirect(Policy::none())

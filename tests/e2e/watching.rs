@@ -241,7 +241,7 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
         "WARN",
         "provider.id=sandbox-test",
         "provider.state=\"down\"",
-        "provider.reason=\"vendor\"",
+        "provider.reason=\"provider\"",
     ];
     line(&server, &parts).await;
     server.fault("sandbox-test", "none", 1).await;

@@ -69,7 +69,7 @@ impl Desk {
     /// Starts an existing payment and follows its payer to the provider's page.
     pub(crate) async fn visit_of(&self, payment: Value) -> Visit {
         let url = self.start(&payment).await;
-        let (page, form) = self.server().to_the_vendor(&url).await;
+        let (page, form) = self.server().to_the_provider(&url).await;
         Visit {
             desk: *self,
             payment,
@@ -149,7 +149,7 @@ pub(crate) fn fields(said: &[(String, String)]) -> Vec<(&str, &str)> {
 
 impl Server {
     /// Follows the gateway's pages to the provider's page with the buttons.
-    pub(crate) async fn to_the_vendor(&self, url: &str) -> (String, Form) {
+    pub(crate) async fn to_the_provider(&self, url: &str) -> (String, Form) {
         let mut url = url.to_owned();
         let mut page = self.open(&url).await;
         for _ in 0..MOST_PAGES {
@@ -167,7 +167,7 @@ impl Server {
                 }
             };
         }
-        panic!("no vendor's page behind {url}: {page:?}");
+        panic!("no provider's page behind {url}: {page:?}");
     }
 }
 

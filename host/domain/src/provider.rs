@@ -511,7 +511,7 @@ pub struct RefundOrder {
 /// A refund that the provider has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// The vendor's id for it.
+    /// The provider's id for it.
     pub reference: String,
     /// Whether the payer has it.
     pub state: RefundState,

@@ -20,7 +20,7 @@ use crate::Gateway;
 use crate::apply::Applied;
 use crate::modules::{Access, Provider};
 use crate::permits::Kind;
-use crate::vendor::QueryAnswer;
+use crate::provider_calls::QueryAnswer;
 
 /// Maximum number of captures of unknown attempts, per day and account, that get a separate work item
 /// (decisions, "Unknown money").

@@ -135,11 +135,11 @@ mod tests {
     /// A callback of this size and time, with the module's result.
     fn callback(bytes: usize, at: u64, read: Result<bool, CallbackFailure>) -> Conversation {
         Conversation {
-            slot: Slot::of_provider("vendor").unwrap(),
+            slot: Slot::of_provider("acme").unwrap(),
             digest: Digest([1; 32]),
             payment: None,
             account: AccountFacts {
-                id: AccountId::parse("vendor-live").unwrap(),
+                id: AccountId::parse("provider-live").unwrap(),
                 environment: Environment::Live,
                 now: Time::from_millis(at),
                 callback_url: String::new(),

@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// The error of a connection to `https://api.vendor.example:8443`, the lines that the proxy received, and the
+    /// The error of a connection to `https://api.provider.example:8443`, the lines that the proxy received, and the
     /// names that were resolved.
     async fn tried(
         resolver: Resolver,
@@ -208,7 +208,7 @@ mod tests {
             addresses: addresses.to_vec(),
             asked: Mutex::default(),
         };
-        let url = Url::parse("https://api.vendor.example:8443/x").unwrap();
+        let url = Url::parse("https://api.provider.example:8443/x").unwrap();
         let tls = crate::tls::connector(&crate::Trust::Public, &[]);
         let outcome = connect_to(&url, &network, tls.as_ref(), false, Some(&proxy)).await;
         let failed = outcome.map(drop).expect_err("no target behind it");
@@ -229,7 +229,7 @@ mod tests {
         let (failed, heard, asked) = tried(Resolver::Gateway, &found, answers).await;
         assert_eq!(failed, NotSent::ProxyRefused(403));
         assert_eq!(heard, ["CONNECT 93.184.215.14:8443 HTTP/1.1"]);
-        assert_eq!(asked, ["api.vendor.example"]);
+        assert_eq!(asked, ["api.provider.example"]);
         let (failed, heard, _) = tried(Resolver::Gateway, &[PRIVATE], &[]).await;
         assert_eq!((failed, heard), (NotSent::NotPublic, vec![]));
     }
@@ -239,7 +239,7 @@ mod tests {
         let answers = &["HTTP/1.0 502 Bad Gateway\r\nX: y\r\n\r\n"];
         let (failed, heard, asked) = tried(Resolver::Proxy, &[], answers).await;
         assert_eq!(failed, NotSent::ProxyRefused(502));
-        assert_eq!(heard, ["CONNECT api.vendor.example:8443 HTTP/1.1"]);
+        assert_eq!(heard, ["CONNECT api.provider.example:8443 HTTP/1.1"]);
         assert_eq!(asked, Vec::<String>::new(), "nothing is resolved here");
     }
 

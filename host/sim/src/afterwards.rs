@@ -197,7 +197,7 @@ impl Account {
         refund: Option<String>,
     ) -> Result<Session, Unchanged> {
         self.alter(reference, move |session, account, now| {
-            if !account.vendor.knows(later) {
+            if !account.provider.knows(later) {
                 return Err(Conflict.into());
             }
             let happened = match later {
@@ -255,7 +255,7 @@ impl Account {
             Part::Dispute => session.disputes.len(),
         };
         let seed = format!("{} {} {part:?} {number}", session.token, session.reference);
-        self.vendor.part_id(part, &ids::derived(&seed))
+        self.provider.part_id(part, &ids::derived(&seed))
     }
 }
 

@@ -178,7 +178,7 @@ impl Account {
             session.void(now);
             return Err(Denied::Voided);
         }
-        let how = self.vendor.captures();
+        let how = self.provider.captures();
         let later = Some(now.saturating_add(how.after_ms));
         if self.faults.consume(Fault::CaptureRefused) {
             let ends = match how.refusal {
@@ -197,7 +197,7 @@ impl Account {
         if !late && how.after_ms == 0 {
             session.capture(now, money)?;
             self.plan(session, now);
-            return Ok(Some(self.vendor.captured(session)));
+            return Ok(Some(self.provider.captured(session)));
         }
         session.underway = Some(Underway {
             what: Doing::Capture(money),
@@ -234,7 +234,7 @@ impl Account {
             Doing::Capture(money) => {
                 session.capture(now, money).ok()?;
                 self.plan(session, now);
-                Some(self.vendor.captured(session))
+                Some(self.provider.captured(session))
             }
             Doing::Refuse(ends) => {
                 session.capture_refused = true;
@@ -260,7 +260,7 @@ impl Account {
     /// Schedules the reversal of a capture that has just succeeded, if `capture-fails` was ordered and the
     /// provider supports reversals.
     pub(crate) fn plan(&self, session: &mut Session, now: u64) {
-        let fails = self.vendor.knows(Later::CaptureFails);
+        let fails = self.provider.knows(Later::CaptureFails);
         if fails && session.captured_at == Some(now) && self.faults.consume(Fault::CaptureFails) {
             let at = now.saturating_add(VOIDS_MS);
             session.upcoming.push((Later::CaptureFails, Some(at)));

@@ -47,7 +47,7 @@ pub(crate) async fn run(
         if let Err(error) = account.ripen_in_time().await {
             tracing::error!(
                 ?error,
-                "what a simulated vendor has taken in cannot be done"
+                "what a simulated provider has taken in cannot be done"
             );
             // Prevents a busy loop if the disk fails.
             time::sleep(LOOK).await;
@@ -141,12 +141,12 @@ async fn send(
         .uri(address.as_str())
         .header("content-type", &callback.media_type);
     for (name, value) in account
-        .vendor
+        .provider
         .sign(account, secret, &callback.body, account.now())
     {
         request = request.header(name, value);
     }
-    let body = account.vendor.sealed(secret, &callback.body);
+    let body = account.provider.sealed(secret, &callback.body);
     let request = request
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;

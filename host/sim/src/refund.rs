@@ -82,7 +82,7 @@ pub(crate) struct Refund {
 
 impl Refund {
     /// A full refund that the provider made automatically.
-    pub(crate) fn of_vendor(id: String, amount: Amount, at: u64) -> Self {
+    pub(crate) fn by_provider(id: String, amount: Amount, at: u64) -> Self {
         Self {
             id,
             amount,
@@ -182,7 +182,7 @@ impl Session {
             made: false,
             made_at: None,
             ending,
-            ..Refund::of_vendor(id, amount, now)
+            ..Refund::by_provider(id, amount, now)
         });
         self.updated_at = now;
         match first {
@@ -210,7 +210,7 @@ impl Session {
             first: RefundState::Pending,
             made: false,
             made_at: None,
-            ..Refund::of_vendor(id, amount, now)
+            ..Refund::by_provider(id, amount, now)
         });
         self.updated_at = now;
         Ok(Happened::RefundFailed)
@@ -377,7 +377,9 @@ impl Account {
                 };
                 let id = account.part_id(&session, Part::Refund);
                 let happened = match not {
-                    Some(not) if !account.vendor.refuses_refunds_later() => return Ok((None, not)),
+                    Some(not) if !account.provider.refuses_refunds_later() => {
+                        return Ok((None, not));
+                    }
                     Some(_) => session.refuse_refund(id, now, amount),
                     None => {
                         let ending = account.ending(&session, now);
@@ -398,9 +400,9 @@ impl Account {
     /// The end of a refund that is accepted now. `None` if it is executed immediately.
     fn ending(&self, session: &Session, now: u64) -> Option<Ending> {
         let fails = self.faults.consume(Fault::RefundFails)
-            || session.due.value == REFUND_FAILS && self.vendor.has_test_amounts();
+            || session.due.value == REFUND_FAILS && self.provider.has_test_amounts();
         let late = self.faults.consume(Fault::RefundLate);
-        let usual = self.vendor.refunds_after_ms(session);
+        let usual = self.provider.refunds_after_ms(session);
         if !fails && !late && usual == 0 {
             return None;
         }

@@ -345,7 +345,7 @@ impl Session {
         Ok(Happened::InReview)
     }
 
-    /// Ends the vendor's review of a held payment, which may be disputed or refunded by now.
+    /// Ends the provider's review of a held payment, which may be disputed or refunded by now.
     pub(crate) fn release(&mut self, now: u64) -> Result<Happened, Conflict> {
         if !self.held || self.received.is_none() {
             return Err(Conflict);

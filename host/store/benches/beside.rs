@@ -138,7 +138,7 @@ async fn fill(store: &Arc<SledStore>, payments: u64) -> EndpointId {
 async fn pay(store: &SledStore, number: u64) {
     let at = NOW.after(Duration::from_millis(number));
     let about = create(store, &number.to_string(), at, later(24 * 3600)).await;
-    let (name, reference) = (number.to_string(), format!("vendor-{number}"));
+    let (name, reference) = (number.to_string(), format!("provider-{number}"));
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),

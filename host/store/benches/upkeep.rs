@@ -150,7 +150,7 @@ async fn one(store: &SledStore, number: usize, paid: usize) {
     if paid == 0 || !number.is_multiple_of(paid) {
         return;
     }
-    let reference = format!("vendor-{name}");
+    let reference = format!("provider-{name}");
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),

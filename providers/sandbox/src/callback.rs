@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_secret_the_vendor_is_asked_to_come_again() {
+    fn without_the_secret_the_provider_is_asked_to_come_again() {
         let session = session_json("open", true, "0.00");
         let answer = read(&account(), &incoming(NOW_SECONDS, &session));
         assert!(matches!(answer, Err(CallbackFailure::Later(_))));

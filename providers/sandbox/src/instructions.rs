@@ -205,7 +205,7 @@ mod tests {
     fn shown(method: &str, language: Option<&str>) -> Instructions {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let action = Action::Show(Instructions {
-            text: "the vendor's".into(),
+            text: "the provider's".into(),
             details: vec![
                 pair("Address", "sbx1q"),
                 pair("Amount", "49.90 EUR"),
@@ -254,7 +254,7 @@ mod tests {
                 .collect();
             assert_eq!(labels, ["Address", "Amount", label]);
         }
-        assert_eq!(shown("other", Some("pl")).text, "the vendor's");
+        assert_eq!(shown("other", Some("pl")).text, "the provider's");
     }
 
     #[test]

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_the_vendor_tells_is_told_on() {
+    fn everything_that_the_provider_tells_is_told_on() {
         let euros = |value: &str| json!({ "value": value, "currency": "EUR" });
         let told = changed(&[
             ("charge", json!("sbc_1")),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_vendor_does_not_tell_is_absent() {
+    fn what_the_provider_does_not_tell_is_absent() {
         let expected = Particulars {
             provider_status: Some("captured".into()),
             ..Particulars::default()

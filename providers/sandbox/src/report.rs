@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_received_is_the_vendors_word() {
+    fn what_was_received_is_the_providers_word() {
         let report = report("captured", false, "49.89").unwrap();
         assert_eq!(
             report.received,

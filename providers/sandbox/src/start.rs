@@ -144,7 +144,7 @@ fn ask(problem: &Problem) -> Result<Started, StartFailure> {
     match questions {
         Some(questions) if !questions.is_empty() => Ok(Started::Ask(questions)),
         _ => Err(StartFailure::Unavailable(
-            "the vendor asks for something unknown".into(),
+            "the provider asks for something unknown".into(),
         )),
     }
 }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_attempt_is_the_vendors_reference_and_answers_count_before_what_was_known() {
+    fn the_attempt_is_the_providers_reference_and_answers_count_before_what_was_known() {
         let body = body(&attempt()).to_string();
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["merchant_reference"], ATTEMPT);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vendors_questions_become_ours() {
+    fn the_providers_questions_become_ours() {
         let Ok(Started::Ask(questions)) = refused(problem(
             422,
             "payer_details_required",

@@ -537,7 +537,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_the_vendors_words() {
+    fn a_refusal_is_told_with_the_providers_words() {
         let answer = Answer {
             status: 400,
             headers: Vec::new(),

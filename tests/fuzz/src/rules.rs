@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::talk::{self, Answer, Request};
 use crate::world::{Counted, OTHERS, World};
 
-/// Prefixes of paths with pages or responses for vendors instead of JSON.
+/// Prefixes of paths with pages or responses for providers instead of JSON.
 const NO_API: [&str; 6] = [
     "/checkout/",
     "/return/",

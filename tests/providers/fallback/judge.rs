@@ -215,7 +215,7 @@ impl<'a> Judge<'a> {
             && !loses(payer)
             && !providers.iter().any(|account| only_allows(account))
         {
-            return Err("the vendor had acknowledged an approval and has no money".into());
+            return Err("the provider had acknowledged an approval and has no money".into());
         }
         // The amount due, or the amount that an operator accepted. No admin vouches for a payment in these runs.
         let due = |(entry, _): &(Value, &str)| {

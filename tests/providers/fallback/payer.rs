@@ -52,7 +52,7 @@ impl Payer {
         let tries = if self.create(lives).await { TRIES } else { 0 };
         let mut declined = false;
         for _ in 0..tries {
-            let Some(form) = self.to_the_vendor(lives).await else {
+            let Some(form) = self.to_the_provider(lives).await else {
                 continue;
             };
             // A payer whose first try was declined uses another card.
@@ -114,7 +114,7 @@ impl Payer {
     }
 
     /// Starts the payment and follows to the provider's buttons. `None` if that is not possible now.
-    async fn to_the_vendor(&self, lives: &Lives) -> Option<Form> {
+    async fn to_the_provider(&self, lives: &Lives) -> Option<Form> {
         let route = &self.plan.route;
         let body = json!({ "payment_id": self.id(), "payment_method": route.method });
         let path = "/api/v1/payments/start";

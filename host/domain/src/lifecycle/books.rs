@@ -330,7 +330,7 @@ fn dispute_events(disputed: &mut Disputed, currency: &str) -> Vec<(EventType, Ev
 impl Attempt {
     /// Code of the currency received, or of the invoice before any report.
     pub fn received_currency(&self) -> &str {
-        let facts = self.vendor.as_ref();
+        let facts = self.provider_facts.as_ref();
         facts.map_or_else(|| self.due.currency.code(), |facts| &facts.currency)
     }
 }

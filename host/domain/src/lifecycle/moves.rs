@@ -147,8 +147,11 @@ impl PaymentAggregate {
             }
             return;
         }
-        let weaker = self.payment.review.is_none_or(ReviewCause::ends_by_vendor);
-        if weaker && !cause.ends_by_vendor() {
+        let weaker = self
+            .payment
+            .review
+            .is_none_or(ReviewCause::ends_by_provider);
+        if weaker && !cause.ends_by_provider() {
             self.payment.review = Some(cause);
             self.remark(log);
         }
@@ -240,7 +243,12 @@ impl PaymentAggregate {
             Status::Processing | Status::VerificationPending => {
                 self.move_to(Status::Failed, log);
             }
-            Status::Review if self.payment.review.is_some_and(ReviewCause::ends_by_vendor) => {
+            Status::Review
+                if self
+                    .payment
+                    .review
+                    .is_some_and(ReviewCause::ends_by_provider) =>
+            {
                 self.move_to(Status::Failed, log);
             }
             // An authorization ended without a capture, and the payment holds no other money.
@@ -259,7 +267,11 @@ impl PaymentAggregate {
 
 /// Settlement that an attempt's facts prove.
 fn proved(attempt: &Attempt) -> Settlement {
-    match attempt.vendor.as_ref().map(|facts| facts.settlement) {
+    match attempt
+        .provider_facts
+        .as_ref()
+        .map(|facts| facts.settlement)
+    {
         Some(ProviderSettlement::Confirmed) => Settlement::Confirmed,
         Some(ProviderSettlement::Failed) => Settlement::Failed,
         Some(ProviderSettlement::Pending) | None => Settlement::Pending,

@@ -136,7 +136,7 @@ impl PaymentAggregate {
             if attempt.received_currency() != report.currency {
                 attempt.funds.drop_unbooked_refunds();
             }
-            match &mut attempt.vendor {
+            match &mut attempt.provider_facts {
                 Some(facts) => facts.currency.clone_from(&report.currency),
                 None => attempt.record_facts(report, log.now),
             }
@@ -251,7 +251,7 @@ impl PaymentAggregate {
                 self.attempts[i].await_proof();
                 self.follow(Status::VerificationPending, log);
             }
-            ProviderStatus::Review => self.stop(i, ReviewCause::Vendor, log),
+            ProviderStatus::Review => self.stop(i, ReviewCause::Provider, log),
             _ if self.attempts[i].holds_money() => self.stop(i, ReviewCause::Mismatch, log),
             denied => {
                 self.attempts[i].detail.clone_from(&report.detail);
@@ -279,7 +279,7 @@ impl PaymentAggregate {
             return;
         }
         let told = self.attempts[i]
-            .vendor
+            .provider_facts
             .as_ref()
             .is_some_and(|facts| facts.received > Minor(0));
         if self.payment.risk_review {
@@ -319,7 +319,10 @@ impl PaymentAggregate {
         // A review by an operator completes with the decision, which may name the settlement.
         let operators = self.payment.status == Status::Review
             && (self.waiting().is_some()
-                || !self.payment.review.is_some_and(ReviewCause::ends_by_vendor));
+                || !self
+                    .payment
+                    .review
+                    .is_some_and(ReviewCause::ends_by_provider));
         match problem {
             Some(cause) => self.review(cause, log),
             None if operators => {}
@@ -345,7 +348,7 @@ impl PaymentAggregate {
     /// Whether the money received differs from the due amount or currency.
     fn receipt_differs(&self, i: usize, may_exceed: bool) -> bool {
         let attempt = &self.attempts[i];
-        let Some(facts) = &attempt.vendor else {
+        let Some(facts) = &attempt.provider_facts else {
             return false;
         };
         let amount = if may_exceed {

@@ -375,7 +375,7 @@ impl PaymentAggregate {
     fn seen(&self) -> (Minor, String) {
         let authorized = || {
             let attempt = self.to_capture()?;
-            let facts = attempt.vendor.as_ref()?;
+            let facts = attempt.provider_facts.as_ref()?;
             // An authorization without an amount covers the due amount.
             let amount = Some(facts.received).filter(|sum| *sum > Minor::ZERO);
             Some((amount.unwrap_or(attempt.due.amount), facts.currency.clone()))
@@ -478,7 +478,7 @@ impl PaymentAggregate {
                 Stage::Live { .. } if attempt.holds_money() => self.give_away(i, log),
                 Stage::Live { .. } => {
                     // No provider has confirmed that no money was captured: queries continue.
-                    let certain = attempt.vendor.is_none() && attempt.references.is_empty();
+                    let certain = attempt.provider_facts.is_none() && attempt.references.is_empty();
                     let next = attempt.queries.next();
                     let attempt = &mut self.attempts[i];
                     attempt.end(End::Failed, log.now);
@@ -528,7 +528,7 @@ impl PaymentAggregate {
         if refuses && self.attempts[i].state() == AttemptState::Capturing {
             self.attempts[i].await_review();
             // If the provider's own review continues, its final status still ends it.
-            let own = self.payment.review == Some(ReviewCause::Vendor);
+            let own = self.payment.review == Some(ReviewCause::Provider);
             self.lapse((!own).then_some(ReviewCause::Refused), log);
         }
     }

@@ -42,7 +42,7 @@ pub enum UnhealthyReason {
     /// There is no recent measurement.
     Unchecked,
     /// The provider reports a problem, as its module understood the answer.
-    Vendor,
+    Provider,
     /// The provider did not answer a probe in time.
     NoAnswer,
     /// Its module could not be called, or failed.
@@ -56,7 +56,7 @@ pub enum UnhealthyReason {
 impl UnhealthyReason {
     pub const ALL: [Self; 6] = [
         Self::Unchecked,
-        Self::Vendor,
+        Self::Provider,
         Self::NoAnswer,
         Self::Module,
         Self::Calls,
@@ -67,7 +67,7 @@ impl UnhealthyReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unchecked => "unchecked",
-            Self::Vendor => "vendor",
+            Self::Provider => "vendor",
             Self::NoAnswer => "no_answer",
             Self::Module => "module",
             Self::Calls => "calls",
@@ -284,7 +284,7 @@ mod tests {
 
     const AGE: Duration = Duration::from_secs(900);
     const DOWN: Option<(Availability, UnhealthyReason)> =
-        Some((Availability::Down, UnhealthyReason::Vendor));
+        Some((Availability::Down, UnhealthyReason::Provider));
 
     fn start(worked: bool) -> CallSample {
         CallSample {
@@ -390,7 +390,7 @@ mod tests {
             "well from the beginning"
         );
         record.probed(DOWN, Time::from_secs(1001));
-        let down = (Availability::Down, Some(UnhealthyReason::Vendor));
+        let down = (Availability::Down, Some(UnhealthyReason::Provider));
         assert_eq!(record.change(Time::from_secs(1001)), Some(down));
         assert_eq!(record.since(), Some(Time::from_secs(1001)));
         record.probed(DOWN, Time::from_secs(1006));
@@ -400,7 +400,7 @@ mod tests {
             Some(Time::from_secs(1001)),
             "since it was down first"
         );
-        assert_eq!(why(&record, 1006), Some(UnhealthyReason::Vendor));
+        assert_eq!(why(&record, 1006), Some(UnhealthyReason::Provider));
         let silent = (Availability::Down, UnhealthyReason::NoAnswer);
         record.probed(Some(silent), Time::from_secs(1011));
         let said = record.change(Time::from_secs(1011));

@@ -396,11 +396,11 @@ fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation 
         currency: Currency::EUR,
     };
     Conversation {
-        slot: Slot::of_provider("vendor").unwrap(),
+        slot: Slot::of_provider("acme").unwrap(),
         digest: ACTIVE,
         payment: Some(PaymentId::from_bytes([1; 16])),
         account: provider::AccountFacts {
-            id: id("vendor-live"),
+            id: id("provider-live"),
             environment: Environment::Live,
             now: Time::from_secs(7),
             callback_url: String::new(),

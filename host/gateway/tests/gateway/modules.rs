@@ -102,7 +102,7 @@ struct Books {
     disabled: HashSet<&'static str>,
 }
 
-pub(crate) struct Vendor {
+pub(crate) struct ScriptedProvider {
     books: Mutex<Books>,
     calls: watch::Sender<usize>,
     refunds_seen: watch::Sender<usize>,
@@ -110,7 +110,7 @@ pub(crate) struct Vendor {
     description: ProviderDescription,
 }
 
-impl Vendor {
+impl ScriptedProvider {
     pub(crate) fn new() -> Arc<Self> {
         let service = |method| Service {
             method,
@@ -310,7 +310,7 @@ pub(crate) fn report(entry: &Entry) -> Report {
 }
 
 /// The modules of this provider.
-pub(crate) struct Scripted(pub(crate) Arc<Vendor>);
+pub(crate) struct Scripted(pub(crate) Arc<ScriptedProvider>);
 
 impl Modules for Scripted {
     fn method(&self, method: MethodId, _: Environment) -> Option<Arc<dyn Method>> {
@@ -335,12 +335,12 @@ impl Modules for Scripted {
 
     fn provider(&self, module: &str, _: Environment) -> Option<Arc<dyn Provider>> {
         (module == "sandbox").then(|| {
-            let vendor = Arc::clone(&self.0);
+            let provider = Arc::clone(&self.0);
             let description = ProviderDescription {
-                settings: vendor.books.lock().needs.clone(),
-                ..vendor.description.clone()
+                settings: provider.books.lock().needs.clone(),
+                ..provider.description.clone()
             };
-            Arc::new(Speaks(vendor, description)) as Arc<dyn Provider>
+            Arc::new(Speaks(provider, description)) as Arc<dyn Provider>
         })
     }
 
@@ -427,7 +427,7 @@ impl Method for Ranks {
 }
 
 /// The active version of the provider module, and its description.
-struct Speaks(Arc<Vendor>, ProviderDescription);
+struct Speaks(Arc<ScriptedProvider>, ProviderDescription);
 
 impl Speaks {
     fn begin(&self, account: &AccountId, attempt: AttemptId) -> Option<Script> {
@@ -528,7 +528,7 @@ impl Provider for Speaks {
                     let open = self.create(id);
                     return Err(StartFailure::PageRefused {
                         reference: open.reference,
-                        page: "checkout.vendor.example".into(),
+                        page: "checkout.provider.example".into(),
                     });
                 }
                 Some(Script::Declined) => return Err(StartFailure::Declined("no".into())),

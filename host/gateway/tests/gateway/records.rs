@@ -25,7 +25,7 @@ fn summary(record: &RoutingRecord) -> (Purpose, Option<PaymentId>, Option<&str>)
 #[tokio::test]
 async fn each_decision_of_a_payment_is_recorded_once_with_what_the_module_saw_and_said() {
     let world = World::new().await;
-    world.vendor.script("alpha", [Script::Unavailable]);
+    world.provider.script("alpha", [Script::Unavailable]);
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     let log = log(&world, MethodId::Ideal).await;

@@ -74,7 +74,7 @@ impl World {
     /// A completed payment.
     async fn paid(&self) -> (PaymentId, AttemptId) {
         let (payment, attempt) = self.waiting().await;
-        let news = self.vendor.payer(attempt, ProviderStatus::Completed);
+        let news = self.provider.payer(attempt, ProviderStatus::Completed);
         self.callback(Subject::Attempt(attempt), Some(news)).await;
         self.becomes(payment, Status::Completed).await;
         (payment, attempt)
@@ -136,7 +136,7 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
         (RefundState::Succeeded, PAID)
     );
     // Regardless of the account's current terms.
-    world.vendor.fail_terms(true);
+    world.provider.fail_terms(true);
     let again = world
         .gateway
         .refund(&caller, payment, asked("a", None))
@@ -150,7 +150,7 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
         differs,
         Err(RefundError::Differs { field: "amount" })
     ));
-    assert_eq!(world.vendor.refund_calls(), (1, 0));
+    assert_eq!(world.provider.refund_calls(), (1, 0));
     assert_eq!(world.refunds_told(payment).await, [refund.id]);
     let payment = world.aggregate(payment).await.payment;
     assert_eq!(payment.status, Status::Completed);
@@ -183,7 +183,7 @@ async fn of_many_refunds_of_all_the_money_one_is_made() {
         )
     };
     assert!(refused.iter().all(nothing), "{refused:?}");
-    assert_eq!(world.vendor.refunds().len(), 1);
+    assert_eq!(world.provider.refunds().len(), 1);
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
         let world = World::new().await;
         let caller = world.merchant_caller(Environment::Test).await;
         let (payment, _) = world.paid().await;
-        world.vendor.script_refunds([script]);
+        world.provider.script_refunds([script]);
         let refund = made(
             world
                 .gateway
@@ -209,7 +209,10 @@ async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
         world.minutes(5).await;
         assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
         assert_eq!(
-            (world.vendor.refund_calls().0, world.vendor.refunds().len()),
+            (
+                world.provider.refund_calls().0,
+                world.provider.refunds().len()
+            ),
             (sent, 1)
         );
         assert_eq!(world.refunds_told(payment).await, [refund.id]);
@@ -222,12 +225,12 @@ async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     let never = Arc::new(Notify::new());
-    world.vendor.script_refunds([RefundScript::Slow(never)]);
+    world.provider.script_refunds([RefundScript::Slow(never)]);
     let (gateway, by) = (world.gateway.clone(), caller.clone());
     let asking = asked("a", None);
     // It is never answered, as if its process had been killed.
     let lost = tokio::spawn(async move { gateway.refund(&by, payment, asking).await });
-    world.vendor.refunds_reached(1).await;
+    world.provider.refunds_reached(1).await;
     let next = world.second().await;
     for _ in 0..3 {
         world.later(60);
@@ -236,7 +239,10 @@ async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
     let refund = world.aggregate(payment).await.refunds()[0].1.clone();
     assert_eq!(refund.state, RefundState::Succeeded);
     assert_eq!(
-        (world.vendor.refund_calls().0, world.vendor.refunds().len()),
+        (
+            world.provider.refund_calls().0,
+            world.provider.refunds().len()
+        ),
         (1, 1)
     );
     assert_eq!(world.refunds_told(payment).await, [refund.id]);
@@ -250,15 +256,15 @@ async fn a_notice_before_the_answer_is_the_same_refund() {
     let (payment, attempt) = world.paid().await;
     let go = Arc::new(Notify::new());
     world
-        .vendor
+        .provider
         .script_refunds([RefundScript::Slow(Arc::clone(&go))]);
     let gateway = world.gateway.clone();
     let asking = asked("a", None);
     let refunding = tokio::spawn(async move { gateway.refund(&caller, payment, asking).await });
-    world.vendor.refunds_reached(1).await;
-    let order = world.vendor.refunds()[0].order.unwrap();
+    world.provider.refunds_reached(1).await;
+    let order = world.provider.refunds()[0].order.unwrap();
     let news = world
-        .vendor
+        .provider
         .refund_becomes(attempt, order, RefundState::Succeeded);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     assert_eq!(world.kept(order).await.state, RefundState::Succeeded);
@@ -273,7 +279,7 @@ async fn a_refusal_frees_the_money_and_a_person_looks() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.vendor.script_refunds([RefundScript::Refused]);
+    world.provider.script_refunds([RefundScript::Refused]);
     let refund = made(
         world
             .gateway
@@ -301,7 +307,7 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     world
-        .vendor
+        .provider
         .script_refunds([RefundScript::Unavailable, RefundScript::Unavailable]);
     let refund = made(
         world
@@ -313,7 +319,7 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     world.minutes(5).await;
     assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
     // Nothing was created, so there was nothing to query.
-    assert_eq!(world.vendor.refund_calls(), (3, 0));
+    assert_eq!(world.provider.refund_calls(), (3, 0));
 }
 
 #[tokio::test]
@@ -321,7 +327,7 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    world.vendor.script_refunds([RefundScript::Pending]);
+    world.provider.script_refunds([RefundScript::Pending]);
     let refund = made(
         world
             .gateway
@@ -330,7 +336,7 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
     );
     assert_eq!(refund.state, RefundState::Pending);
     world
-        .vendor
+        .provider
         .refund_becomes(attempt, refund.id, RefundState::Succeeded);
     world.minutes(2).await;
     assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
@@ -340,7 +346,7 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
         .await;
     assert!(matches!(full, Err(RefundError::Amount(_))));
     let news = world
-        .vendor
+        .provider
         .refund_becomes(attempt, refund.id, RefundState::Failed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     assert_eq!(world.kept(refund.id).await.state, RefundState::Failed);
@@ -359,7 +365,7 @@ async fn a_question_of_an_operator_asks_about_refunds_too() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    world.vendor.script_refunds([RefundScript::Pending]);
+    world.provider.script_refunds([RefundScript::Pending]);
     let refund = made(
         world
             .gateway
@@ -367,7 +373,7 @@ async fn a_question_of_an_operator_asks_about_refunds_too() {
             .await,
     );
     world
-        .vendor
+        .provider
         .refund_becomes(attempt, refund.id, RefundState::Succeeded);
     world.gateway.query(payment, audited()).await.unwrap();
     assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
@@ -378,7 +384,7 @@ async fn an_operator_gives_back_what_a_line_is_about_and_the_line_closes() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     world.gateway.cancel(payment, audited()).await.unwrap();
-    let news = world.vendor.payer(attempt, ProviderStatus::Completed);
+    let news = world.provider.payer(attempt, ProviderStatus::Completed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     let line = world.lines().await.remove(0);
     assert_eq!(line.key.kind, WorkKind::Late);
@@ -416,7 +422,7 @@ async fn a_work_item_that_is_about_no_money_is_not_refunded() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.vendor.script_refunds([RefundScript::Refused]);
+    world.provider.script_refunds([RefundScript::Refused]);
     made(
         world
             .gateway
@@ -439,13 +445,13 @@ async fn a_work_item_that_is_about_no_money_is_not_refunded() {
 async fn an_excess_is_refunded_once_while_its_refund_is_pending() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let mut news = world.vendor.receives(attempt, Minor(PAID.0 + 100));
+    let mut news = world.provider.receives(attempt, Minor(PAID.0 + 100));
     news.status = ProviderStatus::Overpaid;
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     world.becomes(payment, Status::Completed).await;
     let item = world.lines().await.remove(0);
     assert_eq!((item.key.kind, item.amount), (WorkKind::Excess, Minor(100)));
-    world.vendor.script_refunds([RefundScript::Pending]);
+    world.provider.script_refunds([RefundScript::Pending]);
     let of = RefundOf::Work(item.id);
     let order = |name: &'static str| {
         world
@@ -457,7 +463,7 @@ async fn an_excess_is_refunded_once_while_its_refund_is_pending() {
     for name in ["b", "c"] {
         assert!(matches!(order(name).await, Err(RefundError::Amount(_))));
     }
-    assert_eq!(world.vendor.refunds().len(), 1);
+    assert_eq!(world.provider.refunds().len(), 1);
 }
 
 #[tokio::test]
@@ -465,8 +471,8 @@ async fn a_refund_of_unknown_outcome_is_settled_a_day_after_its_order() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.vendor.script_refunds([RefundScript::LostAfter]);
-    world.vendor.be_silent(true);
+    world.provider.script_refunds([RefundScript::LostAfter]);
+    world.provider.be_silent(true);
     let refund = made(
         world
             .gateway
@@ -497,8 +503,8 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.vendor.script_refunds([RefundScript::LostAfter]);
-    world.vendor.be_silent(true);
+    world.provider.script_refunds([RefundScript::LostAfter]);
+    world.provider.be_silent(true);
     let refund = made(
         world
             .gateway
@@ -506,7 +512,7 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
             .await,
     );
     world.later(24 * 3600);
-    world.vendor.be_silent(false);
+    world.provider.be_silent(false);
     let settled = world
         .gateway
         .settle_refund(refund.id, Some(Minor(0)), audited())
@@ -523,7 +529,7 @@ async fn a_dispute_lowers_what_can_be_given_back() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
-    let mut news = world.vendor.payer(attempt, ProviderStatus::Completed);
+    let mut news = world.provider.payer(attempt, ProviderStatus::Completed);
     news.particulars.disputes.push(Dispute {
         id: "d".into(),
         amount: Minor(3000),
@@ -551,14 +557,14 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
-    world.vendor.fail_terms(true);
+    world.provider.fail_terms(true);
     let refused = world
         .gateway
         .refund(&caller, payment, asked("a", None))
         .await;
     assert!(matches!(refused, Err(RefundError::Unavailable)));
-    world.vendor.fail_terms(false);
-    world.vendor.set_terms(vec![]);
+    world.provider.fail_terms(false);
+    world.provider.set_terms(vec![]);
     let refused = world
         .gateway
         .refund(&caller, payment, asked("a", None))
@@ -567,7 +573,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
         refused,
         Err(RefundError::Conflict(Refusal::CannotRefund))
     ));
-    world.vendor.set_terms(vec![RefundTerms {
+    world.provider.set_terms(vec![RefundTerms {
         method: MethodId::Ideal,
         parts: false,
         at_most: None,
@@ -582,7 +588,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
         refused,
         Err(RefundError::Amount(Refusal::WholeOnly { .. }))
     ));
-    assert_eq!(world.vendor.refund_calls(), (0, 0));
+    assert_eq!(world.provider.refund_calls(), (0, 0));
     made(
         world
             .gateway

@@ -669,13 +669,13 @@ mod tests {
             };
             particulars(told).provider_url
         };
-        let page = "https://dashboard.vendor.example/payments/pi_1?mode=test";
+        let page = "https://dashboard.provider.example/payments/pi_1?mode=test";
         assert_eq!(link(page).as_deref(), Some(page));
         for dropped in [
-            "http://dashboard.vendor.example/pi_1",
+            "http://dashboard.provider.example/pi_1",
             "javascript:alert(1)",
-            "https://user@vendor.example/",
-            "https://user:word@vendor.example/",
+            "https://user@provider.example/",
+            "https://user:word@provider.example/",
             "/payments/pi_1",
             "",
             &format!("{page}{}", "x".repeat(PROVIDER_URL)),

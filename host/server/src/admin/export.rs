@@ -244,7 +244,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
 
 /// Time of the provider's last report.
 fn last_report_at(attempt: &Attempt) -> Time {
-    let facts = attempt.vendor.as_ref();
+    let facts = attempt.provider_facts.as_ref();
     facts.map_or(attempt.opened_at, |facts| facts.at)
 }
 

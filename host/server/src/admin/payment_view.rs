@@ -211,7 +211,10 @@ fn attempt(attempt: &Attempt, links: bool) -> Value {
         Some(_) | None => None,
     };
     // The amount that the provider reports as received, otherwise the amount due.
-    let received = attempt.vendor.as_ref().filter(|facts| facts.received.0 > 0);
+    let received = attempt
+        .provider_facts
+        .as_ref()
+        .filter(|facts| facts.received.0 > 0);
     let amount = received.map_or(attempt.due.amount, |facts| facts.received);
     let currency = received.map_or(attempt.due.currency.code(), |facts| facts.currency.as_str());
     let told = &attempt.particulars;

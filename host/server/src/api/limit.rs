@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn addresses_that_prove_nothing_leave_callbacks_of_another_address_a_token() {
         let (limits, now) = (RateLimiters::default(), Time::from_secs(1000));
-        let account = AccountId::parse("vendor-live").unwrap();
+        let account = AccountId::parse("provider-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         let consume = |last| limits.unproved(&account, address(last), now);
         for forger in 0..4 {
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn an_address_that_proves_nothing_too_often_is_known_no_more() {
         let (limits, now) = (RateLimiters::default(), Time::from_secs(1000));
-        let account = AccountId::parse("vendor-live").unwrap();
+        let account = AccountId::parse("provider-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         for last in [1, 2] {
             limits.proven.insert(&account, "live", address(last), now);

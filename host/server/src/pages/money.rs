@@ -32,7 +32,7 @@ impl OnRecord {
     }
 
     pub(crate) fn of_attempt(attempt: &Attempt) -> Self {
-        let facts = attempt.vendor.as_ref();
+        let facts = attempt.provider_facts.as_ref();
         let sums = attempt.funds.balance.total();
         let reported = facts.map_or(Minor(0), |facts| facts.received);
         let (received, returned) = (reported.max(sums.received), sums.returned);
@@ -173,7 +173,7 @@ pub(crate) fn is_disputed(aggregate: &PaymentAggregate) -> bool {
 /// Whether money for the payment has arrived, confirmed or not.
 pub(crate) fn has_arrived(aggregate: &PaymentAggregate) -> bool {
     let open = aggregate.open_attempt();
-    let facts = open.and_then(|open| open.vendor.as_ref());
+    let facts = open.and_then(|open| open.provider_facts.as_ref());
     own(aggregate).is_some() || facts.is_some_and(|facts| facts.received > Minor(0))
 }
 
@@ -191,7 +191,7 @@ fn is_unproved(attempt: &Attempt) -> bool {
 /// Amount received. An operator may have accepted it instead of the amount due.
 fn paid(own: &Attempt) -> Money {
     let facts = own
-        .vendor
+        .provider_facts
         .as_ref()
         .filter(|facts| facts.received > Minor(0));
     let received = facts.and_then(|facts| {
@@ -223,7 +223,7 @@ mod tests {
     fn said(state: AttemptState, status: ProviderStatus, received: Minor) -> Attempt {
         let mut attempt = attempt(fixtures::redirect());
         fixtures::put(&mut attempt, state);
-        attempt.vendor = Some(fixtures::facts(status, received));
+        attempt.provider_facts = Some(fixtures::facts(status, received));
         attempt
     }
 
@@ -443,7 +443,7 @@ mod tests {
         let authorised = said(AttemptState::Captured, ProviderStatus::Processing, DUE);
         let captured = said(AttemptState::Captured, ProviderStatus::Completed, DUE);
         let mut silent = captured.clone();
-        silent.vendor = None;
+        silent.provider_facts = None;
         let captured = fixtures::merged(captured, fixtures::captured(None));
         for (own, sentence) in [
             (silent, Sentence::Accepted),
@@ -463,7 +463,7 @@ mod tests {
             ProviderStatus::Completed,
             Minor(5389),
         );
-        other.vendor.as_mut().unwrap().currency = "USD".into();
+        other.provider_facts.as_mut().unwrap().currency = "USD".into();
         let sentence = Sentence::about(&view(Status::Completed, vec![other]).aggregate);
         let usd = Money {
             amount: Minor(5389),
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn money_has_arrived_once_the_vendor_has_told_of_some() {
+    fn money_has_arrived_once_the_provider_has_told_of_some() {
         let waits = ProviderStatus::VerificationPending;
         for (state, received, arrived) in [
             (AttemptState::VerificationPending, Minor(0), false),

@@ -21,8 +21,8 @@ use crate::{
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
+    provider::{Call, Event, Message, Provider},
     session::{Conflict, Happened, Outcome, Session},
-    vendor::{Call, Event, Message, Vendor},
 };
 
 /// The provider. The books contain its whole state.
@@ -59,7 +59,7 @@ fn hmac_key(callback_secret: &str) -> [u8; 32] {
     Sha256::digest(callback_secret.as_bytes()).into()
 }
 
-impl Vendor for Adyen {
+impl Provider for Adyen {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -92,7 +92,7 @@ impl Vendor for Adyen {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::of_vendor(status).into_response()
+        problem::Problem::with_status(status).into_response()
     }
 
     /// Payments that the merchant captures are only authorized, with or without the fault `needs-capture`; the

@@ -9,8 +9,8 @@ use crate::{
     adyen::{is_captured_by_merchant, merchant_account, sessions, wire},
     config::Environment,
     money::{Amount, Money},
+    provider::Event,
     session::{Happened, Session, State},
-    vendor::Event,
 };
 
 /// The card schemes' reason code of disputes: fraud in a card-not-present payment.

@@ -115,7 +115,7 @@ async fn create(
         Created::New(session) | Created::Replay(session) => {
             Ok(Json(wire::invoice(&account, &session, now)))
         }
-        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
+        Created::Differs => Err(Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)),
     }
 }
 
@@ -292,7 +292,7 @@ fn of_store(account: &Account, store: &str) -> Result<(), Problem> {
 
 fn no_randomness(error: &SimError) -> Problem {
     tracing::error!(%error, "no id can be made");
-    Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+    Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 fn read_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {

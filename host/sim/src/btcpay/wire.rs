@@ -6,10 +6,10 @@ use crate::{
     account::Account,
     btcpay::{problem::Problem, store_id},
     money::{Amount, Money},
+    provider::Event,
     refund::{Refund, RefundState},
     rfc3339,
     session::{Happened, Phase, Session, State},
-    vendor::Event,
 };
 
 /// Lifetime of an invoice in the simulated store's settings.

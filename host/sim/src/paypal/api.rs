@@ -45,7 +45,7 @@ const UNIT: &str = "/purchase_units/@reference_id=='default'/";
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,
-    pub(crate) vendor: Arc<PayPal>,
+    pub(crate) provider: Arc<PayPal>,
 }
 
 pub(crate) fn routes(api: Api) -> Router {
@@ -80,7 +80,7 @@ impl FromRequestParts<Api> for Authorised {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = http::bearer(&parts.headers).ok_or(Problem::unauthorized())?;
-        if api.vendor.tokens.accepts(token, api.account.now()) {
+        if api.provider.tokens.accepts(token, api.account.now()) {
             Ok(Self)
         } else {
             Err(Problem::unauthorized())
@@ -122,7 +122,7 @@ async fn token(State(api): State<Api>, headers: HeaderMap, body: Bytes) -> Respo
     if !http::form_body(&headers, &body).is_ok_and(|fields| fields == [wanted]) {
         return refused(StatusCode::BAD_REQUEST, "unsupported_grant_type");
     }
-    match api.vendor.tokens.issue(api.account.now()) {
+    match api.provider.tokens.issue(api.account.now()) {
         Ok(token) => {
             let answer = json!({
                 "scope": "https://uri.paypal.com/services/payments/payment",
@@ -135,7 +135,7 @@ async fn token(State(api): State<Api>, headers: HeaderMap, body: Bytes) -> Respo
         }
         Err(error) => {
             tracing::error!(%error, "no token can be issued");
-            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR).into_response()
+            Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
         }
     }
 }
@@ -185,7 +185,7 @@ fn session(
     });
     let mut session = opened.map_err(|error| {
         tracing::error!(%error, "no order can be made");
-        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     })?;
     wire::remember(&mut session, asked.invoice_id);
     Ok(session)
@@ -439,7 +439,7 @@ impl Api {
             provider_id = self.account.settings.provider_id,
             "webhooks cannot be signed"
         );
-        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// An order that PayPal still knows: PayPal forgets an order that the payer did not approve in time.

@@ -28,7 +28,7 @@ fn reversed(session: &Session, dispute: &Dispute) -> Value {
     let id = ids::reversal(&dispute.id);
     refund(
         session,
-        &Refund::of_vendor(id, dispute.amount, dispute.updated_at),
+        &Refund::by_provider(id, dispute.amount, dispute.updated_at),
     )
 }
 

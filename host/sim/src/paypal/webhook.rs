@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 use crate::{
     account::Account,
     paypal::{authority::Authority, returns, time, wire},
+    provider::{Event, Message},
     session::{Happened, Session},
-    vendor::{Event, Message},
 };
 
 /// The webhook's id.

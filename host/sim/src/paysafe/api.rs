@@ -76,7 +76,7 @@ async fn create_handle(
     wire::check(&asked)?;
     let session = session(&asked, &body, account.now()).map_err(|error| {
         tracing::error!(%error, "no handle can be made");
-        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     })?;
     match account.create(session).await? {
         Created::New(session) => {
@@ -297,7 +297,7 @@ fn take_left(
     }
     let money = account.taken(session);
     session.capture(now, money)?;
-    Ok(Some(account.vendor.captured(session)))
+    Ok(Some(account.provider.captured(session)))
 }
 
 async fn methods(_: Authorised, RawQuery(query): RawQuery) -> Result<Json<Value>, Problem> {

@@ -26,15 +26,15 @@ use crate::{
     capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
+    provider::{Call, Event, Message, Provider},
     session::{Conflict, Happened, Outcome, Session},
-    vendor::{Call, Event, Message, Vendor},
 };
 
 /// One account's API at Paysafe.
 #[derive(Default)]
 pub(crate) struct Paysafe;
 
-impl Vendor for Paysafe {
+impl Provider for Paysafe {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(account)
     }
@@ -62,7 +62,7 @@ impl Vendor for Paysafe {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::of_vendor(status).into_response()
+        problem::Problem::with_status(status).into_response()
     }
 
     fn choose(

@@ -483,5 +483,5 @@ impl Api {
 
 /// A failure of Razorpay itself.
 pub(crate) fn failure(status: StatusCode) -> Response {
-    Problem::of_vendor(status).into_response()
+    Problem::with_status(status).into_response()
 }

@@ -238,7 +238,7 @@ pub(crate) fn refunds(of: &Session) -> Vec<Value> {
 pub(crate) fn released(of: &Session) -> Option<Value> {
     of.voided.then(|| {
         let id = format!("rfnd_{}", end(of));
-        refund(of, &Refund::of_vendor(id, of.due.value, of.updated_at))
+        refund(of, &Refund::by_provider(id, of.due.value, of.updated_at))
     })
 }
 

@@ -111,7 +111,7 @@ async fn create(
             let order = wire::order(&account, &session, account.now());
             Ok((StatusCode::CREATED, Json(order)).into_response())
         }
-        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
+        Created::Differs => Err(Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,
-    pub(crate) vendor: Arc<Sandbox>,
+    pub(crate) provider: Arc<Sandbox>,
 }
 
 pub(crate) fn routes(api: Api) -> Router {
@@ -62,7 +62,7 @@ impl FromRequestParts<Api> for Authorised {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = http::bearer(&parts.headers).ok_or(Problem::unauthorized("token_missing"))?;
-        if api.vendor.tokens.accepts(token, api.account.now()) {
+        if api.provider.tokens.accepts(token, api.account.now()) {
             Ok(Self)
         } else {
             Err(Problem::unauthorized("token_invalid"))
@@ -111,12 +111,12 @@ async fn token(
         ));
     }
     let token = api
-        .vendor
+        .provider
         .tokens
         .issue(api.account.now())
         .map_err(|error| {
             tracing::error!(%error, "no token can be issued");
-            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+            Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
         })?;
     let answer =
         json!({ "access_token": token, "token_type": "bearer", "expires_in": LIFE_SECONDS });
@@ -178,7 +178,7 @@ fn session(asked: Create, key: String, fingerprint: String, now: u64) -> Result<
     });
     opened.map_err(|error| {
         tracing::error!(%error, "no session can be made");
-        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     })
 }
 

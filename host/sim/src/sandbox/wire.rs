@@ -8,10 +8,10 @@ use crate::{
     afterwards::DisputeState,
     amounts::UNAVAILABLE,
     money::{Amount, Money},
+    provider::Event,
     refund::Refund,
     sandbox::problem::Problem,
     session::{Phase, Session, State},
-    vendor::Event,
 };
 
 /// The supported methods.

@@ -476,5 +476,5 @@ impl Api {
 
 /// A failure of Stripe itself.
 pub(crate) fn failure(status: StatusCode) -> Response {
-    Problem::of_vendor(status).into_response()
+    Problem::with_status(status).into_response()
 }

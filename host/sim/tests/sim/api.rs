@@ -144,7 +144,7 @@ async fn a_key_used_for_other_data_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_vendor_would_refuse_is_refused_and_leaves_no_trace() {
+async fn what_a_provider_would_refuse_is_refused_and_leaves_no_trace() {
     let w = World::new().await;
     let bad = [
         ("merchant_reference", json!("")),

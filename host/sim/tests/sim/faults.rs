@@ -74,7 +74,7 @@ async fn a_capture_whose_answer_is_lost_is_made_once() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_vendor_leave_no_trace_and_end_by_themselves() {
+async fn refusals_of_the_provider_leave_no_trace_and_end_by_themselves() {
     for (fault, status) in [(Fault::Status429, 429), (Fault::Status500, 500)] {
         let w = faulty(fault).await;
         let answer = try_create(&w, &w.http).await.unwrap();
@@ -234,7 +234,7 @@ async fn needs_capture_leaves_the_money_until_the_merchant_takes_it() {
 }
 
 #[tokio::test]
-async fn wrong_amount_and_currency_are_what_the_vendor_took() {
+async fn wrong_amount_and_currency_are_what_the_provider_took() {
     let w = faulty(Fault::WrongAmount).await;
     w.sim.set_fault(TEST, Fault::WrongCurrency, 1).unwrap();
     let session = w.create("attempt-1").await;

@@ -137,7 +137,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
         listen(&store, endpoint.clone()).await;
     }
     pay(&store, "a").await;
-    let report = report("vendor-a", ProviderStatus::Completed);
+    let report = report("provider-a", ProviderStatus::Completed);
     done(
         &store,
         payment_of("a"),
@@ -191,8 +191,8 @@ async fn resell(store: &Arc<dyn Store>, name: &str, merchant: u64, environment: 
 
 /// Reports a status of its attempt.
 async fn says(store: &Arc<dyn Store>, name: &str, status: ProviderStatus) {
-    let (attempt, vendor) = (format!("attempt of {name}"), format!("vendor-{name}"));
-    let step = news(&attempt, report(&vendor, status));
+    let (attempt, provider) = (format!("attempt of {name}"), format!("provider-{name}"));
+    let step = news(&attempt, report(&provider, status));
     done(store, payment_of(name), step, NOW).await;
 }
 
@@ -347,7 +347,7 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     };
     let naming = listen(&store, naming).await;
     pay(&store, "a").await;
-    let mut refused = report("vendor-a", ProviderStatus::Declined);
+    let mut refused = report("provider-a", ProviderStatus::Declined);
     refused.particulars.reason = Some("insufficient_funds".into());
     done(&store, payment_of("a"), news("attempt of a", refused), NOW).await;
     assert_eq!(
@@ -368,7 +368,7 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     assert_eq!(event.subject.as_deref(), Some(&decline));
 }
 
-pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(
+pub async fn a_payment_s_end_is_told_however_often_its_provider_changes_its_mind(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;
@@ -380,7 +380,7 @@ pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(
     let end = listen(&store, end).await;
     pay(&store, "a").await;
     let says = async |status| {
-        let news = news("attempt of a", report("vendor-a", status));
+        let news = news("attempt of a", report("provider-a", status));
         done(&store, payment_of("a"), news, NOW).await
     };
     for _ in 0..520 {

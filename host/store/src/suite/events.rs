@@ -44,7 +44,7 @@ async fn kinds(store: &Arc<dyn Store>, asked: &EventsAsked, limit: usize) -> Vec
 /// A payment with one declined attempt that was paid with another.
 async fn paid(store: &Arc<dyn Store>) {
     pay(store, "a").await;
-    let declined = report("vendor-a", ProviderStatus::Declined);
+    let declined = report("provider-a", ProviderStatus::Declined);
     done(
         store,
         payment_of("a"),
@@ -62,11 +62,11 @@ async fn paid(store: &Arc<dyn Store>) {
     done(
         store,
         payment_of("a"),
-        started("again", "vendor-b"),
+        started("again", "provider-b"),
         later(2),
     )
     .await;
-    let taken = report("vendor-b", ProviderStatus::Completed);
+    let taken = report("provider-b", ProviderStatus::Completed);
     done(store, payment_of("a"), news("again", taken), later(3)).await;
 }
 

@@ -26,7 +26,7 @@ pub async fn fill(store: &Arc<dyn Store>) {
         pay(store, name).await;
     }
     // Receiving more than due creates a work item.
-    let mut returned = report("vendor-a", ProviderStatus::Overpaid);
+    let mut returned = report("provider-a", ProviderStatus::Overpaid);
     returned.received.0 = 5490;
     let paid = news("attempt of a", returned.clone());
     done(store, payment_of("a"), paid, later(1)).await;

@@ -84,10 +84,10 @@ macro_rules! store_suite {
             }
             pending_callbacks {
                 a_pending_report_is_applied_when_its_reference_is_known,
-                a_bare_pending_callback_makes_the_vendor_be_asked,
+                a_bare_pending_callback_makes_the_provider_be_asked,
                 a_pending_callback_lives_for_an_hour,
                 a_callback_about_a_known_reference_is_not_kept,
-                a_vendor_cannot_fill_the_store_with_callbacks,
+                a_provider_cannot_fill_the_store_with_callbacks,
             }
             due {
                 what_is_due_is_claimed_once_in_order_of_time,
@@ -189,7 +189,7 @@ macro_rules! store_suite {
                 events_show_metadata_until_it_is_erased,
                 a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant,
                 a_failed_attempt_goes_to_those_that_name_it_with_its_reason,
-                a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind,
+                a_payment_s_end_is_told_however_often_its_provider_changes_its_mind,
                 nothing_is_queued_where_nobody_wants_it,
                 a_refused_step_queues_nothing,
                 what_is_claimed_is_one_worker_s_until_its_lease_ends,

@@ -52,16 +52,16 @@ pub fn refund_id(name: &str) -> RefundId {
     RefundId::from_bytes(id_of(name))
 }
 
-/// The provider's answer about the refund that it calls `vendor-<name>`.
+/// The provider's answer about the refund that it calls `provider-<name>`.
 pub fn answered(name: &str, state: RefundState) -> Step {
     Step::RefundAnswered {
         refund: refund_id(name),
         held: later(60),
         answer: RefundAnswer::Given(Given {
-            reference: format!("vendor-{name}"),
+            reference: format!("provider-{name}"),
             state,
             claim_url: Some("https://pay.example/claim".into()),
-            detail: "as the vendor says".into(),
+            detail: "as the provider says".into(),
             paid_out: None,
         }),
     }
@@ -84,7 +84,7 @@ pub async fn paid(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
 }
 
 fn of_paid(name: &str) -> Report {
-    report(&format!("vendor-{name}"), ProviderStatus::Completed)
+    report(&format!("provider-{name}"), ProviderStatus::Completed)
 }
 
 fn id_of_payment(name: &str) -> PaymentId {
@@ -218,7 +218,7 @@ pub async fn keys_of_refunds_are_one_space_per_merchant_and_environment(harness:
         let attempt = format!("attempt of {name}");
         for step in [
             open(&attempt, "sandbox-test"),
-            started(&attempt, &format!("vendor-{name}")),
+            started(&attempt, &format!("provider-{name}")),
             news(&attempt, of_paid(name)),
         ] {
             done(&store, payment_of(name), step, later(1)).await;
@@ -332,7 +332,7 @@ async fn resold_and_paid(store: &Arc<dyn Store>, name: &str) -> MerchantId {
     let attempt = format!("attempt of {name}");
     for step in [
         open(&attempt, "sandbox-test"),
-        started(&attempt, &format!("vendor-{name}")),
+        started(&attempt, &format!("provider-{name}")),
         news(&attempt, of_paid(name)),
     ] {
         done(store, payment_of(name), step, later(1)).await;
@@ -473,7 +473,7 @@ pub async fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answ
     done(&store, payment_of("a"), claimed("one", 60), later(3)).await;
     let mut notice = of_paid("a");
     notice.particulars.refunds.push(ProviderRefund {
-        id: "vendor-one".into(),
+        id: "provider-one".into(),
         order: None,
         amount: Minor(1000),
         state: RefundState::Succeeded,

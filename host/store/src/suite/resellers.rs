@@ -648,12 +648,12 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
     done(
         &store,
         payment_of("running"),
-        started(attempt, "vendor-1"),
+        started(attempt, "provider-1"),
         NOW,
     )
     .await;
     let paid = report(
-        "vendor-1",
+        "provider-1",
         kassette_domain::provider::ProviderStatus::Completed,
     );
     let (aggregate, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;

@@ -45,7 +45,7 @@ async fn forget(
 
 async fn paid(store: &Arc<dyn Store>, name: &str) {
     pay(store, name).await;
-    let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+    let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
     let step = news(&format!("attempt of {name}"), paid);
     done(store, payment_of(name), step, later(1)).await;
 }
@@ -90,7 +90,7 @@ pub async fn what_is_not_over_is_kept_and_looked_at_again(harness: &dyn Harness)
     assert_eq!(history(&store, "a").await.decisions.len(), 1);
     let step = news(
         "attempt of a",
-        report("vendor-a", ProviderStatus::Completed),
+        report("provider-a", ProviderStatus::Completed),
     );
     done(&store, payment_of("a"), step, end).await;
     assert_eq!(forget(&store, EVERYTHING, end).await.0, 0);

@@ -51,9 +51,9 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
     let mut last = None;
     let steps = [
         open("one", "sandbox-test"),
-        started("one", "vendor-1"),
-        news("one", report("vendor-1", ProviderStatus::Processing)),
-        news("one", report("vendor-1", ProviderStatus::Completed)),
+        started("one", "provider-1"),
+        news("one", report("provider-1", ProviderStatus::Processing)),
+        news("one", report("provider-1", ProviderStatus::Completed)),
     ];
     for (at, step) in steps.into_iter().enumerate() {
         let (aggregate, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
@@ -84,7 +84,7 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
     let store = harness.open().await;
     for name in (0..100).map(|number| number.to_string()) {
         let id = create(&store, &name, NOW).await.id;
-        let reference = format!("vendor-{name}");
+        let reference = format!("provider-{name}");
         let steps = [
             open(&name, "sandbox-test"),
             started(&name, &reference),
@@ -121,9 +121,9 @@ pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
     let refused = [
         open("two", "sandbox-test"),
         Step::Act(Act::Cancel),
-        started("nobody", "vendor-9"),
+        started("nobody", "provider-9"),
         news("attempt of a", {
-            let mut report = report("vendor-a", ProviderStatus::Completed);
+            let mut report = report("provider-a", ProviderStatus::Completed);
             report.currency.clear();
             report
         }),
@@ -202,7 +202,7 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
     create(&store, "b", NOW).await;
     done(&store, payment_of("b"), open("two", "sandbox-test"), NOW).await;
     let before = everything(&store, "b").await;
-    let step = started("two", "vendor-a");
+    let step = started("two", "provider-a");
     let audited = Some(audited("x.y"));
     let stepped = store
         .step(payment_of("b"), step, audited, later(1))
@@ -214,7 +214,7 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
     // The same reference at another account is a different one.
     create(&store, "c", NOW).await;
     done(&store, payment_of("c"), open("three", "other-test"), NOW).await;
-    done(&store, payment_of("c"), started("three", "vendor-a"), NOW).await;
+    done(&store, payment_of("c"), started("three", "provider-a"), NOW).await;
 }
 
 pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn Harness) {
@@ -226,12 +226,15 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
         account: account(at),
         reference: reference.into(),
     };
-    for about in [About::Attempt(id), by_reference("sandbox-test", "vendor-a")] {
+    for about in [
+        About::Attempt(id),
+        by_reference("sandbox-test", "provider-a"),
+    ] {
         assert_eq!(store.aggregate(about).await, Ok(Some(aggregate.clone())));
     }
     for wrong in [
-        by_reference("other-test", "vendor-a"),
-        by_reference("sandbox-test", "vendor-"),
+        by_reference("other-test", "provider-a"),
+        by_reference("sandbox-test", "provider-"),
     ] {
         assert_eq!(store.aggregate(wrong).await, Ok(None));
     }
@@ -248,7 +251,7 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
     // An additional reference is known like the first one.
     let step = news("attempt of a", report("renamed", ProviderStatus::Pending));
     let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
-    for reference in ["vendor-a", "renamed"] {
+    for reference in ["provider-a", "renamed"] {
         let about = by_reference("sandbox-test", reference);
         assert_eq!(store.aggregate(about).await, Ok(Some(aggregate.clone())));
     }
@@ -284,7 +287,7 @@ pub async fn accounts_are_in_use_while_money_can_move(harness: &dyn Harness) {
     );
     let paid = news(
         "attempt of a",
-        report("vendor-a", ProviderStatus::Completed),
+        report("provider-a", ProviderStatus::Completed),
     );
     done(&store, payment_of("a"), paid, later(2)).await;
     assert_eq!(

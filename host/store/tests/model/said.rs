@@ -18,7 +18,7 @@ pub(crate) const REFUND_STATES: [RefundState; 3] = [
 
 /// Provider reference of an ordered refund.
 pub(crate) fn refund_reference(order: RefundId) -> String {
-    format!("vendor's {order}")
+    format!("provider's {order}")
 }
 
 /// A report about a payment with the amount `due` and these ordered refunds.

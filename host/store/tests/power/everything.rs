@@ -549,14 +549,14 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create" => drop(store.create(new_payment("paid"), None, now).await.unwrap()),
         "step: open" => step("paid", open("one", "sandbox-test")).await,
         "keep_callback" => {
-            let report = report("vendor-1", ProviderStatus::Completed);
+            let report = report("provider-1", ProviderStatus::Completed);
             let at = account("sandbox-test");
             store
-                .keep_callback(at, "vendor-1".into(), Some(report), now)
+                .keep_callback(at, "provider-1".into(), Some(report), now)
                 .await
                 .unwrap();
         }
-        "step: started" => step("paid", started("one", "vendor-1")).await,
+        "step: started" => step("paid", started("one", "provider-1")).await,
         "unknown_money" => {
             let (found, movement) = movements::unknown("unknown", 100);
             store.unknown_money(found, movement, now).await.unwrap();
@@ -681,7 +681,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             step("asked", Step::Returned { attempt, query }).await;
         }
         "step: report" => {
-            let processing = report("vendor-3", ProviderStatus::Processing);
+            let processing = report("provider-3", ProviderStatus::Processing);
             step("asked", news("three", processing)).await;
         }
         "step: act" => step("asked", Step::Act(Act::ToReview)).await,

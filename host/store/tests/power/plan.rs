@@ -133,7 +133,7 @@ pub(crate) fn first_step(number: usize) -> Step {
 }
 
 fn steps(number: usize, random: &mut Random) -> Vec<Step> {
-    let reference = format!("vendor-{number}");
+    let reference = format!("provider-{number}");
     let mut steps = vec![first_step(number)];
     steps.push(Step::Started {
         held: None,

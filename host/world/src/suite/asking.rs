@@ -4,9 +4,9 @@ use std::mem::discriminant;
 use kassette_plugin::provider::{Money, QueryFailure, QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
-use super::{Lost, PURPOSES, Payment, Vendor, world};
+use super::{Lost, PURPOSES, Payment, ProviderUnderTest, world};
 
-pub fn every_outcome_has_its_report<V: Vendor>() {
+pub fn every_outcome_has_its_report<V: ProviderUnderTest>() {
     for (outcome, status) in [
         ("approve", Status::Completed),
         ("decline", V::DECLINED),
@@ -29,7 +29,7 @@ pub fn every_outcome_has_its_report<V: Vendor>() {
     }
 }
 
-pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: Vendor>() {
+pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::CAPTURED);
     payment.choose("decline");
@@ -44,7 +44,7 @@ pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: Vendor>() {
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn what_was_declined_for_good_can_no_longer_be_paid<V: Vendor>() {
+pub fn what_was_declined_for_good_can_no_longer_be_paid<V: ProviderUnderTest>() {
     let world = world::<V>();
     world.change_setting("keep-open-after-decline", "false");
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
@@ -64,7 +64,7 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: Vendor>() {
     assert_eq!((entry.state, entry.captured_times), (State::Declined, 0));
 }
 
-pub fn a_question_that_got_no_answer_is_no_news<V: Vendor>() {
+pub fn a_question_that_got_no_answer_is_no_news<V: ProviderUnderTest>() {
     for fault in [
         Fault::TimeoutBeforeEffect,
         Fault::Status429,
@@ -102,7 +102,9 @@ pub fn a_question_that_got_no_answer_is_no_news<V: Vendor>() {
     }
 }
 
-pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go<V: Vendor>() {
+pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go<
+    V: ProviderUnderTest,
+>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.choose("review");
@@ -127,7 +129,7 @@ pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn what_was_received_is_told_as_the_vendor_took_it<V: Vendor>() {
+pub fn what_was_received_is_told_as_the_provider_took_it<V: ProviderUnderTest>() {
     for (faults, amount, currency) in [
         (&[Fault::WrongAmount][..], 4989, None),
         (&[Fault::WrongCurrency], 4990, Some("USD")),
@@ -152,7 +154,7 @@ pub fn what_was_received_is_told_as_the_vendor_took_it<V: Vendor>() {
     }
 }
 
-pub fn a_payment_that_ran_out_of_time_is_expired<V: Vendor>() {
+pub fn a_payment_that_ran_out_of_time_is_expired<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     world.advance(payment.open.until.unwrap() - world.now() + V::GRACE_MS);
@@ -169,7 +171,7 @@ pub fn a_payment_that_ran_out_of_time_is_expired<V: Vendor>() {
     assert_eq!(world.entry().captured_times, 0);
 }
 
-pub fn an_unknown_attempt_is_absent<V: Vendor>() {
+pub fn an_unknown_attempt_is_absent<V: ProviderUnderTest>() {
     let world = world::<V>();
     let attempt = V::attempt(&world, V::METHODS[0]);
     for &purpose in V::UNKNOWN_PURPOSES {
@@ -188,7 +190,7 @@ pub fn an_unknown_attempt_is_absent<V: Vendor>() {
     assert!(world.entries().is_empty());
 }
 
-pub fn what_the_vendor_has_forgotten_is_absent<V: Vendor>() {
+pub fn what_the_provider_has_forgotten_is_absent<V: ProviderUnderTest>() {
     for &purpose in V::FORGOTTEN_PURPOSES {
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised(&world);
@@ -198,7 +200,7 @@ pub fn what_the_vendor_has_forgotten_is_absent<V: Vendor>() {
     }
 }
 
-pub fn a_reference_of_another_attempt_tells_nothing<V: Vendor>() {
+pub fn a_reference_of_another_attempt_tells_nothing<V: ProviderUnderTest>() {
     for outcome in ["pending", "approve"] {
         let world = world::<V>();
         let other = Payment::<V>::start(&world, V::METHODS[0]);

@@ -2,11 +2,11 @@
 use kassette_plugin::provider::{CallbackFailure, CallbackRequest, QueryPurpose, Status, Subject};
 use kassette_sim::Fault;
 
-use super::{Payment, Vendor, world};
+use super::{Payment, ProviderUnderTest, world};
 use crate::World;
 
 /// Starts a payment, makes the payer's choice and returns the callback about it.
-fn payment_with_callback<'w, V: Vendor>(
+fn payment_with_callback<'w, V: ProviderUnderTest>(
     world: &'w World<V::Module>,
     outcome: &str,
 ) -> (Payment<'w, V>, CallbackRequest) {
@@ -16,19 +16,19 @@ fn payment_with_callback<'w, V: Vendor>(
     (payment, news)
 }
 
-fn is_forged<V: Vendor>(world: &World<V::Module>, news: &CallbackRequest) -> bool {
+fn is_forged<V: ProviderUnderTest>(world: &World<V::Module>, news: &CallbackRequest) -> bool {
     matches!(world.callback(news), Err(CallbackFailure::Forged(_)))
 }
 
 /// Checks that the module acknowledges a callback and reports only this attempt.
-fn names<V: Vendor>(payment: &Payment<'_, V>, news: &CallbackRequest) {
+fn names<V: ProviderUnderTest>(payment: &Payment<'_, V>, news: &CallbackRequest) {
     let answer = payment.world.callback(news).unwrap();
     assert_eq!(answer.status, 200);
     let about: Vec<_> = answer.notices.into_iter().map(|one| one.about).collect();
     assert_eq!(about, [Subject::Attempt(payment.attempt.id.clone())]);
 }
 
-pub fn news_names_the_attempt<V: Vendor>() {
+pub fn news_names_the_attempt<V: ProviderUnderTest>() {
     for outcome in ["approve", "decline"] {
         let world = world::<V>();
         let (payment, news) = payment_with_callback::<V>(&world, outcome);
@@ -36,14 +36,14 @@ pub fn news_names_the_attempt<V: Vendor>() {
     }
 }
 
-pub fn forged_news_is_refused<V: Vendor>() {
+pub fn forged_news_is_refused<V: ProviderUnderTest>() {
     let world = world::<V>();
     world.fault(Fault::CallbackForged);
     let (_, news) = payment_with_callback::<V>(&world, "decline");
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_with_another_byte_is_refused<V: Vendor>() {
+pub fn news_with_another_byte_is_refused<V: ProviderUnderTest>() {
     let world = world::<V>();
     let (payment, mut news) = payment_with_callback::<V>(&world, "approve");
     names(&payment, &news);
@@ -51,7 +51,7 @@ pub fn news_with_another_byte_is_refused<V: Vendor>() {
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Vendor>() {
+pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: ProviderUnderTest>() {
     let world = world::<V>();
     let (payment, news) = payment_with_callback::<V>(&world, "approve");
     let (name, other) = V::NOTICE_SECRET.unwrap();
@@ -61,7 +61,7 @@ pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Vend
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_that_is_too_old_is_refused<V: Vendor>() {
+pub fn news_that_is_too_old_is_refused<V: ProviderUnderTest>() {
     let world = world::<V>();
     let (payment, news) = payment_with_callback::<V>(&world, "approve");
     let too_old = V::NOTICE_TOO_OLD_MS;
@@ -71,7 +71,7 @@ pub fn news_that_is_too_old_is_refused<V: Vendor>() {
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_told_twice_or_in_the_wrong_order_changes_nothing<V: Vendor>() {
+pub fn news_told_twice_or_in_the_wrong_order_changes_nothing<V: ProviderUnderTest>() {
     for fault in [Fault::CallbackTwice, Fault::CallbackReordered] {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);

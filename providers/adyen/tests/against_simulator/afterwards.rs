@@ -30,7 +30,7 @@ fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
         let mut ids = Vec::new();
         for amount in [1_000, 1_000, 500] {
             let refund = w.sim.refund_part(w.id(), &open.reference, amount);
-            let id = w.at_the_vendor(refund).unwrap();
+            let id = w.run_at_provider(refund).unwrap();
             let refunded = report(&w);
             assert_eq!(
                 (refunded.status, refunded.settlement, refunded.given_back),
@@ -49,7 +49,7 @@ fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
             ids.push(id);
         }
         let fails = w.sim.fail_refund(w.id(), &open.reference, &ids[1]);
-        w.at_the_vendor(fails).unwrap();
+        w.run_at_provider(fails).unwrap();
         let failed = report(&w);
         let [refund] = failed.particulars.refunds.as_slice() else {
             panic!("one refund: {failed:?}")
@@ -65,7 +65,7 @@ fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
 fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
     let w = world();
     let (attempt, open, _) = paid(&w, "credit_card");
-    let id = w.at_the_vendor(w.sim.dispute(w.id(), &open.reference));
+    let id = w.run_at_provider(w.sim.dispute(w.id(), &open.reference));
     let id = id.unwrap();
     let lost = report(&w);
     assert_eq!((lost.status, lost.given_back), (Status::Review, 0));
@@ -79,7 +79,7 @@ fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
     assert_eq!(dispute.reason.as_deref(), Some("10.4"));
     assert!(dispute.respond_by.is_some_and(|by| by > w.now()));
     let ended = w.sim.end_dispute(w.id(), &open.reference, true);
-    w.at_the_vendor(ended).unwrap();
+    w.run_at_provider(ended).unwrap();
     let won = report(&w);
     assert_eq!(won.status, Status::Pending);
     let states: Vec<_> = won
@@ -124,7 +124,7 @@ fn what_was_told_afterwards_changes_nothing_about_the_capture() {
     let w = world();
     let (attempt, open, told) = paid(&w, "ideal");
     let refund = w.sim.refund_part(w.id(), &open.reference, 1_000);
-    w.at_the_vendor(refund).unwrap();
+    w.run_at_provider(refund).unwrap();
     let refunded = report(&w);
     let asked = w.query(&attempt, Some(&refunded.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Pending);
@@ -242,7 +242,7 @@ fn a_refund_of_the_customer_area_names_no_order() {
     let order = w.order(1_000, "EUR");
     assert_eq!(given_back(&w, &paid, &order), RefundState::Succeeded);
     let refund = w.sim.refund_part(w.id(), &open.reference, 500);
-    w.at_the_vendor(refund).unwrap();
+    w.run_at_provider(refund).unwrap();
     let told = refund_told(&w);
     assert_eq!((told.amount, told.order_id), (500, None));
 }

@@ -17,7 +17,7 @@ use kassette_plugin::provider::{Attempt, CallbackReply, Open, QueryPurpose, Repo
 use kassette_provider_adyen::Adyen;
 use kassette_sim::Fault;
 use kassette_world::open;
-use kassette_world::suite::{Lost, Method, Vendor};
+use kassette_world::suite::{Lost, Method, ProviderUnderTest};
 
 type World = kassette_world::World<Adyen>;
 
@@ -97,7 +97,7 @@ const OTHER_KEY: &str = "00112233445566778899AABBCCDDEEFF00112233445566778899AAB
 /// The shared test suite's parameters.
 struct AtAdyen;
 
-impl Vendor for AtAdyen {
+impl ProviderUnderTest for AtAdyen {
     type Module = Adyen;
     const MODULE: &'static str = "adyen";
     const LACKS: &'static [(&'static str, &'static str)] = &[
@@ -131,7 +131,7 @@ impl Vendor for AtAdyen {
         ),
         ("parts_are_given_back_and_never_more_than_is_left", TOO_MUCH),
         (
-            "the_same_order_gives_back_once_even_when_the_vendors_keys_have_ended",
+            "the_same_order_gives_back_once_even_when_the_providers_keys_have_ended",
             "an order that is too old to be repeated stays uncertain: no refund can be looked for",
         ),
         (

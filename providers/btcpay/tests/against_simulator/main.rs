@@ -16,7 +16,7 @@ use kassette_plugin::provider::{
 };
 use kassette_provider_btcpay::BtcPay;
 use kassette_world::open;
-use kassette_world::suite::{Method, Payment, Vendor};
+use kassette_world::suite::{Method, Payment, ProviderUnderTest};
 
 type World = kassette_world::World<BtcPay>;
 
@@ -65,7 +65,7 @@ const UNAUTHORISED: &str = "coins are paid, never authorised";
 /// The shared test suite's parameters.
 struct AtBtcPay;
 
-impl Vendor for AtBtcPay {
+impl ProviderUnderTest for AtBtcPay {
     type Module = BtcPay;
     const MODULE: &'static str = "btcpay";
     const LACKS: &'static [(&'static str, &'static str)] = &[
@@ -87,7 +87,7 @@ impl Vendor for AtBtcPay {
         ),
         ("a_capture_that_is_refused_takes_no_money", UNAUTHORISED),
         (
-            "an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked",
+            "an_authorisation_that_the_provider_voids_is_over_whatever_is_asked",
             UNAUTHORISED,
         ),
         (

@@ -17,7 +17,7 @@ fn a_payer_whose_payment_failed_is_led_to_the_cancel_address() {
 }
 
 #[test]
-fn closing_makes_sure_where_the_vendor_can() {
+fn closing_makes_sure_where_the_provider_can() {
     let w = world();
     // A Klarna payment waiting for the payer can be cancelled, and so can a card's authorization.
     let waiting = klarna(&w);

@@ -13,7 +13,7 @@ mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
 use kassette_provider_mollie::Mollie;
-use kassette_world::suite::{Method, Vendor};
+use kassette_world::suite::{Method, ProviderUnderTest};
 
 type World = kassette_world::World<Mollie>;
 
@@ -48,7 +48,7 @@ const UNSIGNED: &str = "Mollie signs nothing: news only makes the host ask";
 /// The shared test suite's parameters.
 struct AtMollie;
 
-impl Vendor for AtMollie {
+impl ProviderUnderTest for AtMollie {
     type Module = Mollie;
     const MODULE: &'static str = "mollie";
     const LACKS: &'static [(&'static str, &'static str)] = &[

@@ -8,7 +8,7 @@ mod starting;
 use kassette_plugin::provider::{Attempt, QueryPurpose, Settlement, Status};
 use kassette_provider_paypal::PayPal;
 use kassette_world::World;
-use kassette_world::suite::{Lost, Method, Vendor};
+use kassette_world::suite::{Lost, Method, ProviderUnderTest};
 
 fn world() -> World<PayPal> {
     World::new("paypal")
@@ -17,7 +17,7 @@ fn world() -> World<PayPal> {
 /// The shared test suite's parameters.
 struct AtPayPal;
 
-impl Vendor for AtPayPal {
+impl ProviderUnderTest for AtPayPal {
     type Module = PayPal;
     const MODULE: &'static str = "paypal";
     const LACKS: &'static [(&'static str, &'static str)] = &[

@@ -14,7 +14,7 @@ mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, QueryFailure, Settlement, Status};
 use kassette_provider_paysafe::Paysafe;
-use kassette_world::suite::{Method, Vendor};
+use kassette_world::suite::{Method, ProviderUnderTest};
 use kassette_world::{World, open};
 
 fn world() -> World<Paysafe> {
@@ -42,7 +42,7 @@ const UNCLOSABLE: &str = "a handle ends by time alone";
 /// The shared test suite's parameters.
 struct AtPaysafe;
 
-impl Vendor for AtPaysafe {
+impl ProviderUnderTest for AtPaysafe {
     type Module = Paysafe;
     const MODULE: &'static str = "paysafe";
     const LACKS: &'static [(&'static str, &'static str)] = &[

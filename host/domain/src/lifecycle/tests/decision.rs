@@ -326,7 +326,7 @@ fn a_declined_payment_that_the_provider_holds_is_queried_weekly_until_180_days_a
 }
 
 #[test]
-fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
+fn an_approval_that_the_provider_forgets_lapses_and_a_decline_goes_through() {
     let mut shop = capturing();
     for _ in 0..5 {
         shop.silent(1, QueryPurpose::Capture, true);
@@ -494,7 +494,7 @@ fn the_operator_names_the_settlement_that_a_capture_does_not_prove() {
 }
 
 #[test]
-fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval() {
+fn an_authorisation_that_the_provider_holds_for_review_is_captured_by_an_approval() {
     let held = || {
         let mut report = report(ProviderStatus::Review);
         report.particulars.authorised_at = Some(START);
@@ -515,7 +515,7 @@ fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval(
         (Status::Review, DecisionState::Lapsed)
     );
     // The provider's own review: its final status still ends it.
-    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Vendor));
+    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Provider));
     shop.approve(None).unwrap();
     shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop.receive(1, confirmed(), Via::Query);

@@ -537,7 +537,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_silent_vendor_is_given_up_on_at_last(
+    fn a_silent_provider_is_given_up_on_at_last(
         events in proptest::collection::vec(event(), 1..30),
     ) {
         let mut shop = shop(false);

@@ -25,9 +25,9 @@ fn listing(refund: ProviderRefund) -> Report {
     report
 }
 
-fn listed(vendor: u8, order: Option<u8>, amount: u64, state: RefundState) -> ProviderRefund {
+fn listed(provider: u8, order: Option<u8>, amount: u64, state: RefundState) -> ProviderRefund {
     ProviderRefund {
-        id: format!("re-{vendor}"),
+        id: format!("re-{provider}"),
         order: order.map(refund_id),
         amount: Minor(amount),
         paid_out: None,
@@ -183,7 +183,7 @@ fn disputes_lower_what_can_be_given_back_until_they_are_won() {
 }
 
 #[test]
-fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_vendor_has_none() {
+fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_provider_has_none() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     assert!(shop.refunded(1).is_to_send());
@@ -274,7 +274,7 @@ fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_looks_at_last(
 }
 
 #[test]
-fn a_refund_that_the_vendor_never_took_fails_after_the_last_turn() {
+fn a_refund_that_the_provider_never_took_fails_after_the_last_turn() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     while let Some(due) = shop.aggregate.due_at() {
@@ -304,7 +304,7 @@ fn a_failed_refund_frees_its_amount_and_a_person_looks() {
 }
 
 #[test]
-fn a_refusal_has_the_vendor_asked_what_else_it_knows() {
+fn a_refusal_has_the_provider_asked_what_else_it_knows() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     // All of it was refunded in the dashboard, and the notification was lost.
@@ -438,7 +438,7 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
 }
 
 #[test]
-fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_vendor_tells_it() {
+fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_provider_tells_it() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     shop.call_refund(refund_id(1), RefundAnswer::Refused("no".into()));
@@ -475,7 +475,7 @@ fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
             at: shop.now,
             closing: false,
         },
-        vendor: None,
+        provider_facts: None,
         funds: Funds::default(),
         references: Vec::new(),
         ..shop.attempt(1).clone()

@@ -387,19 +387,19 @@ impl Books {
         for id in self.orders() {
             let (_, refund) = self.shop.aggregate.refund(id).unwrap();
             let entry = self.entries.iter().find(|entry| entry.order == Some(id));
-            let at_vendor = entry.map_or(RefundState::Failed, |entry| entry.state);
+            let at_provider = entry.map_or(RefundState::Failed, |entry| entry.state);
             let ordered = refund.ordered.as_ref().unwrap();
             // The last turn may have passed without an answer: then an operator must decide.
             let given_up = ordered.next_at.is_none() && refund.state == RefundState::Pending;
             if given_up {
                 assert!(self.shop.listed(1).contains(&WorkKind::Refund));
-                self.settled(id, at_vendor);
+                self.settled(id, at_provider);
                 continue;
             }
             // A provider that never lists refunds individually does not report a failure after a success.
             let untold = !self.ways.items
-                && (refund.state, at_vendor) == (RefundState::Succeeded, RefundState::Failed);
-            assert!(untold || refund.state == at_vendor, "{refund:?}");
+                && (refund.state, at_provider) == (RefundState::Succeeded, RefundState::Failed);
+            assert!(untold || refund.state == at_provider, "{refund:?}");
             let told = self.shop.events.iter();
             let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
             let told = told.filter_map(refund_of);
@@ -434,9 +434,9 @@ impl Books {
     }
 
     /// Ends a refund as an operator does after the provider's last report.
-    fn settled(&self, refund: RefundId, at_vendor: RefundState) {
+    fn settled(&self, refund: RefundId, at_provider: RefundState) {
         let mut aggregate = self.shop.aggregate.clone();
-        let made = (at_vendor != RefundState::Succeeded).then_some(Minor::ZERO);
+        let made = (at_provider != RefundState::Succeeded).then_some(Minor::ZERO);
         let step = Step::SettleRefund { refund, made };
         let now = self.shop.now.after(DAY);
         aggregate
@@ -464,7 +464,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_vendors_books_show_each_refund_once_and_never_too_much(
+    fn the_providers_books_show_each_refund_once_and_never_too_much(
         items in any::<bool>(),
         orders in any::<bool>(),
         sum in any::<bool>(),

@@ -83,5 +83,8 @@ fn redaction_erases_the_payer_and_keeps_marks_and_money() {
     shop.step(Step::Redact);
     assert_eq!(shop.attempt(1).returned, None);
     assert_eq!(shop.aggregate.payment.email_mark, Some([7; 32]));
-    assert_eq!(shop.attempt(1).vendor.as_ref().unwrap().received, DUE);
+    assert_eq!(
+        shop.attempt(1).provider_facts.as_ref().unwrap().received,
+        DUE
+    );
 }

@@ -304,7 +304,7 @@ fn a_refund_of_surplus_closes_its_item_and_is_not_told_to_the_merchant() {
 }
 
 #[test]
-fn a_vendor_that_takes_unconfirmed_money_back_puts_it_on_the_list() {
+fn a_provider_that_takes_unconfirmed_money_back_puts_it_on_the_list() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Completed);
     shop.callback(1, ProviderStatus::Declined);

@@ -90,7 +90,7 @@ fn a_start_without_an_outcome_is_repeated_until_it_has_one() {
 }
 
 #[test]
-fn a_start_that_the_vendor_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
+fn a_start_that_the_provider_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
     let mut shop = unknown();
     shop.callback(1, ProviderStatus::Pending);
     assert_eq!(shop.state(1), AttemptState::Open);
@@ -456,7 +456,7 @@ fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
 }
 
 #[test]
-fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way() {
+fn a_payment_unknown_to_the_provider_is_over_only_when_no_request_can_be_under_way() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
@@ -479,7 +479,7 @@ fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way
 }
 
 #[test]
-fn a_vendor_that_forgets_what_it_had_approved_is_not_believed() {
+fn a_provider_that_forgets_what_it_had_approved_is_not_believed() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Processing);
     shop.pass(HOUR);
@@ -550,7 +550,7 @@ fn nothing_is_due_while_a_worker_holds_the_payment() {
 }
 
 #[test]
-fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
+fn an_attempt_that_the_provider_knew_and_forgot_ends_before_a_person() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Pending);
     shop.pass(MINUTE * 5);

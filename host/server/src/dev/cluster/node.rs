@@ -24,7 +24,7 @@ use crate::listen::HandedOver;
 use crate::proxies::Proxies;
 use crate::serve::{self, BalancerAddress, DatabasePlace, OpenStore, ServeError, ServerOptions};
 use crate::signals::Signals;
-use crate::simulators::{DevControls, Elsewhere, Vendors, accounts};
+use crate::simulators::{DevControls, Elsewhere, SimulatedProviders, accounts};
 
 /// Time for which due work is retried while the store is busy or unavailable, and pause between attempts.
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -55,7 +55,8 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     clock.advance(Duration::from_millis(order.ahead));
     let elsewhere = Elsewhere::new(order.office, &order.office_secret);
     let elsewhere = Arc::new(elsewhere.map_err(failed)?);
-    let simulators = Vendors::Elsewhere(Arc::clone(&elsewhere), accounts(&order.accounts));
+    let simulators =
+        SimulatedProviders::Elsewhere(Arc::clone(&elsewhere), accounts(&order.accounts));
     let options = ServerOptions {
         profile: Profile::Dev,
         store,

@@ -315,7 +315,7 @@ struct Money {
 
 impl Money {
     fn new(attempt: &Attempt) -> Self {
-        let facts = attempt.vendor.as_ref();
+        let facts = attempt.provider_facts.as_ref();
         let reported = facts.map_or(0, |facts| facts.received.0);
         let booked = attempt.funds.balance.total().received.0;
         let received = reported.max(booked);

@@ -424,8 +424,8 @@ async fn a_column_that_leads_to_another_row_leads_nowhere() {
         ),
         format!("UPDATE endpoint SET merchant = {}", other.0),
         format!("UPDATE event SET kind = kind + 1 WHERE id = {event}"),
-        "UPDATE reference SET payment = (SELECT payment FROM reference WHERE reference = 'vendor-bob')
-            WHERE reference = 'vendor-ann'".to_owned(),
+        "UPDATE reference SET payment = (SELECT payment FROM reference WHERE reference = 'provider-bob')
+            WHERE reference = 'provider-ann'".to_owned(),
     ] {
         plant(&scratch, &sql).await;
     }
@@ -455,17 +455,17 @@ async fn a_column_that_leads_to_another_row_leads_nowhere() {
             payments: None,
         };
         assert!(is_unreadable(node.events(asked, first(9)).await));
-        let told = (account("sandbox-test"), "vendor-ann".to_owned());
+        let told = (account("sandbox-test"), "provider-ann".to_owned());
         assert!(is_unreadable(
             node.keep_callback(told.0, told.1, None, NOW).await
         ));
     }
     plant(
         &scratch,
-        "UPDATE reference SET payment = NULL WHERE reference = 'vendor-ann'",
+        "UPDATE reference SET payment = NULL WHERE reference = 'provider-ann'",
     )
     .await;
-    let told = (account("sandbox-test"), "vendor-ann".to_owned());
+    let told = (account("sandbox-test"), "provider-ann".to_owned());
     let kept = nodes[1].keep_callback(told.0, told.1, None, NOW).await;
     assert_eq!(kept, Ok(KeptCallback::Kept));
 }
@@ -540,7 +540,7 @@ async fn altered_columns_give_no_money_back_twice() {
     let nodes = nodes(&scratch).await;
     let store = shared(&nodes[0]);
     pay(&store, "a").await;
-    let mut over = report("vendor-a", ProviderStatus::Overpaid);
+    let mut over = report("provider-a", ProviderStatus::Overpaid);
     over.received = Minor(5490);
     done(
         &store,

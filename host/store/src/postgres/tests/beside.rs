@@ -196,7 +196,7 @@ async fn a_step_is_done_once_over_two_stores_and_told_once() {
     race(&stores, 32, move |store: Arc<dyn Store>, _| async move {
         let step = Step::Report {
             attempt,
-            report: report("vendor-a", ProviderStatus::Completed),
+            report: report("provider-a", ProviderStatus::Completed),
             via: Via::Callback,
             asked: None,
         };

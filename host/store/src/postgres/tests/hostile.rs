@@ -155,10 +155,10 @@ async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
             let attempt = format!("attempt of {name}");
             let steps = [
                 open(&attempt, "sandbox-test"),
-                started(&attempt, &format!("vendor-{name}")),
+                started(&attempt, &format!("provider-{name}")),
                 news(
                     &attempt,
-                    report(&format!("vendor-{name}"), ProviderStatus::Completed),
+                    report(&format!("provider-{name}"), ProviderStatus::Completed),
                 ),
             ];
             for step in steps {
@@ -247,9 +247,9 @@ async fn what_can_be_done_again_is_done_once_though_answers_are_lost() {
     let store = hostile.open(faults).await;
     let most = u64::try_from(PendingCallback::MAX_PER_REFERENCE).unwrap();
     for number in 0..most {
-        let mut notice = report("vendor-a", ProviderStatus::Processing);
+        let mut notice = report("provider-a", ProviderStatus::Processing);
         notice.received = Minor(number);
-        let of = (account("sandbox-test"), "vendor-a".to_owned());
+        let of = (account("sandbox-test"), "provider-a".to_owned());
         let kept = store.keep_callback(of.0, of.1, Some(notice), NOW).await;
         assert_eq!(kept, Ok(KeptCallback::Kept), "{number}");
         let (found, movement) = crate::suite::movements::unknown("unknown", number);
@@ -258,7 +258,7 @@ async fn what_can_be_done_again_is_done_once_though_answers_are_lost() {
     }
     assert!(hostile.proxy.met() > 5, "{} faults", hostile.proxy.met());
     hostile.proxy.set(Faults::default());
-    let one_more = store.keep_callback(account("sandbox-test"), "vendor-a".into(), None, NOW);
+    let one_more = store.keep_callback(account("sandbox-test"), "provider-a".into(), None, NOW);
     assert_eq!(one_more.await, Ok(KeptCallback::Full), "none is kept twice");
     let lines = page(store.work(true, first(9)).await.unwrap()).items;
     assert_eq!(lines.len(), 1, "{lines:?}");

@@ -64,7 +64,7 @@ async fn a_booking_more_than_a_minute_behind_is_timed_by_the_servers_clock() {
     pay(&shared, "a").await;
     let captured = news(
         "attempt of a",
-        report("vendor-a", ProviderStatus::Completed),
+        report("provider-a", ProviderStatus::Completed),
     );
     let (_, change) = done(&shared, payment_of("a"), captured, before.before(DAY)).await;
     assert!(!change.movements.is_empty());

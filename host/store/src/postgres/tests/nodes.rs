@@ -524,7 +524,7 @@ async fn what_one_node_puts_into_review_the_other_one_hears_of_until_it_is_out()
     ] {
         let step = Step::Report {
             attempt,
-            report: report("vendor-p", said),
+            report: report("provider-p", said),
             via: Via::Callback,
             asked: None,
         };

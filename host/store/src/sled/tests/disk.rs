@@ -75,7 +75,7 @@ async fn nothing_secret_or_personal_stands_on_the_disk_in_the_clear() {
         assert!(!holds(folder.path(), text), "{text}");
     }
     // Shows that `holds` finds stored text.
-    assert!(holds(folder.path(), "vendor-a"));
+    assert!(holds(folder.path(), "provider-a"));
 }
 
 #[tokio::test]

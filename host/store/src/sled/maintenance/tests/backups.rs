@@ -114,9 +114,9 @@ async fn pay_again(store: &Arc<dyn Store>, name: &str) {
         later(2),
     )
     .await;
-    let step = started(&attempt, &format!("vendor-{name}"));
+    let step = started(&attempt, &format!("provider-{name}"));
     done(store, about.clone(), step, later(2)).await;
-    let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+    let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
     done(store, about, news(&attempt, paid), later(3)).await;
 }
 

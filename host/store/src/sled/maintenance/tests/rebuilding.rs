@@ -48,7 +48,7 @@ async fn a_compacted_store_and_a_restored_one_take_a_few_times_their_rows() {
         let (shared, name) = (shared.clone(), number.to_string());
         tokio::spawn(async move {
             pay(&shared, &name).await;
-            let paid = report(&format!("vendor-{name}"), ProviderStatus::Completed);
+            let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
             let step = news(&format!("attempt of {name}"), paid);
             done(&shared, payment_of(&name), step, later(1)).await;
         })

@@ -53,7 +53,7 @@ impl Message {
 }
 
 /// A simulated provider's protocol.
-pub(crate) trait Vendor: Send + Sync {
+pub(crate) trait Provider: Send + Sync {
     /// The provider's API for one account.
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router;
 
@@ -178,7 +178,7 @@ pub(crate) trait Vendor: Send + Sync {
     }
 }
 
-/// The default for [`Vendor::choose`].
+/// The default for [`Provider::choose`].
 ///
 /// # Errors
 /// [`Conflict`] if the payment's state does not allow it.
@@ -211,9 +211,9 @@ pub(crate) const MODULES: &[&str] = &[
 ];
 
 /// The provider with that module name.
-pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
+pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Provider>> {
     Some(match module {
-        "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
+        "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Provider>,
         "adyen" => Arc::new(crate::adyen::Adyen),
         "btcpay" => Arc::new(crate::btcpay::BtcPay),
         "mollie" => Arc::new(crate::mollie::Mollie),
@@ -232,7 +232,7 @@ mod tests {
     use crate::account::tests::Desk;
 
     #[test]
-    fn every_module_that_is_named_has_a_vendor() {
+    fn every_module_that_is_named_has_a_provider() {
         for module in MODULES.iter().copied() {
             assert!(by_module(module).is_some(), "{module}");
         }
