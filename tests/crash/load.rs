@@ -188,7 +188,7 @@ impl Client {
                 order_id,
                 body: body.to_string(),
                 life,
-                told: Mutex::default(),
+                responses: Mutex::default(),
             }
         })
     }
@@ -319,7 +319,7 @@ impl Client {
         let answer = self.desk.call("POST", &path, Some(&body)).await?;
         if answer.status == 200 {
             entry.record_payment(&answer.json()?["payment"], false, sent)?;
-            entry.told.lock().decided.push(what);
+            entry.responses.lock().decided.push(what);
             self.world.acknowledge();
         }
         Ok(())
@@ -350,12 +350,12 @@ async fn create(world: &World, line: &mut Line, entry: &Entry) -> Result<(), Tro
     let answer = line
         .call(Ask::post("/api/v1/payments", key, &entry.body))
         .await?;
-    hear_create(world, entry, &answer, sent)?;
+    record_create(world, entry, &answer, sent)?;
     Ok(())
 }
 
 /// Records the response to a create. Returns whether the payment certainly exists.
-pub(crate) fn hear_create(
+pub(crate) fn record_create(
     world: &World,
     entry: &Entry,
     answer: &Answer,

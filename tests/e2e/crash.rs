@@ -28,14 +28,14 @@ pub(crate) fn comparable(payment: &Value) -> Value {
 /// Responses that a client received before the server ended. `redirect_url` is `None` if the start had no
 /// response.
 #[derive(Clone, Debug)]
-struct Told {
+struct Received {
     request: Value,
     payment: Value,
     redirect_url: Option<String>,
 }
 
 /// Creates and starts payments until the server is gone, and records the acknowledged ones.
-async fn press_on(server: &Server, told: &Mutex<Vec<Told>>) {
+async fn press_on(server: &Server, told: &Mutex<Vec<Received>>) {
     loop {
         let mut request = new_payment();
         merge(
@@ -49,7 +49,7 @@ async fn press_on(server: &Server, told: &Mutex<Vec<Told>>) {
         let start = json!({ "payment_id": payment["payment_id"], "payment_method": "ideal" });
         let place = {
             let mut told = told.lock();
-            told.push(Told {
+            told.push(Received {
                 request,
                 payment,
                 redirect_url: None,
@@ -83,7 +83,7 @@ async fn ask(server: &Server, url: &str, body: &Value, status: u16) -> Option<Va
 async fn end_under_load(
     server: Server,
     end: impl AsyncFnOnce(Arc<Server>) -> Arc<tempfile::TempDir>,
-) -> (Vec<Told>, Arc<tempfile::TempDir>) {
+) -> (Vec<Received>, Arc<tempfile::TempDir>) {
     let server = Arc::new(server);
     let told = Arc::new(Mutex::new(Vec::new()));
     let clients: Vec<_> = (0..CLIENTS)
@@ -104,7 +104,7 @@ async fn end_under_load(
 }
 
 /// Asserts that a server on the same folder has everything that was acknowledged.
-async fn assert_all_there(server: &Server, told: &[Told]) {
+async fn assert_all_there(server: &Server, told: &[Received]) {
     let key = server.test_key();
     for each in told {
         let found = server.payment(key, &each.payment).await;
@@ -148,7 +148,7 @@ async fn everything_acknowledged_survives_a_kill() {
     assert_all_there(&second, &told).await;
 
     // A start that the kill interrupted continues with the same attempt.
-    let torn: Vec<&Told> = told
+    let torn: Vec<&Received> = told
         .iter()
         .filter(|each| each.redirect_url.is_none())
         .collect();

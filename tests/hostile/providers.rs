@@ -13,7 +13,7 @@
 //! | `told <url>` | the same, with the body of the last response as the reference |
 //! | `show <text>`, `show-link <url>` | returns instructions for the payer |
 //! | `ask <count>` | returns questions for the payer |
-//! | `news <count>` | acknowledges a callback with this number of notices |
+//! | `callback_response <count>` | acknowledges a callback with this number of notices |
 //! | `acknowledge <media type>` | acknowledges a callback with a text of this type |
 //!
 //! Expected results: `refused: …` and `fault: …` as for a method; `page: <part of the failure>` if the redirect is
@@ -185,7 +185,7 @@ fn script(data: &mut Data, lines: &str) -> String {
                 body += &format!("(i32.const {})", instructions(data, "look", Some(rest)));
             }
             "ask" => body += &format!("(i32.const {})", questions(data, rest.parse().unwrap())),
-            "news" => body += &news(data, rest.parse().unwrap()),
+            "news" => body += &callback_response(data, rest.parse().unwrap()),
             "acknowledge" => body += &format!("(i32.const {})", acknowledgement(data, rest)),
             other => panic!("what is {other}?"),
         }
@@ -230,7 +230,7 @@ fn questions(data: &mut Data, count: usize) -> u32 {
 }
 
 /// Response to a callback with notices that lack an attempt, in memory that is allocated at run time.
-fn news(data: &mut Data, count: usize) -> String {
+fn callback_response(data: &mut Data, count: usize) -> String {
     const NOTICE: usize = 256;
     const PAGE: usize = 64 << 10;
     let at = acknowledgement(data, "text/plain");

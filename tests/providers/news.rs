@@ -69,8 +69,8 @@ async fn a_forged_claim_of_money_is_never_believed() {
         let letters = world.tap.wait(&visit.words().await, 1).await;
         match lacks(&desk.module.name, Has::Signature) {
             None => {
-                let at_hand = lacks(&desk.module.name, Has::ProofAtHand).is_none();
-                let put_off = !at_hand && letters[0].answered == Some(503);
+                let is_local = lacks(&desk.module.name, Has::LocalProof).is_none();
+                let put_off = !is_local && letters[0].answered == Some(503);
                 assert!(put_off || letters[0].answered == Some(401), "{letters:?}");
                 assert_eq!(visit.now().await["status"], "pending", "nothing was heard");
             }
@@ -159,7 +159,7 @@ async fn an_older_letter_that_comes_after_a_newer_one_takes_nothing_back() {
         desk.fault("callback-reordered").await;
         visit.press("approve").await.expect(303);
         visit.is_paid().await;
-        let earlier = lacks(&desk.module.name, Has::EarlierNews);
+        let earlier = lacks(&desk.module.name, Has::EarlierCallback);
         let number = if earlier.is_none() { 2 } else { 1 };
         let letters = world.tap.wait(&visit.words().await, number).await;
         for letter in &letters {
@@ -175,7 +175,7 @@ async fn an_older_letter_that_comes_after_a_newer_one_takes_nothing_back() {
 async fn a_decline_that_is_heard_after_the_payer_has_paid_takes_nothing_back() {
     let world = calm().await;
     let each = async |desk: Desk| {
-        if lacks(&desk.module.name, Has::NewsOfDeclines).is_some() {
+        if lacks(&desk.module.name, Has::DeclineCallbacks).is_some() {
             return;
         }
         let visit = desk.visit(desk.any_method()).await;

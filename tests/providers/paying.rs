@@ -60,7 +60,7 @@ async fn a_declined_payer_can_begin_anew_and_never_pays_what_he_left() {
             visit.is_unpaid().await;
             // A payer who still has that page open cannot pay there.
             visit.approve_in_vain().await;
-            if visit.hears_late_approvals(method) {
+            if visit.learns_late_approvals(method) {
                 // A person decides about the payment.
                 visit.until("review").await;
                 visit.decline_review().await;

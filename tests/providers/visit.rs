@@ -199,7 +199,7 @@ impl Visit {
     }
 
     /// Whether the gateway learns of an approval on a cancelled attempt's page of this method.
-    pub(crate) fn hears_late_approvals(&self, method: &str) -> bool {
+    pub(crate) fn learns_late_approvals(&self, method: &str) -> bool {
         let name = &self.desk.module.name;
         lacks(name, Has::ShutPage).is_some()
             && lacks(name, Has::LateApprovals).is_none()
@@ -317,7 +317,7 @@ impl Visit {
             now = self.now().await;
         }
         assert_eq!(now["test_mode"], true);
-        self.was_told_once().await;
+        self.assert_notified_once().await;
         let entries = self.entries().await;
         let paid: Vec<&Value> = entries
             .iter()
@@ -334,7 +334,7 @@ impl Visit {
     }
 
     /// Asserts that the merchant received exactly one signed `payment.completed`, with the payment's data.
-    async fn was_told_once(&self) {
+    async fn assert_notified_once(&self) {
         let world = self.desk.world;
         let completed = || {
             let mut told = world.events_about(&self.payment);

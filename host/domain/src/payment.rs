@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::extras::{Extras, Locale, NotesKept};
+use crate::extras::{Extras, Locale, NotesSummary};
 use crate::id::{MerchantId, PaymentId, ResellerId};
 use crate::key::Environment;
 use crate::method::MethodId;
@@ -347,7 +347,7 @@ pub struct Payment {
     /// Whether the request set the lifetime.
     pub is_lifetime_asked: bool,
     /// Data about the merchant's notes. `None` if the request had none.
-    pub notes: Option<NotesKept>,
+    pub notes: Option<NotesSummary>,
     /// Opens the hosted page.
     pub token: Secret,
     pub status: Status,
@@ -451,10 +451,11 @@ impl Payment {
         &self,
         request: &Request,
         email_mark: Option<[u8; 32]>,
-        notes: Option<NotesKept>,
+        notes: Option<NotesSummary>,
     ) -> Option<&'static str> {
-        let metadata = |notes: Option<NotesKept>| notes.and_then(|notes| notes.metadata_mark);
-        let description = |notes: Option<NotesKept>| notes.and_then(|notes| notes.description_mark);
+        let metadata = |notes: Option<NotesSummary>| notes.and_then(|notes| notes.metadata_mark);
+        let description =
+            |notes: Option<NotesSummary>| notes.and_then(|notes| notes.description_mark);
         let lifetime = request.extras.lifetime;
         let expires_at = self.created_at.after(lifetime.duration());
         let other_lifetime =

@@ -384,10 +384,10 @@ impl Particulars {
         replace_if_some(&mut self.instrument, &newer.instrument);
         replace_if_some(&mut self.provider_url, &newer.provider_url);
         replace_if_some(&mut self.fraud_warning, &newer.fraud_warning);
-        let room = Self::REFERENCES.saturating_sub(self.references.len());
+        let free = Self::REFERENCES.saturating_sub(self.references.len());
         let mut new: Vec<String> = Vec::new();
         for reference in &newer.references {
-            if !self.references.contains(reference) && !new.contains(reference) && new.len() < room
+            if !self.references.contains(reference) && !new.contains(reference) && new.len() < free
             {
                 new.push(reference.clone());
             }

@@ -70,7 +70,7 @@ impl Folder {
 }
 
 /// Folder in which a new store is built before it replaces `store`.
-pub(crate) fn beside(store: &Path) -> PathBuf {
+pub(crate) fn rebuild_folder(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or_default().to_owned();
     name.push(".rebuilding");
     store.with_file_name(name)
@@ -81,8 +81,8 @@ pub(crate) fn beside(store: &Path) -> PathBuf {
 /// # Errors
 /// The file system reports an error.
 pub fn remove_leftovers(store: &Path) -> io::Result<()> {
-    let beside = beside(store);
-    match fs::remove_dir_all(&beside) {
+    let rebuilt = rebuild_folder(store);
+    match fs::remove_dir_all(&rebuilt) {
         Ok(()) => {
             tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
             Ok(())

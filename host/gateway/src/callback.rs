@@ -14,7 +14,7 @@ use kassette_domain::provider::{
 use kassette_domain::time::Time;
 use kassette_domain::work::{WorkKey, WorkKind};
 use kassette_runtime::{CallError, Sampled};
-use kassette_store::{About, Fault, KeptCallback, Stepped};
+use kassette_store::{About, CallbackStored, Fault, Stepped};
 
 use crate::Gateway;
 use crate::apply::Applied;
@@ -520,9 +520,9 @@ impl Gateway {
             .keep_callback(account.clone(), reference, report.clone(), self.now())
             .await?;
         match kept {
-            KeptCallback::Kept => Ok(()),
-            KeptCallback::Known(id) => Ok(self.apply_notice(id, report).await?),
-            KeptCallback::Full => Err(NotStored::Full),
+            CallbackStored::Stored => Ok(()),
+            CallbackStored::Known(id) => Ok(self.apply_notice(id, report).await?),
+            CallbackStored::Full => Err(NotStored::Full),
         }
     }
 

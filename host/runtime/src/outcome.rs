@@ -27,7 +27,7 @@ pub(crate) fn start_outcome(
 ) -> StartOutcome {
     let (unavailable, uncertain) = (StartFailure::Unavailable, StartFailure::Uncertain);
     StartOutcome {
-        result: believed(answer, sent, unavailable, uncertain),
+        result: check_outcome(answer, sent, unavailable, uncertain),
         sent: sent.any_sent,
     }
 }
@@ -38,10 +38,10 @@ pub(crate) fn refund_outcome(
     sent: &SentRequests,
 ) -> Result<Given, RefundFailure> {
     let (unavailable, uncertain) = (RefundFailure::Unavailable, RefundFailure::Uncertain);
-    believed(answer, sent, unavailable, uncertain)
+    check_outcome(answer, sent, unavailable, uncertain)
 }
 
-fn believed<T, F>(
+fn check_outcome<T, F>(
     answer: Result<Result<T, F>, CallError>,
     sent: &SentRequests,
     unavailable: fn(String) -> F,
@@ -170,8 +170,8 @@ mod tests {
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
             assert_eq!(query_outcome(over.clone(), &sent(true)), over);
         }
-        let news = Ok(report(ProviderStatus::Completed));
-        assert_eq!(query_outcome(news.clone(), &sent(false)), news);
+        let report = Ok(report(ProviderStatus::Completed));
+        assert_eq!(query_outcome(report.clone(), &sent(false)), report);
     }
 
     fn given(state: RefundState) -> Given {
@@ -208,7 +208,7 @@ mod tests {
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
             assert_eq!(refund_query_outcome(over.clone(), &sent(true)), over);
         }
-        let news = Ok(given(RefundState::Succeeded));
-        assert_eq!(refund_query_outcome(news.clone(), &sent(false)), news);
+        let report = Ok(given(RefundState::Succeeded));
+        assert_eq!(refund_query_outcome(report.clone(), &sent(false)), report);
     }
 }

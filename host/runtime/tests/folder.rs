@@ -523,10 +523,10 @@ fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
     );
     let newest = Digest::hash(&versions[9]);
     let begin = &newest.to_string()[..12];
-    assert_eq!(runtime.kept_version(&slot, begin), Some(newest));
-    assert_eq!(runtime.kept_version(&slot, ""), None, "more than one");
+    assert_eq!(runtime.find_version(&slot, begin), Some(newest));
+    assert_eq!(runtime.find_version(&slot, ""), None, "more than one");
     let gone = Digest::hash(&versions[0]).to_string();
-    assert_eq!(runtime.kept_version(&slot, &gone), None);
+    assert_eq!(runtime.find_version(&slot, &gone), None);
     // A rollback does not compile anything.
     let started = Instant::now();
     assert!(runtime.install(&slot, &versions[5], NOW).unwrap().changed);

@@ -439,7 +439,7 @@ fn attempts_that_a_candidate_began_find_it_after_its_trial_and_nothing_new_does(
     assert_eq!(before, Some(Digest::hash(&provider_module(0))));
     drop(runtime);
     let runtime = place.start();
-    assert!(runtime.is_kept(&slot(PROVIDER_SLOT), &tried));
+    assert!(runtime.has_version(&slot(PROVIDER_SLOT), &tried));
 }
 
 #[test]
@@ -480,7 +480,7 @@ fn no_file_takes_a_pinned_version_s_place_until_an_operator_acts() {
     let (first, second, third) = (saying("first"), saying("second"), saying("third"));
     upload(&runtime, IDEAL, &first);
     upload(&runtime, IDEAL, &second);
-    let pinned = runtime.prepare_kept(&slot(IDEAL), Digest::hash(&first), Cause::Pin);
+    let pinned = runtime.prepare_stored(&slot(IDEAL), Digest::hash(&first), Cause::Pin);
     runtime.activate(pinned.unwrap(), NOW).unwrap();
     assert!(status(&runtime, IDEAL).pinned);
     let refused = runtime.install(&slot(IDEAL), &third, NOW);

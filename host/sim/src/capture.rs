@@ -41,7 +41,7 @@ pub(crate) enum CaptureRefusal {
     /// In the answer. The payment stays authorized.
     Answered,
     /// After accepting the request. The payment stays authorized.
-    Told,
+    AfterAccepting,
     /// After accepting the request, and the authorization ends.
     Ends,
 }
@@ -183,7 +183,7 @@ impl Account {
         if self.faults.consume(Fault::CaptureRefused) {
             let ends = match how.refusal {
                 CaptureRefusal::Answered => return Err(Denied::Refused),
-                CaptureRefusal::Told => false,
+                CaptureRefusal::AfterAccepting => false,
                 CaptureRefusal::Ends => true,
             };
             session.underway = Some(Underway {

@@ -175,7 +175,7 @@ impl Session {
             Some(_) => RefundState::Pending,
             None => RefundState::Succeeded,
         };
-        self.refund_told = self.refunds.len();
+        self.last_changed_refund = self.refunds.len();
         self.refunds.push(Refund {
             state: RefundState::Pending,
             first,
@@ -186,7 +186,7 @@ impl Session {
         });
         self.updated_at = now;
         match first {
-            RefundState::Succeeded => self.settle_refund(self.refund_told, first, now),
+            RefundState::Succeeded => self.settle_refund(self.last_changed_refund, first, now),
             _ => Ok(Happened::RefundPending),
         }
     }
@@ -204,7 +204,7 @@ impl Session {
         if self.refunds.len() >= Self::MOST_PARTS {
             return Err(Conflict);
         }
-        self.refund_told = self.refunds.len();
+        self.last_changed_refund = self.refunds.len();
         self.refunds.push(Refund {
             state: RefundState::Failed,
             first: RefundState::Pending,
@@ -273,7 +273,7 @@ impl Session {
         }
         refund.ending = None;
         refund.updated_at = now;
-        self.refund_told = at;
+        self.last_changed_refund = at;
         self.updated_at = now;
         self.returned = self.refunded(RefundState::Succeeded);
         let received = self.received.as_ref().map_or(0, |money| money.value.0);
@@ -297,7 +297,7 @@ impl Session {
 
     /// The refund that changed last, which callbacks about refunds refer to.
     pub(crate) fn newest_refund(&self) -> Option<&Refund> {
-        self.refunds.get(self.refund_told)
+        self.refunds.get(self.last_changed_refund)
     }
 
     pub(crate) fn refund_of(&self, id: &str) -> Option<&Refund> {

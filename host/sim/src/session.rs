@@ -115,7 +115,7 @@ pub(crate) struct Session {
     pub(crate) refunds: Vec<Refund>,
     /// Index of the refund that changed last.
     #[serde(default)]
-    pub(crate) refund_told: usize,
+    pub(crate) last_changed_refund: usize,
     /// Oldest first; at most the last one is open.
     #[serde(default)]
     pub(crate) disputes: Vec<Dispute>,
@@ -199,7 +199,7 @@ impl Session {
             received: None,
             returned: Amount(0),
             refunds: Vec::new(),
-            refund_told: 0,
+            last_changed_refund: 0,
             disputes: Vec::new(),
             underway: None,
             capture_refused: false,
@@ -409,7 +409,7 @@ impl Session {
             received: None,
             returned: Amount(0),
             refunds: Vec::new(),
-            refund_told: 0,
+            last_changed_refund: 0,
             disputes: Vec::new(),
             underway: None,
             capture_refused: false,

@@ -22,7 +22,7 @@ use kassette_store::sled::maintenance::{
     AuditNote, BackupSource, always, backup, compact, restore, verify,
 };
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
-use kassette_store::suite::fixtures::{NOW, new_payment, news, open, report, started};
+use kassette_store::suite::fixtures::{NOW, new_payment, open, report, report_step, started};
 use kassette_store::{About, Payments as _, StoreHealth as _};
 
 /// Creations at once.
@@ -154,7 +154,7 @@ async fn one(store: &SledStore, number: usize, paid: usize) {
     for step in [
         open(&name, "sandbox-test"),
         started(&name, &reference),
-        news(&name, report(&reference, ProviderStatus::Completed)),
+        report_step(&name, report(&reference, ProviderStatus::Completed)),
     ] {
         store.step(about.clone(), step, None, at).await.unwrap();
     }

@@ -124,7 +124,7 @@ fn authorised(item: &Item, payment: &Payment) -> Vec<Report> {
 /// Reports a refund. Success and failure of one refund have the same id, so that partial refunds add up and failed
 /// refunds no longer count.
 fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
-    let mut report = payment.beside(&item.event);
+    let mut report = payment.without_status_change(&item.event);
     report.particulars.refunds = vec![Refund {
         id: own_id(item, payment),
         order_id: item.order.clone(),
@@ -139,7 +139,7 @@ fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
 /// Reports a dispute. All events of one dispute have the same id.
 fn dispute(item: &Item, payment: &Payment, state: DisputeState) -> Report {
     let mut report = match state {
-        DisputeState::Won => payment.beside(&item.event),
+        DisputeState::Won => payment.without_status_change(&item.event),
         DisputeState::Open | DisputeState::Lost => payment.review(&item.event),
     };
     let amount = payment.amount.amount;
@@ -182,7 +182,7 @@ fn with_capture(mut report: Report, id: &str, item: &Item, payment: &Payment) ->
 
 /// Reports the issuer's early fraud warning; the money is not claimed back yet.
 fn warned(item: &Item, payment: &Payment) -> Report {
-    let mut report = payment.beside(&item.event);
+    let mut report = payment.without_status_change(&item.event);
     let reason = item.hints.reason.clone();
     report.particulars.fraud_warning = Some(reason.unwrap_or_else(|| item.event.clone()));
     report

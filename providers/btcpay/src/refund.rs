@@ -266,7 +266,7 @@ fn unavailable(why: String) -> QueryFailure {
 mod tests {
     use super::*;
     use crate::tests::account;
-    use crate::wire::tests::{payout_told, pull_told};
+    use crate::wire::tests::{payout_json, pull_payment_json};
     use kassette_plugin::provider::Money;
     use kassette_plugin::provider::http::{Request, Response, SendFailure, Verb};
     use kassette_plugin::testing::{Host, with_host};
@@ -313,8 +313,8 @@ mod tests {
             };
             self.1.borrow_mut().push(sent);
             let body = match request.verb {
-                Verb::Post => pull_told(&name(&order()), false),
-                _ if path.ends_with("/payouts") => json!([payout_told("Completed", "9.90")]),
+                Verb::Post => pull_payment_json(&name(&order()), false),
+                _ if path.ends_with("/payouts") => json!([payout_json("Completed", "9.90")]),
                 _ => self.0.clone(),
             };
             Ok(Response {
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn the_payer_gets_a_link_to_claim_what_the_order_says() {
-        let (made, sent) = refunded(json!([pull_told("Refund of another", false)]));
+        let (made, sent) = refunded(json!([pull_payment_json("Refund of another", false)]));
         let made = made.unwrap();
         assert_eq!(made.state, RefundState::Pending);
         assert_eq!(made.detail, "waits for the payer's claim");
@@ -358,10 +358,10 @@ mod tests {
 
     #[test]
     fn a_pull_payment_of_the_order_is_found_and_no_second_is_made() {
-        let (found, sent) = refunded(json!([pull_told(&name(&order()), true)]));
+        let (found, sent) = refunded(json!([pull_payment_json(&name(&order()), true)]));
         assert_eq!(found.unwrap().state, RefundState::Succeeded);
         assert_eq!(sent, [LOOK, "/pull-payments/2xY7mkVxEMQdhsq9/payouts"]);
-        let mut less = pull_told(&name(&order()), false);
+        let mut less = pull_payment_json(&name(&order()), false);
         less["amount"] = json!("9.89");
         for odd in [json!([less]), json!({})] {
             let (unclear, sent) = refunded(odd);
@@ -373,10 +373,10 @@ mod tests {
     #[test]
     fn it_succeeds_once_all_was_claimed_and_paid() {
         let said = |archived, payouts: &[(&str, &str)]| {
-            let pull = pull_told("Refund 1", archived).to_string();
+            let pull = pull_payment_json("Refund 1", archived).to_string();
             let payouts = payouts
                 .iter()
-                .map(|(state, amount)| payout_told(state, amount));
+                .map(|(state, amount)| payout_json(state, amount));
             let payouts = Value::Array(payouts.collect()).to_string();
             let claims = wire::claims(payouts.as_bytes(), "EUR").unwrap();
             let given = given(
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn a_refund_that_is_called_off_is_archived() {
         let sent = Rc::default();
-        let server = Server(pull_told("Refund 1", false), Rc::clone(&sent));
+        let server = Server(pull_payment_json("Refund 1", false), Rc::clone(&sent));
         let order = Order {
             reference: Some("2xY7mkVxEMQdhsq9".into()),
             ..order()

@@ -325,7 +325,7 @@ pub(crate) mod tests {
     }
 
     /// A pull payment as the server would return it.
-    pub(crate) fn pull_told(name: &str, archived: bool) -> Value {
+    pub(crate) fn pull_payment_json(name: &str, archived: bool) -> Value {
         json!({
             "id": "2xY7mkVxEMQdhsq9", "name": name, "description": "", "currency": "EUR",
             "amount": "9.9", "BOLT11Expiration": "30", "autoApproveClaims": false,
@@ -334,7 +334,7 @@ pub(crate) mod tests {
     }
 
     /// A payout as the server would return it.
-    pub(crate) fn payout_told(state: &str, amount: &str) -> Value {
+    pub(crate) fn payout_json(state: &str, amount: &str) -> Value {
         json!({
             "id": "p1", "pullPaymentId": "2xY7mkVxEMQdhsq9", "originalCurrency": "EUR",
             "originalAmount": amount, "payoutCurrency": "BTC", "payoutAmount": null,
@@ -345,12 +345,12 @@ pub(crate) mod tests {
     #[test]
     fn a_payout_that_cannot_be_read_is_a_claim_under_way() {
         let read = |value: &Value| claims(json!([value]).to_string().as_bytes(), "EUR").unwrap();
-        assert_eq!(read(&payout_told("Completed", "9.9")).paid, parts(990));
-        let mut coins = payout_told("Completed", "0.1");
+        assert_eq!(read(&payout_json("Completed", "9.9")).paid, parts(990));
+        let mut coins = payout_json("Completed", "0.1");
         coins["originalCurrency"] = json!("BTC");
-        let mut unpriced = payout_told("Completed", "9.9");
+        let mut unpriced = payout_json("Completed", "9.9");
         unpriced["originalAmount"] = Value::Null;
-        for odd in [payout_told("Odd", "9.9"), coins, unpriced, Value::Null] {
+        for odd in [payout_json("Odd", "9.9"), coins, unpriced, Value::Null] {
             let claims = read(&odd);
             assert_eq!((claims.paid, claims.underway), (0, true), "{odd}");
         }
@@ -360,10 +360,10 @@ pub(crate) mod tests {
     #[test]
     fn what_was_claimed_in_parts_of_cents_adds_up() {
         let all = json!([
-            payout_told("Completed", "3.33333333"),
-            payout_told("Completed", "3.33333333"),
-            payout_told("Completed", "3.33333334"),
-            payout_told("Cancelled", "3"),
+            payout_json("Completed", "3.33333333"),
+            payout_json("Completed", "3.33333333"),
+            payout_json("Completed", "3.33333334"),
+            payout_json("Cancelled", "3"),
         ]);
         let read = claims(all.to_string().as_bytes(), "EUR").unwrap();
         assert_eq!(cents(read.paid), 1_000);

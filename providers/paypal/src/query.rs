@@ -180,7 +180,7 @@ fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report
     if matches!(answer.status, 200 | 201) {
         // A minimal answer contains no capture, so read the order.
         let captured = ours(&answer, attempt)?;
-        if captured.report().is_some() && captured.is_told_whole() {
+        if captured.report().is_some() && captured.is_complete() {
             return report_with_capture(&captured);
         }
         return match fetch(account, attempt, &order.id)? {

@@ -17,7 +17,7 @@ use crate::{money, wire};
 const DAYS: u32 = 180;
 
 /// Time in which a request id can be repeated, in milliseconds: PayPal's 45 days, minus a day.
-const KEPT: u64 = 44 * 86_400_000;
+const REQUEST_ID_LIFE_MS: u64 = 44 * 86_400_000;
 
 /// Maximum length of the note to the payer, in UTF-16 code units.
 const NOTE: usize = 255;
@@ -53,7 +53,7 @@ pub(crate) fn refund(
             }
             known.credited().map(|capture| capture.id.as_str())
         }
-        None if account.now >= order.asked_at.saturating_add(KEPT) => {
+        None if account.now >= order.asked_at.saturating_add(REQUEST_ID_LIFE_MS) => {
             let why = "PayPal tells neither the order nor keeps the request id any more";
             return Err(RefundFailure::Uncertain(why.into()));
         }

@@ -103,7 +103,7 @@ fn is_attempt(reference: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::payment_told;
+    use crate::wire::tests::payment_json;
     use kassette_plugin::provider::{Status, Verb};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn event(name: &str, status: &str, reference: &str) -> Value {
-        let mut payload = payment_told(status);
+        let mut payload = payment_json(status);
         payload["merchantRefNum"] = reference.into();
         json!({ "eventType": name, "payload": payload, "attemptNumber": "1", "mode": "live" })
     }

@@ -295,7 +295,7 @@ pub(crate) mod tests {
     }
 
     /// A handle as Paysafe would return it.
-    pub(crate) fn handle_told(status: &str) -> Value {
+    pub(crate) fn handle_json(status: &str) -> Value {
         json!({
             "id": "1b30a38d-63e3-4dca-bfa3-8e4d0f2b7194", "paymentHandleToken": "PHzbqsNkWR1ASPP1",
             "merchantRefNum": "attempt-1", "paymentType": "INTERAC_ETRANSFER", "status": status,
@@ -305,7 +305,7 @@ pub(crate) mod tests {
     }
 
     /// A payment as Paysafe would return it.
-    pub(crate) fn payment_told(status: &str) -> Value {
+    pub(crate) fn payment_json(status: &str) -> Value {
         json!({
             "id": "3aeb9c63-6386-46a3-9f8e-f452e722228a", "merchantRefNum": "attempt-1",
             "paymentType": "INTERAC_ETRANSFER", "status": status, "amount": 4990, "currencyCode": "CAD",
@@ -315,11 +315,11 @@ pub(crate) mod tests {
     #[test]
     fn a_status_that_is_not_documented_is_unknown() {
         assert_eq!(
-            handle(&read(&handle_told("ODD"))).unwrap().stands,
+            handle(&read(&handle_json("ODD"))).unwrap().stands,
             Handled::Unknown
         );
         assert_eq!(
-            payment(&read(&payment_told("ODD"))).unwrap().stands,
+            payment(&read(&payment_json("ODD"))).unwrap().stands,
             Paid::Unknown
         );
     }
@@ -333,12 +333,12 @@ pub(crate) mod tests {
             "currencyCode",
             "links",
         ] {
-            let mut told = handle_told("INITIATED");
+            let mut told = handle_json("INITIATED");
             told[field] = Value::Null;
             let handle = handle(&read(&told)).unwrap();
             assert_eq!(handle.stands, Handled::Waiting, "{field}");
         }
-        let mut told = payment_told("COMPLETED");
+        let mut told = payment_json("COMPLETED");
         told["amount"] = json!("4990");
         told["currencyCode"] = json!("cad");
         told["error"] = Value::Null;
@@ -351,11 +351,11 @@ pub(crate) mod tests {
 
     #[test]
     fn only_what_names_another_reference_is_left_out() {
-        let mut other = payment_told("COMPLETED");
+        let mut other = payment_json("COMPLETED");
         other["merchantRefNum"] = "attempt-2".into();
-        let mut silent = payment_told("PENDING");
+        let mut silent = payment_json("PENDING");
         silent.as_object_mut().unwrap().remove("merchantRefNum");
-        let list = read(&json!({ "payments": [other, payment_told("FAILED"), silent] }));
+        let list = read(&json!({ "payments": [other, payment_json("FAILED"), silent] }));
         assert_eq!(listed(&list, "payments", &["attempt-1"]).unwrap().len(), 2);
         assert_eq!(listed(&read(&json!({})), "payments", &["attempt-1"]), None);
     }

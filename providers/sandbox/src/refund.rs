@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    fn refund_told(id: &str, order: Value, status: &str) -> Value {
+    fn refund_json(id: &str, order: Value, status: &str) -> Value {
         json!({
             "id": id, "merchant_reference": order, "status": status, "created_at": 1,
             "amount": { "value": "9.90", "currency": "EUR" },
@@ -163,7 +163,7 @@ mod tests {
             ("succeeded", RefundState::Succeeded),
             ("failed", RefundState::Failed),
         ] {
-            let given = made_of(&refund_told("re_1", json!(ORDER), status)).unwrap();
+            let given = made_of(&refund_json("re_1", json!(ORDER), status)).unwrap();
             assert_eq!((given.reference.as_str(), given.state), ("re_1", state));
         }
     }
@@ -172,11 +172,11 @@ mod tests {
     fn the_answer_to_our_order_is_about_our_order() {
         for (told, state) in [
             (
-                refund_told("re_1", json!(null), "succeeded"),
+                refund_json("re_1", json!(null), "succeeded"),
                 RefundState::Succeeded,
             ),
             (
-                refund_told("re_1", json!(ORDER), "succeeded_maybe"),
+                refund_json("re_1", json!(ORDER), "succeeded_maybe"),
                 RefundState::Pending,
             ),
         ] {
@@ -184,7 +184,7 @@ mod tests {
         }
         for odd in [
             json!({}),
-            refund_told("re_1", json!("f".repeat(32)), "succeeded"),
+            refund_json("re_1", json!("f".repeat(32)), "succeeded"),
         ] {
             let made = made_of(&odd);
             assert!(matches!(made, Err(RefundFailure::Uncertain(_))), "{odd}");
@@ -231,8 +231,8 @@ mod tests {
     fn it_is_found_by_its_id_or_by_ours_and_its_lack_is_certain() {
         let mut session = session_json("captured", false, "49.90");
         session["refunds"] = json!([
-            refund_told("re_1", json!(null), "succeeded"),
-            refund_told("re_2", json!(ORDER), "pending"),
+            refund_json("re_1", json!(null), "succeeded"),
+            refund_json("re_2", json!(ORDER), "pending"),
         ]);
         let find = |session: &Value, reference| {
             let found = find(session.to_string().as_bytes(), &order(reference));

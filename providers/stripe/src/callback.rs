@@ -28,7 +28,7 @@ const TOLERANCE_SECONDS: u64 = 300;
 const MOST_CODES: usize = 8;
 
 /// Event that is ignored: Stripe creates the payment as soon as a payer opens the page of a known session.
-const NO_NEWS: &str = "payment_intent.created";
+const IGNORED_EVENT: &str = "payment_intent.created";
 
 /// Events about an object that contains only the payment's id, for which the attempt has to be queried.
 const OF_PAYMENT: [&str; 13] = [
@@ -109,7 +109,7 @@ fn subject(
 ) -> Result<Option<Subject>, CallbackFailure> {
     let field = |name: &str| object.get(name).and_then(Json::text);
     let kind = event.get("type").and_then(Json::text).unwrap_or_default();
-    if kind == NO_NEWS {
+    if kind == IGNORED_EVENT {
         return Ok(None);
     }
     let reference = field("client_reference_id").map(str::to_owned);

@@ -236,7 +236,13 @@ impl Shop {
         let back = approve(&page, &mut connections.provider).await?;
         let approved = Instant::now();
         let told = async {
-            expect("event", 200, receiver, get("", &format!("{TOLD}{id}"))).await?;
+            expect(
+                "event",
+                200,
+                receiver,
+                get("", &format!("{COMPLETION}{id}")),
+            )
+            .await?;
             Ok::<_, String>(approved.elapsed())
         };
         let returned = async {

@@ -18,7 +18,7 @@ use kassette_plugin::provider::{
 use kassette_plugin::testing::{Host, with_host};
 use serde_json::{Value, json};
 
-use crate::callback::{assert_told, is_taken};
+use crate::callback::{assert_amount_occurs, is_taken};
 use crate::talk;
 
 /// Time of all calls, in milliseconds since 1970.
@@ -119,7 +119,7 @@ fn run<P: Provider>(input: &[u8]) {
     if let Ok(report) = &told
         && is_taken(report)
     {
-        assert_told(input, report);
+        assert_amount_occurs(input, report);
     }
     let changed = |change: fn(&mut Value)| -> Vec<Answer> {
         let each = answers.iter().map(|answer| answer.changed(change));

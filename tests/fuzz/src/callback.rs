@@ -322,7 +322,7 @@ fn run_at(providers: &Providers, input: &[u8]) {
         .filter_map(|notice| notice.report.as_ref())
         .filter(|report| is_taken(report))
     {
-        assert_told(input, report);
+        assert_amount_occurs(input, report);
     }
 }
 
@@ -410,7 +410,7 @@ pub(crate) fn is_taken(report: &Report) -> bool {
 }
 
 /// Checks that the amount received occurs in the input.
-pub(crate) fn assert_told(input: &[u8], report: &Report) {
+pub(crate) fn assert_amount_occurs(input: &[u8], report: &Report) {
     let amount = report.received.amount;
     let digits: Vec<u8> = input.iter().copied().filter(u8::is_ascii_digit).collect();
     let there = |text: &str| memmem::find(&digits, text.as_bytes()).is_some();

@@ -112,7 +112,7 @@ pub struct Attempt {
     pub particulars: Particulars,
     pub authorization: AuthorizationWatch,
     /// Reports that already have a timeline entry "changed nothing": one for each source and status.
-    pub heard: Vec<(Via, ProviderStatus)>,
+    pub noted_reports: Vec<(Via, ProviderStatus)>,
     /// Reason for its end or for a doubt about it, for the operator.
     pub detail: String,
 }

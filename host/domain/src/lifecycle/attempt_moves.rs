@@ -74,7 +74,7 @@ impl Attempt {
             funds: Funds::default(),
             particulars: Particulars::default(),
             authorization: AuthorizationWatch::None,
-            heard: Vec::new(),
+            noted_reports: Vec::new(),
             detail: String::new(),
         }
     }

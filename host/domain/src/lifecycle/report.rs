@@ -201,10 +201,10 @@ impl PaymentAggregate {
 
     /// Remembers that such a report is in the timeline. Returns false if it already was.
     pub(super) fn remember_report(&mut self, i: usize, via: Via, status: ProviderStatus) -> bool {
-        let heard = &mut self.attempts[i].heard;
-        let new = !heard.contains(&(via, status));
+        let noted_reports = &mut self.attempts[i].noted_reports;
+        let new = !noted_reports.contains(&(via, status));
         if new {
-            heard.push((via, status));
+            noted_reports.push((via, status));
         }
         new
     }

@@ -301,12 +301,12 @@ impl PaymentAggregate {
         let named = self
             .waiting()
             .map_or(&[][..], |decision| &decision.despite[..]);
-        let news = self.despite_needed(i).iter().any(|id| !named.contains(id));
+        let has_new = self.despite_needed(i).iter().any(|id| !named.contains(id));
         let used = self.backing() == Some(i)
             || self
                 .to_capture()
                 .is_some_and(|each| each.id == self.attempts[i].id);
-        if news && used && self.waits_for(Resolution::Approve) {
+        if has_new && used && self.waits_for(Resolution::Approve) {
             self.lapse(Some(cause), log);
         }
     }
@@ -474,8 +474,8 @@ impl PaymentAggregate {
         for i in 0..self.attempts.len() {
             let attempt = &self.attempts[i];
             match attempt.stage {
-                Stage::Captured { .. } => self.give_away(i, log),
-                Stage::Live { .. } if attempt.holds_money() => self.give_away(i, log),
+                Stage::Captured { .. } => self.make_surplus(i, log),
+                Stage::Live { .. } if attempt.holds_money() => self.make_surplus(i, log),
                 Stage::Live { .. } => {
                     // No provider has confirmed that no money was captured: queries continue.
                     let certain = attempt.provider_facts.is_none() && attempt.references.is_empty();
@@ -517,7 +517,7 @@ impl PaymentAggregate {
     }
 
     /// Makes the money of a declined payment surplus, to be refunded.
-    fn give_away(&mut self, i: usize, log: &mut StepLog<'_>) {
+    fn make_surplus(&mut self, i: usize, log: &mut StepLog<'_>) {
         self.attempts[i].set_surplus(log.now);
         self.hand_over(i, Bucket::Surplus, log);
     }

@@ -183,7 +183,7 @@ where
         let requests = requests.clone();
         let thread = std::thread::Builder::new().name("replay".into());
         let started = thread.spawn(move || {
-            give_way();
+            lower_priority();
             work(&*compare, &feed, &sender, requests.as_ref());
         });
         // One thread is sufficient.
@@ -198,7 +198,7 @@ where
 }
 
 /// Lowers the priority of this thread, so that requests run first.
-fn give_way() {
+fn lower_priority() {
     // On Linux this applies to the calling thread only; elsewhere it would apply to the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);

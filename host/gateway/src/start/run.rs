@@ -215,7 +215,7 @@ impl Run<'_> {
                         _ => return Ok(None),
                     }
                 }
-                Some(AttemptState::Unknown) => return self.last_look(aggregate, id).await,
+                Some(AttemptState::Unknown) => return self.query_last(aggregate, id).await,
                 Some(AttemptState::Unavailable) => {
                     return Err(match error {
                         Some(error) => error,
@@ -260,7 +260,7 @@ impl Run<'_> {
     }
 
     /// The repeats did not help: queries the provider before the caller is asked to try again later.
-    async fn last_look(
+    async fn query_last(
         &self,
         aggregate: PaymentAggregate,
         id: AttemptId,

@@ -17,7 +17,7 @@ use crate::Gateway;
 use crate::modules::Method;
 
 /// Interval between two checks of the trials.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// One node judges for all nodes, until just before its next check.
 const LEASE: Duration = Duration::from_millis(900);
 
@@ -38,15 +38,15 @@ impl Gateway {
         let mut changes = runtime.changes();
         loop {
             if runtime.has_trials() {
-                let next = self.now().after(LOOK_EVERY);
+                let next = self.now().after(CHECK_INTERVAL);
                 tokio::select! {
                     () = self.clock().wait_until(next) => {}
-                    () = self.inner.trials.look.notified() => {}
+                    () = self.inner.trials.check_requested.notified() => {}
                 }
             } else if changes.changed().await.is_err() {
                 return;
             }
-            self.look_at_trials().await;
+            self.check_trials().await;
         }
     }
 
@@ -63,7 +63,7 @@ impl Gateway {
     }
 
     /// Checks each version on trial one time.
-    pub(crate) async fn look_at_trials(&self) {
+    pub(crate) async fn check_trials(&self) {
         let Some(runtime) = self.runtime() else {
             return;
         };
@@ -75,7 +75,7 @@ impl Gateway {
         self.inner.trials.shadows.retain(is_alive);
         for (slot, staged) in &all {
             let looked = match &staged.candidate.canary {
-                Some(canary) => self.look_at_canary(slot, staged, canary).await,
+                Some(canary) => self.check_canary(slot, staged, canary).await,
                 None => {
                     if let OpenedModule::Method(module) = &staged.module {
                         let module = Arc::clone(module) as Arc<dyn Method>;
@@ -91,7 +91,7 @@ impl Gateway {
         }
     }
 
-    async fn look_at_canary(
+    async fn check_canary(
         &self,
         slot: &Slot,
         staged: &Staged,

@@ -73,7 +73,7 @@ impl World {
                     let (taken, next) = self.backlog.claim(endpoint, at_most);
                     self.scheduler.claimed(endpoint, taken, next, now);
                 }
-                SchedulerAction::GiveBack(dropped) => self.given_back.extend(dropped),
+                SchedulerAction::Release(dropped) => self.given_back.extend(dropped),
                 SchedulerAction::Start(endpoint, due) => started.push((endpoint, due.id)),
             }
         }
@@ -517,7 +517,7 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
                     world.scheduler.claimed(endpoint, taken, next, now);
                 }
                 // Their leases end before the hold does, so they are claimed again.
-                SchedulerAction::GiveBack(dropped) => {
+                SchedulerAction::Release(dropped) => {
                     *world.backlog.left.entry(endpoint(1)).or_default() += dropped.len();
                     given_back += dropped.len();
                 }
@@ -597,7 +597,7 @@ fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
         } else {
             world.end_at(id, AttemptOutcome::Delivered, false, later);
         }
-        let Some(SchedulerAction::GiveBack(dropped)) = world.scheduler.next(later) else {
+        let Some(SchedulerAction::Release(dropped)) = world.scheduler.next(later) else {
             panic!("a lease that is held hides what it is for");
         };
         assert_eq!(dropped.len(), 12);
@@ -633,7 +633,7 @@ fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
     world.end_at(started[0].1, AttemptOutcome::Delivered, false, later);
     let dropped = world.scheduler.next(later);
     assert!(
-        matches!(dropped, Some(SchedulerAction::GiveBack(_))),
+        matches!(dropped, Some(SchedulerAction::Release(_))),
         "{dropped:?}"
     );
     world.scheduler.claimed(endpoint(1), vec![], None, later);

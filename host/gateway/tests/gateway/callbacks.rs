@@ -98,8 +98,8 @@ async fn many_callbacks_in_two_processes_capture_once() {
     let news = world.provider.payer(attempt, ProviderStatus::Processing);
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..16 {
-        let heard = callback_reply(Subject::Attempt(attempt), Some(news.clone()));
-        world.provider.answer_callback(Ok(heard));
+        let requests = callback_reply(Subject::Attempt(attempt), Some(news.clone()));
+        world.provider.answer_callback(Ok(requests));
         let gateway = if number % 2 == 0 {
             &world.gateway
         } else {

@@ -80,7 +80,7 @@ impl World {
         (payment, attempt)
     }
 
-    async fn kept(&self, refund: RefundId) -> Refund {
+    async fn stored_refund(&self, refund: RefundId) -> Refund {
         let found = self
             .gateway
             .refund_of(self.merchant.id, Environment::Test, refund)
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    async fn refunds_told(&self, payment: PaymentId) -> Vec<RefundId> {
+    async fn refund_events(&self, payment: PaymentId) -> Vec<RefundId> {
         let history = self.store.history(payment).await.unwrap().unwrap();
         let refunded =
             |event: &&kassette_domain::event::Event| event.kind == EventType::PaymentRefunded;
@@ -151,7 +151,7 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
         Err(RefundError::Differs { field: "amount" })
     ));
     assert_eq!(world.provider.refund_calls(), (1, 0));
-    assert_eq!(world.refunds_told(payment).await, [refund.id]);
+    assert_eq!(world.refund_events(payment).await, [refund.id]);
     let payment = world.aggregate(payment).await.payment;
     assert_eq!(payment.status, Status::Completed);
 }
@@ -207,7 +207,10 @@ async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
             .await;
         assert!(matches!(more, Err(RefundError::Amount(_))), "{more:?}");
         world.minutes(5).await;
-        assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
+        assert_eq!(
+            world.stored_refund(refund.id).await.state,
+            RefundState::Succeeded
+        );
         assert_eq!(
             (
                 world.provider.refund_calls().0,
@@ -215,7 +218,7 @@ async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
             ),
             (sent, 1)
         );
-        assert_eq!(world.refunds_told(payment).await, [refund.id]);
+        assert_eq!(world.refund_events(payment).await, [refund.id]);
     }
 }
 
@@ -245,7 +248,7 @@ async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
         ),
         (1, 1)
     );
-    assert_eq!(world.refunds_told(payment).await, [refund.id]);
+    assert_eq!(world.refund_events(payment).await, [refund.id]);
     lost.abort();
 }
 
@@ -267,11 +270,14 @@ async fn a_notice_before_the_answer_is_the_same_refund() {
         .provider
         .refund_becomes(attempt, order, RefundState::Succeeded);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
-    assert_eq!(world.kept(order).await.state, RefundState::Succeeded);
+    assert_eq!(
+        world.stored_refund(order).await.state,
+        RefundState::Succeeded
+    );
     go.notify_one();
     assert_eq!(made(refunding.await.unwrap()).id, order);
     assert_eq!(world.aggregate(payment).await.refunds().len(), 1);
-    assert_eq!(world.refunds_told(payment).await, [order]);
+    assert_eq!(world.refund_events(payment).await, [order]);
 }
 
 #[tokio::test]
@@ -291,7 +297,7 @@ async fn a_refusal_frees_the_money_and_a_person_looks() {
         (RefundState::Failed, "too old")
     );
     assert_eq!(world.lines().await[0].key.kind, WorkKind::Refund);
-    assert!(world.refunds_told(payment).await.is_empty());
+    assert!(world.refund_events(payment).await.is_empty());
     let again = made(
         world
             .gateway
@@ -317,7 +323,10 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     );
     assert_eq!(refund.state, RefundState::Pending);
     world.minutes(5).await;
-    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
+    assert_eq!(
+        world.stored_refund(refund.id).await.state,
+        RefundState::Succeeded
+    );
     // Nothing was created, so there was nothing to query.
     assert_eq!(world.provider.refund_calls(), (3, 0));
 }
@@ -339,7 +348,10 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
         .provider
         .refund_becomes(attempt, refund.id, RefundState::Succeeded);
     world.minutes(2).await;
-    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
+    assert_eq!(
+        world.stored_refund(refund.id).await.state,
+        RefundState::Succeeded
+    );
     let full = world
         .gateway
         .refund(&caller, payment, asked("b", None))
@@ -349,7 +361,10 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
         .provider
         .refund_becomes(attempt, refund.id, RefundState::Failed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
-    assert_eq!(world.kept(refund.id).await.state, RefundState::Failed);
+    assert_eq!(
+        world.stored_refund(refund.id).await.state,
+        RefundState::Failed
+    );
     assert_eq!(world.lines().await[0].key.kind, WorkKind::Refund);
     let again = made(
         world
@@ -376,7 +391,10 @@ async fn a_question_of_an_operator_asks_about_refunds_too() {
         .provider
         .refund_becomes(attempt, refund.id, RefundState::Succeeded);
     world.gateway.query(payment, audited()).await.unwrap();
-    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
+    assert_eq!(
+        world.stored_refund(refund.id).await.state,
+        RefundState::Succeeded
+    );
 }
 
 #[tokio::test]
@@ -521,7 +539,10 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
         settled,
         Err(RefundError::Conflict(Refusal::RefundEnded(_)))
     ));
-    assert_eq!(world.kept(refund.id).await.state, RefundState::Succeeded);
+    assert_eq!(
+        world.stored_refund(refund.id).await.state,
+        RefundState::Succeeded
+    );
 }
 
 #[tokio::test]

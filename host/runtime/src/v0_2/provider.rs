@@ -386,12 +386,12 @@ fn readable<T, R>(
     unreadable: &mut Vec<String>,
 ) -> Vec<R> {
     let all = list.len();
-    let kept: Vec<R> = list.into_iter().filter_map(read).take(most).collect();
-    if kept.len() < all {
-        let left_out = all - kept.len();
+    let stored: Vec<R> = list.into_iter().filter_map(read).take(most).collect();
+    if stored.len() < all {
+        let left_out = all - stored.len();
         unreadable.push(format!("{kind} entries left out of the report: {left_out}"));
     }
-    kept
+    stored
 }
 
 /// Whether operators can be shown the URL as a link: https, no user information, at most [`PROVIDER_URL`] bytes.
@@ -690,9 +690,9 @@ mod tests {
             unreadable: vec!["x".repeat(DETAIL + 1); 2 * UNREADABLE],
             ..nothing()
         };
-        let kept = particulars(told).unreadable;
-        assert_eq!(kept.len(), UNREADABLE);
-        assert!(kept.iter().all(|sentence| sentence.len() <= DETAIL));
+        let stored = particulars(told).unreadable;
+        assert_eq!(stored.len(), UNREADABLE);
+        assert!(stored.iter().all(|sentence| sentence.len() <= DETAIL));
     }
 
     #[test]

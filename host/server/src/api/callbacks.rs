@@ -66,14 +66,14 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     let (from, limits) = (state.client(&parts), state.limits());
     let unproven = (!limits.proven.contains(&account, from, state.now())).then_some(from);
-    let in_hand = match unproven {
+    let permit = match unproven {
         None => {
             Reservation::mark_authenticated(&parts.extensions);
             None
         }
         Some(_) => {
             let taken = limits.unproved(&account, from, state.now());
-            let room = taken
+            let proven = taken
                 .map_err(ApiError::TooMany)
                 .and_then(|()| state.unproved_callback().ok_or(ApiError::Busy));
             if room.is_err() {
@@ -92,7 +92,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     // If a provider disconnects, its callback must still be processed completely.
     let answer = tokio::spawn(async move {
-        let _in_hand = in_hand;
+        let _permit = permit;
         let (gateway, limits) = (state.gateway(), state.limits());
         let judged = gateway.judge_callback(&account, &incoming, unproven).await;
         if judged.proved() {

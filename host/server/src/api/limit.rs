@@ -46,7 +46,7 @@ struct Shard<K> {
     /// Time at which each bucket is full, in nanoseconds since the epoch.
     full_at: HashMap<K, u64>,
     /// The shared bucket of all keys without a bucket of their own.
-    crowd: u64,
+    shared: u64,
     /// Time of the last search for idle buckets.
     swept_at: u64,
 }
@@ -56,7 +56,7 @@ impl<K> Default for Buckets<K> {
         let shard = |_| {
             Mutex::new(Shard {
                 full_at: HashMap::new(),
-                crowd: 0,
+                shared: 0,
                 swept_at: 0,
             })
         };
@@ -109,7 +109,7 @@ impl<K: Hash + Eq + Clone> Shard<K> {
                 self.full_at.retain(|_, full_at| *full_at > now);
             }
             if self.full_at.len() >= SHARD_CAPACITY {
-                return &mut self.crowd;
+                return &mut self.shared;
             }
         }
         self.full_at.entry(key.clone()).or_insert(0)

@@ -32,7 +32,7 @@ pub(super) fn keygen(secret_key: &Path, public_key: &Path, json: bool) -> Result
         return Err(stands(path));
     }
     for (path, mode, bytes) in files {
-        let written = NewFile::beside(path, mode).and_then(|mut file| {
+        let written = NewFile::create_next_to(path, mode).and_then(|mut file| {
             file.write_all(bytes)?;
             file.keep_new()
         });

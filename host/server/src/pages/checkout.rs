@@ -58,7 +58,7 @@ pub(crate) async fn version(mut visit: Visit) -> Response {
 }
 
 /// `GET` of a form's path: redirects to the payment's page.
-pub(crate) async fn look_again(visit: Visit) -> Response {
+pub(crate) async fn redirect_to_checkout(visit: Visit) -> Response {
     match &visit.token {
         Some(token) => visit.see_other(&format!("/checkout/{token}")),
         None => visit.problem(Problem::NotFound),

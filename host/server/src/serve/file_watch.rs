@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Interval of checks. A changed file is read after two checks with the same result, because files may be written
 /// in several steps or one after another.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Identity of a file: device, inode, size, and time of the last change of its content, mode or owner (seconds and
 /// nanoseconds).

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::announced::Announced;
 use super::certificates::{Certificate, Pair};
-use super::file_watch::LOOK_EVERY;
+use super::file_watch::CHECK_INTERVAL;
 use super::rates_file::RatesFile;
 use super::settings::settings;
 use super::systemd;
@@ -112,7 +112,7 @@ impl Reloader {
 
     /// Applies replaced certificates and exchange rates until `ending`.
     pub(super) async fn watch_files(self: Arc<Self>, ending: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
             let mut state = self.state.lock().await;
             if let Some(looked) = state.rates_file.read_if_changed() {

@@ -791,7 +791,7 @@ impl From<ShareError> for ApiError {
 impl From<TrialError> for ApiError {
     fn from(error: TrialError) -> Self {
         match error {
-            TrialError::Nothing | TrialError::NotKept(_) => Self::conflict(error.to_string()),
+            TrialError::Nothing | TrialError::NotSaved(_) => Self::conflict(error.to_string()),
             TrialError::Shared(error) => error.into(),
             TrialError::Store(fault) => fault.into(),
         }

@@ -148,7 +148,7 @@ impl Provider for Adyen {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: CaptureRefusal::Told,
+            refusal: CaptureRefusal::AfterAccepting,
         }
     }
 

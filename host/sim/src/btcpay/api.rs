@@ -17,7 +17,7 @@ use crate::{
     btcpay::{
         problem::Problem,
         store_id,
-        wire::{self, Create, GiveBack, MarkInvoice},
+        wire::{self, Create, MarkInvoice, RefundBody},
     },
     config::SimError,
     http::{MOST_BODY, json_body, only, same},
@@ -193,7 +193,7 @@ async fn refund(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     of_store(&account, &store)?;
-    let asked: GiveBack = read_json(&headers, &body)?;
+    let asked: RefundBody = read_json(&headers, &body)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     let money = wire::check_refund(&asked, &session)?;
     let name = asked.name.unwrap_or_else(|| format!("Refund {id}"));

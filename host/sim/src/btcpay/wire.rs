@@ -60,7 +60,7 @@ pub(crate) struct MarkInvoice {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct GiveBack {
+pub(crate) struct RefundBody {
     pub(crate) name: Option<String>,
     #[serde(default)]
     pub(crate) description: String,
@@ -71,7 +71,7 @@ pub(crate) struct GiveBack {
 }
 
 /// Refuses a refund that the server would refuse. Returns the refund's amount.
-pub(crate) fn check_refund(asked: &GiveBack, session: &Session) -> Result<Amount, Problem> {
+pub(crate) fn check_refund(asked: &RefundBody, session: &Session) -> Result<Amount, Problem> {
     let methods = asked.payout_methods.iter().flatten();
     if methods.into_iter().any(|method| method != "BTC-CHAIN") {
         let message = "Invalid or unsupported payout method";

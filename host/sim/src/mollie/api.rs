@@ -126,7 +126,7 @@ async fn create(
     })?;
     if !asked.metadata.is_string() {
         let kept = asked.metadata.to_string();
-        session.extra.insert(wire::METADATA_KEPT.to_owned(), kept);
+        session.extra.insert(wire::METADATA_KEY.to_owned(), kept);
     }
     if let Some(mode) = asked.capture_mode {
         session.extra.insert(wire::CAPTURE_MODE.to_owned(), mode);

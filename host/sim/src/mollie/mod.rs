@@ -99,7 +99,7 @@ impl Provider for Mollie {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: CaptureRefusal::Told,
+            refusal: CaptureRefusal::AfterAccepting,
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) const CAPTURE_MODE: &str = "captureMode";
 pub(crate) const WEBHOOK_URL: &str = "webhookUrl";
 
 /// Key in a session's `extra`: metadata that is not text.
-pub(crate) const METADATA_KEPT: &str = "metadata";
+pub(crate) const METADATA_KEY: &str = "metadata";
 
 /// The settlement of all payments.
 const SETTLEMENT: &str = "stl_simulated";
@@ -452,7 +452,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
 
 /// The merchant's metadata: the gateway's attempt id, or any JSON.
 fn metadata(session: &Session) -> Value {
-    let kept = session.extra.get(METADATA_KEPT);
+    let kept = session.extra.get(METADATA_KEY);
     let other = kept.and_then(|kept| serde_json::from_str(kept).ok());
     other.unwrap_or_else(|| session.attempt_id.as_str().into())
 }

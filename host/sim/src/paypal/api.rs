@@ -23,7 +23,7 @@ use crate::{
         ids,
         problem::Problem,
         returns, webhook,
-        wire::{self, Create, GiveBack, NewOrder, Paid, Patch},
+        wire::{self, Create, NewOrder, Paid, Patch, RefundBody},
     },
     refund::{Asked, Outcome, Refund},
     sandbox::tokens::LIFE_SECONDS,
@@ -284,7 +284,7 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: GiveBack = optional(&headers, &body)?.unwrap_or_default();
+    let asked: RefundBody = optional(&headers, &body)?.unwrap_or_default();
     let session = api.captured(&id)?;
     let now = api.account.now();
     let asked = Asked {

@@ -156,8 +156,8 @@ async fn find_handles(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
     let now = account.now();
-    let tell = |session: &Session| Some(wire::handle(&account, session, now));
-    listed(&account, query.as_deref(), "paymentHandles", tell).await
+    let convert = |session: &Session| Some(wire::handle(&account, session, now));
+    listed(&account, query.as_deref(), "paymentHandles", convert).await
 }
 
 async fn find_payments(
@@ -267,7 +267,7 @@ async fn listed(
     account: &Api,
     query: Option<&str>,
     name: &str,
-    tell: impl Fn(&Session) -> Option<Value>,
+    convert: impl Fn(&Session) -> Option<Value>,
 ) -> Result<Json<Value>, Problem> {
     let reference = query
         .and_then(|query| query.strip_prefix("merchantRefNum="))
@@ -281,7 +281,7 @@ async fn listed(
     {
         *session = account.alter(session.reference.clone(), take_left).await?;
     }
-    let items: Vec<Value> = found.iter().filter_map(tell).collect();
+    let items: Vec<Value> = found.iter().filter_map(convert).collect();
     let meta = json!({ "numberOfRecords": items.len(), "limit": 10, "page": 1 });
     Ok(Json(json!({ name: items, "meta": meta })))
 }

@@ -21,7 +21,7 @@ use crate::{
     razorpay::{
         key_id, payment,
         problem::Problem,
-        wire::{self, Capture, Create, Edit, GiveBack, Nothing},
+        wire::{self, Capture, Create, Edit, Nothing, RefundBody},
     },
     refund::{Asked, Outcome},
     session::{Conflict, Opening, Session, State as Stands},
@@ -213,8 +213,8 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
-    let asked: GiveBack = if body.is_empty() {
-        GiveBack::default()
+    let asked: RefundBody = if body.is_empty() {
+        RefundBody::default()
     } else {
         http::json_body(&headers, &body).map_err(Problem::bad)?
     };

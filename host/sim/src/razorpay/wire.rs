@@ -105,7 +105,7 @@ pub(crate) struct Capture {
 /// Body of a refund. Without a body or an amount the rest is refunded.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct GiveBack {
+pub(crate) struct RefundBody {
     amount: Option<u64>,
     speed: Option<String>,
     notes: Notes,
@@ -154,7 +154,7 @@ impl Notes {
 }
 
 /// Validates a refund like Razorpay.
-pub(crate) fn refund_of(asked: &GiveBack, of: &Session) -> Result<Asked, Problem> {
+pub(crate) fn refund_of(asked: &RefundBody, of: &Session) -> Result<Asked, Problem> {
     let amount = Amount(asked.amount.unwrap_or(of.left().0));
     if asked.amount.is_some_and(|amount| amount < LEAST) {
         return Err(Problem::bad("The amount must be atleast INR 1.00").field("amount"));

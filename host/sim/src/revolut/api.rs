@@ -24,7 +24,7 @@ use crate::{
     revolut::{
         problem::Problem,
         secret_key,
-        wire::{self, Capture, Create, GiveBack, Kin},
+        wire::{self, Capture, Create, Kin, RefundBody},
     },
     session::{Conflict, Happened, Opening, Session, State as Stands},
 };
@@ -178,7 +178,7 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: GiveBack = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
+    let asked: RefundBody = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     let asked = Asked {
         key: http::only(&headers, "idempotency-key").map(str::to_owned),

@@ -70,7 +70,7 @@ pub(crate) struct MerchantOrder {
 /// Body of `POST /api/orders/{id}/refund`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GiveBack {
+pub(crate) struct RefundBody {
     amount: u64,
     currency: String,
     merchant_order_data: Option<MerchantOrder>,
@@ -83,7 +83,7 @@ pub(crate) struct GiveBack {
 const REFUND: &str = "refund";
 
 /// Validates a refund of the order like the provider.
-pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
+pub(crate) fn refund_of(asked: RefundBody, session: &Session) -> Result<Asked, Problem> {
     let received = session.received.as_ref().unwrap_or(&session.due);
     if asked.amount == 0 || asked.currency != received.currency {
         return Err(Problem::validation(

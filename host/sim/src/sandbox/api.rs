@@ -22,7 +22,7 @@ use crate::{
         Sandbox,
         problem::Problem,
         tokens::LIFE_SECONDS,
-        wire::{self, Create, GiveBack, Nothing, OfAmount},
+        wire::{self, Create, Nothing, OfAmount, RefundBody},
     },
     session::{Opening, Session},
 };
@@ -266,7 +266,7 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: GiveBack = json_body(&headers, &body)?;
+    let asked: RefundBody = json_body(&headers, &body)?;
     wire::check_refund(&asked)?;
     let known = api
         .account

@@ -154,7 +154,7 @@ impl TransactionWork for Redeem {
         // All checks come before the first write.
         let before = connection(tx, &code).await?;
         let leaving = before.as_ref().map(|before| before.endpoint);
-        let others = endpoints::beside(tx, endpoint, leaving).await?;
+        let others = endpoints::other_endpoints(tx, endpoint, leaving).await?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok((Exchanged::EndpointTaken(same.id), None));
         }

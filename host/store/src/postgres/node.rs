@@ -65,7 +65,7 @@ const BEAT_SQL: &str = "/* node: beat */ WITH beaten AS (
         WHERE name = $1 AND incarnation = $2 RETURNING beat)
     SELECT d.epoch, d.version, n.name, n.incarnation, n.beat, n.demand, beaten.beat
     FROM beaten, directory d, node n";
-const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
+const REMOVE_SELF: &str = "/* node: give up */ WITH gone AS (
         DELETE FROM node WHERE name = $1 AND incarnation = $2 RETURNING name)
     DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
 const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE name = $1";
@@ -328,7 +328,10 @@ impl Node {
         let gone = async {
             let client = self.target.connect().await.ok()?;
             let (name, incarnation) = (&self.node_state.name, self.node_state.incarnation());
-            client.execute(GIVE_UP, &[name, &incarnation]).await.ok()
+            client
+                .execute(REMOVE_SELF, &[name, &incarnation])
+                .await
+                .ok()
         };
         if !matches!(timeout(ANSWER, gone).await, Ok(Some(_))) {
             tracing::warn!(

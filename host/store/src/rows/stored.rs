@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use kassette_domain::attempt::{Attempt, AuthorizationWatch, Claim, ProviderFacts, Queries, Stage};
 use kassette_domain::event::{Event, EventSubject, EventType};
-use kassette_domain::extras::{Locale, NotesKept};
+use kassette_domain::extras::{Locale, NotesSummary};
 use kassette_domain::funds::Funds;
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
@@ -92,7 +92,7 @@ struct Written<'a> {
     return_url: Option<Cow<'a, ReturnUrl>>,
     locale: Option<Cow<'a, Locale>>,
     is_lifetime_asked: bool,
-    notes: Option<NotesKept>,
+    notes: Option<NotesSummary>,
     status: Status,
     settlement: Settlement,
     settlement_held: bool,
@@ -290,7 +290,7 @@ struct AttemptRow<'a> {
     provider_facts: Option<Cow<'a, ProviderFacts>>,
     particulars: Cow<'a, Particulars>,
     authorization: AuthorizationWatch,
-    heard: Cow<'a, [(Via, ProviderStatus)]>,
+    noted_reports: Cow<'a, [(Via, ProviderStatus)]>,
     opened_at: Time,
     expires_at: Time,
     detail: Cow<'a, str>,
@@ -336,7 +336,7 @@ pub(crate) fn encode_attempt(
         provider_facts: attempt.provider_facts.as_ref().map(Cow::Borrowed),
         particulars: Cow::Borrowed(&attempt.particulars),
         authorization: attempt.authorization,
-        heard: Cow::Borrowed(&attempt.heard),
+        noted_reports: Cow::Borrowed(&attempt.noted_reports),
         opened_at: attempt.opened_at,
         expires_at: attempt.expires_at,
         detail: Cow::Borrowed(&attempt.detail),
@@ -391,7 +391,7 @@ pub(crate) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<At
         funds: secrets.funds.into_owned(),
         particulars: row.particulars.into_owned(),
         authorization: row.authorization,
-        heard: row.heard.into_owned(),
+        noted_reports: row.noted_reports.into_owned(),
         opened_at: row.opened_at,
         expires_at: row.expires_at,
         detail: row.detail.into_owned(),

@@ -141,7 +141,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     done(
         &store,
         payment_of("a"),
-        news("attempt of a", report),
+        report_step("attempt of a", report),
         later(1),
     )
     .await;
@@ -192,7 +192,7 @@ async fn resell(store: &Arc<dyn Store>, name: &str, merchant: u64, environment: 
 /// Reports a status of its attempt.
 async fn says(store: &Arc<dyn Store>, name: &str, status: ProviderStatus) {
     let (attempt, provider) = (format!("attempt of {name}"), format!("provider-{name}"));
-    let step = news(&attempt, report(&provider, status));
+    let step = report_step(&attempt, report(&provider, status));
     done(store, payment_of(name), step, NOW).await;
 }
 
@@ -349,7 +349,13 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     pay(&store, "a").await;
     let mut refused = report("provider-a", ProviderStatus::Declined);
     refused.particulars.reason = Some("insufficient_funds".into());
-    done(&store, payment_of("a"), news("attempt of a", refused), NOW).await;
+    done(
+        &store,
+        payment_of("a"),
+        report_step("attempt of a", refused),
+        NOW,
+    )
+    .await;
     assert_eq!(
         kinds(&to(&store, all.id).await),
         [EventType::PaymentPending]
@@ -380,7 +386,7 @@ pub async fn a_payment_s_end_is_told_however_often_its_provider_changes_its_mind
     let end = listen(&store, end).await;
     pay(&store, "a").await;
     let says = async |status| {
-        let news = news("attempt of a", report("provider-a", status));
+        let news = report_step("attempt of a", report("provider-a", status));
         done(&store, payment_of("a"), news, NOW).await
     };
     for _ in 0..520 {

@@ -48,7 +48,7 @@ async fn paid(store: &Arc<dyn Store>) {
     done(
         store,
         payment_of("a"),
-        news("attempt of a", declined),
+        report_step("attempt of a", declined),
         later(1),
     )
     .await;
@@ -67,7 +67,13 @@ async fn paid(store: &Arc<dyn Store>) {
     )
     .await;
     let taken = report("provider-b", ProviderStatus::Completed);
-    done(store, payment_of("a"), news("again", taken), later(3)).await;
+    done(
+        store,
+        payment_of("a"),
+        report_step("again", taken),
+        later(3),
+    )
+    .await;
 }
 
 pub async fn events_are_listed_newest_first_whether_an_endpoint_wants_them_or_not(

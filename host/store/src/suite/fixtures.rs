@@ -201,7 +201,7 @@ pub fn report(reference: &str, status: ProviderStatus) -> Report {
     }
 }
 
-pub fn news(name: &str, report: Report) -> Step {
+pub fn report_step(name: &str, report: Report) -> Step {
     Step::Report {
         attempt: attempt_id(name),
         report,

@@ -114,7 +114,7 @@ pub async fn a_step_books_its_movements_and_a_repeated_report_books_nothing(harn
         done(
             &store,
             payment_of("a"),
-            news("attempt of a", report),
+            report_step("attempt of a", report),
             later(seconds),
         )
         .await;

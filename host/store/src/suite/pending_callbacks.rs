@@ -8,7 +8,7 @@ use kassette_domain::provider::ProviderStatus;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{KeptCallback, Stepped};
+use crate::{CallbackStored, Stepped};
 
 pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &dyn Harness) {
     let store = harness.open().await;
@@ -20,7 +20,7 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
         let kept = store
             .keep_callback(at(), "provider-1".into(), paid(), later(1))
             .await;
-        assert_eq!(kept, Ok(KeptCallback::Kept));
+        assert_eq!(kept, Ok(CallbackStored::Stored));
     }
     // The same reference at another account is a different one.
     let elsewhere = Some(report("provider-1", ProviderStatus::Failed));
@@ -101,7 +101,7 @@ pub async fn a_callback_about_a_known_reference_is_not_kept(harness: &dyn Harnes
     let kept = store
         .keep_callback(account("sandbox-test"), "provider-a".into(), None, later(1))
         .await;
-    assert_eq!(kept, Ok(KeptCallback::Known(aggregate.attempts[0].id)));
+    assert_eq!(kept, Ok(CallbackStored::Known(aggregate.attempts[0].id)));
 }
 
 /// More than a store accepts for one reference.
@@ -116,8 +116,8 @@ pub async fn a_provider_cannot_fill_the_store_with_callbacks(harness: &dyn Harne
         let account = account("sandbox-test");
         let kept = store.keep_callback(account, "provider-1".into(), Some(report), NOW);
         match kept.await.unwrap() {
-            KeptCallback::Kept => {}
-            KeptCallback::Full => full += 1,
+            CallbackStored::Stored => {}
+            CallbackStored::Full => full += 1,
             other => panic!("{other:?}"),
         }
         if full > 0 {
@@ -128,5 +128,5 @@ pub async fn a_provider_cannot_fill_the_store_with_callbacks(harness: &dyn Harne
     // After an hour they expire and make space.
     let account = account("sandbox-test");
     let kept = store.keep_callback(account, "provider-1".into(), None, later(3600));
-    assert_eq!(kept.await, Ok(KeptCallback::Kept));
+    assert_eq!(kept.await, Ok(CallbackStored::Stored));
 }

@@ -79,7 +79,7 @@ pub fn claimed(name: &str, seconds: u64) -> Step {
 /// A completed payment.
 pub async fn paid(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
     pay(store, name).await;
-    let step = news(&format!("attempt of {name}"), of_paid(name));
+    let step = report_step(&format!("attempt of {name}"), of_paid(name));
     done(store, payment_of(name), step, later(1)).await.0
 }
 
@@ -219,7 +219,7 @@ pub async fn keys_of_refunds_are_one_space_per_merchant_and_environment(harness:
         for step in [
             open(&attempt, "sandbox-test"),
             started(&attempt, &format!("provider-{name}")),
-            news(&attempt, of_paid(name)),
+            report_step(&attempt, of_paid(name)),
         ] {
             done(&store, payment_of(name), step, later(1)).await;
         }
@@ -333,7 +333,7 @@ async fn resold_and_paid(store: &Arc<dyn Store>, name: &str) -> MerchantId {
     for step in [
         open(&attempt, "sandbox-test"),
         started(&attempt, &format!("provider-{name}")),
-        news(&attempt, of_paid(name)),
+        report_step(&attempt, of_paid(name)),
     ] {
         done(store, payment_of(name), step, later(1)).await;
     }
@@ -397,7 +397,7 @@ pub async fn a_refused_order_leaves_nothing(harness: &dyn Harness) {
     let about = About::Refund(refund_id("one"));
     assert_eq!(store.aggregate(about).await, Ok(None));
     // Its key can be used again.
-    let step = news("attempt of a", of_paid("a"));
+    let step = report_step("attempt of a", of_paid("a"));
     done(&store, payment_of("a"), step, later(1)).await;
     new(&store, "a", order("one", "a", Some(1))).await;
 }
@@ -439,7 +439,7 @@ pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harn
     paid(&store, "a").await;
     let mut sum = of_paid("a");
     sum.returned = Minor(300);
-    let step = news("attempt of a", sum.clone());
+    let step = report_step("attempt of a", sum.clone());
     let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
     let of_sum = aggregate.refunds()[0].1.id;
     let found = store.aggregate(About::Refund(of_sum)).await;
@@ -454,7 +454,7 @@ pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harn
             at: None,
         });
     }
-    let step = news("attempt of a", sum);
+    let step = report_step("attempt of a", sum);
     let (aggregate, _) = done(&store, payment_of("a"), step, later(3)).await;
     // It was reported under this id.
     assert!(aggregate.refund(of_sum).is_some());
@@ -480,7 +480,7 @@ pub async fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answ
         paid_out: None,
         at: None,
     });
-    let step = news("attempt of a", notice);
+    let step = report_step("attempt of a", notice);
     let (aggregate, _) = done(&store, payment_of("a"), step, later(4)).await;
     let mut refunds = aggregate.refunds().into_iter();
     let reported = refunds.find(|(_, refund)| refund.id != refund_id("one"));
@@ -505,7 +505,7 @@ pub async fn an_order_needs_its_line_open_and_closes_it(harness: &dyn Harness) {
     let mut over = of_paid("a");
     over.status = ProviderStatus::Overpaid;
     over.received = Minor(PAID + 500);
-    let step = news("attempt of a", over);
+    let step = report_step("attempt of a", over);
     done(&store, payment_of("a"), step, later(1)).await;
     let line = lines(&store).await.remove(0);
     assert_eq!(line.key.kind, WorkKind::Excess);

@@ -656,7 +656,13 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         "provider-1",
         kassette_domain::provider::ProviderStatus::Completed,
     );
-    let (aggregate, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
+    let (aggregate, _) = done(
+        &store,
+        payment_of("running"),
+        report_step(attempt, paid),
+        NOW,
+    )
+    .await;
     assert_eq!(aggregate.payment.status, Status::Completed);
     // A reseller that is authorized again can start again.
     delegate(&store, 1, true, NOW).await;

@@ -98,7 +98,7 @@ pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn H
     }
 
     // An additional reference finds it like the first one.
-    let renamed = news("attempt of c", report("renamed", ProviderStatus::Pending));
+    let renamed = report_step("attempt of c", report("renamed", ProviderStatus::Pending));
     done(&store, payment_of("c"), renamed, later(9)).await;
     for reference in ["provider-ab", "renamed"] {
         assert_eq!(found(&store, by_reference(reference), 9).await, ["c"]);
@@ -211,7 +211,7 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
 pub async fn called(store: &Arc<dyn Store>, name: &str, reference: &str, names: &[&str]) {
     let mut told = report(reference, ProviderStatus::Pending);
     told.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
-    let step = news(&format!("attempt of {name}"), told);
+    let step = report_step(&format!("attempt of {name}"), told);
     done(store, payment_of(name), step, NOW).await;
 }
 
@@ -360,7 +360,7 @@ pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dy
             reason: None,
             respond_by: None,
         }));
-        let step = news(&format!("attempt of {name}"), told);
+        let step = report_step(&format!("attempt of {name}"), told);
         done(&store, payment_of(name), step, later(9)).await;
     }
     let four = || by(SearchKey::LastFour("4242".into()));

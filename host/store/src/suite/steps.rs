@@ -14,7 +14,7 @@ use super::fixtures::*;
 use crate::{About, History, Stepped};
 
 /// Checks that the timeline contains exactly the changes of the steps, in order.
-fn assert_told(history: &History, changes: &[Change]) {
+fn assert_timeline(history: &History, changes: &[Change]) {
     let all = |of: fn(&Change) -> usize| changes.iter().map(of).sum::<usize>();
     let transitions: Vec<_> = changes
         .iter()
@@ -52,8 +52,8 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
     let steps = [
         open("one", "sandbox-test"),
         started("one", "provider-1"),
-        news("one", report("provider-1", ProviderStatus::Processing)),
-        news("one", report("provider-1", ProviderStatus::Completed)),
+        report_step("one", report("provider-1", ProviderStatus::Processing)),
+        report_step("one", report("provider-1", ProviderStatus::Completed)),
     ];
     for (at, step) in steps.into_iter().enumerate() {
         let (aggregate, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
@@ -61,7 +61,7 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
         assert_eq!(read.as_ref(), Some(&aggregate));
         changes.push(change);
         let history = store.history(payment.id).await.unwrap().unwrap();
-        assert_told(&history, &changes);
+        assert_timeline(&history, &changes);
         // Two times, because the first read may fill a cache.
         for _ in 0..2 {
             let read = store.payment(payment.id).await.unwrap();
@@ -88,7 +88,7 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
         let steps = [
             open(&name, "sandbox-test"),
             started(&name, &reference),
-            news(&name, report(&reference, ProviderStatus::Completed)),
+            report_step(&name, report(&reference, ProviderStatus::Completed)),
         ];
         let writing = tokio::spawn({
             let (store, about) = (store.clone(), payment_of(&name));
@@ -122,7 +122,7 @@ pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
         open("two", "sandbox-test"),
         Step::Act(Act::Cancel),
         started("nobody", "provider-9"),
-        news("attempt of a", {
+        report_step("attempt of a", {
             let mut report = report("provider-a", ProviderStatus::Completed);
             report.currency.clear();
             report
@@ -249,7 +249,7 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
         Ok(Some(aggregate.clone()))
     );
     // An additional reference is known like the first one.
-    let step = news("attempt of a", report("renamed", ProviderStatus::Pending));
+    let step = report_step("attempt of a", report("renamed", ProviderStatus::Pending));
     let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
     for reference in ["provider-a", "renamed"] {
         let about = by_reference("sandbox-test", reference);
@@ -285,7 +285,7 @@ pub async fn accounts_are_in_use_while_money_can_move(harness: &dyn Harness) {
         accounts,
         [account("sandbox-test"), account("sandbox-test-2")]
     );
-    let paid = news(
+    let paid = report_step(
         "attempt of a",
         report("provider-a", ProviderStatus::Completed),
     );

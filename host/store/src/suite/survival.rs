@@ -34,7 +34,7 @@ pub async fn reopening_shows_everything(harness: &dyn Harness) {
         done(
             &store,
             payment_of("a"),
-            news("attempt of a", report),
+            report_step("attempt of a", report),
             later(1),
         )
         .await;

@@ -18,7 +18,7 @@ async fn overpaid(store: &Arc<dyn Store>, name: &str, excess: u64, seconds: u64)
         report.status = ProviderStatus::Overpaid;
         report.received = Minor(report.received.0 + excess);
     }
-    let step = news(&format!("attempt of {name}"), report);
+    let step = report_step(&format!("attempt of {name}"), report);
     done(store, payment_of(name), step, later(seconds)).await;
 }
 

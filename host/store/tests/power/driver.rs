@@ -47,7 +47,7 @@ pub(crate) fn other_key(root: &Path) -> OpenOptions {
 }
 
 /// Environment variable with the task of the process.
-pub(crate) const TOLD: &str = "KASSETTE_POWER_DRIVER";
+pub(crate) const TASK_VARIABLE: &str = "KASSETTE_POWER_DRIVER";
 
 /// Environment variable with the digests of the expected states after each deed of `everything`, separated by
 /// spaces.

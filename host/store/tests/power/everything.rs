@@ -682,7 +682,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         }
         "step: report" => {
             let processing = report("provider-3", ProviderStatus::Processing);
-            step("asked", news("three", processing)).await;
+            step("asked", report_step("three", processing)).await;
         }
         "step: act" => step("asked", Step::Act(Act::ToReview)).await,
         "step: release" => {
@@ -818,7 +818,7 @@ async fn nonce(store: &Arc<dyn Store>) -> Reserved {
 }
 
 /// Whether the nonce is still reserved, if that deed was done before `done`. Reserves it otherwise.
-pub(crate) async fn nonce_is_kept(store: &Arc<dyn Store>, done: usize) -> bool {
+pub(crate) async fn nonce_is_reserved(store: &Arc<dyn Store>, done: usize) -> bool {
     let taken = DEEDS.iter().position(|deed| *deed == NONCE).unwrap();
     done <= taken || nonce(store).await == Reserved::Used
 }

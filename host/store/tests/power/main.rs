@@ -45,7 +45,7 @@ use crate::options::Options;
 type Test = (&'static str, fn(&Options));
 
 fn main() {
-    if let Ok(told) = std::env::var(driver::TOLD) {
+    if let Ok(told) = std::env::var(driver::TASK_VARIABLE) {
         return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));

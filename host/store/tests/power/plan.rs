@@ -151,7 +151,7 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
             detail: format!("news number {returned} of {number}"),
             ..report(&reference, status)
         };
-        news(&attempt(number), report)
+        report_step(&attempt(number), report)
     };
     if random.one_in(2) {
         steps.push(told(ProviderStatus::Processing, 0));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 
 use crate::disk::{Disk, Event, Image, Node, Op};
-use crate::driver::{End, STATES, TOLD};
+use crate::driver::{End, STATES, TASK_VARIABLE};
 use crate::judge::{Acknowledged, Judge, runtime};
 use crate::log::Log;
 use crate::random::Random;
@@ -67,7 +67,7 @@ impl Record {
             let plan = judge.plan().to_text(seed);
             let told = format!("{plan} {operations} {end} {}", root.display());
             let mut program = Command::new(std::env::current_exe().unwrap());
-            recorder.run(program.env(TOLD, told).env(STATES, judge.states()));
+            recorder.run(program.env(TASK_VARIABLE, told).env(STATES, judge.states()));
         }
         let mut disk = base.clone();
         recorder.events.iter().for_each(|event| disk.happen(event));

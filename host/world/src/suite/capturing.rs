@@ -12,7 +12,11 @@ pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: ProviderUnderTe
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised_by(&world, by_setting);
         let due = payment.attempt.due.clone();
-        let told = if V::AUTHORISED_IS_TOLD { due.amount } else { 0 };
+        let told = if V::REPORTS_AUTHORISED_AMOUNT {
+            due.amount
+        } else {
+            0
+        };
         let authorised = payment.ask(QueryPurpose::Sync);
         assert_eq!(
             (authorised.status, authorised.received.amount),

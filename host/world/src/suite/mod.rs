@@ -82,7 +82,7 @@ pub trait ProviderUnderTest {
     /// Whether only the provider's webhooks report the outcome of a payment.
     const BY_NOTICE: bool = false;
     /// Whether the report of an authorization contains its amount.
-    const AUTHORISED_IS_TOLD: bool = false;
+    const REPORTS_AUTHORISED_AMOUNT: bool = false;
     /// Whether a payment can be authorized before it is captured.
     const AUTHORISES: bool = true;
     /// Whether the setting `capture` can be `manual`.

@@ -8,7 +8,7 @@ use super::{Lost, Payment, ProviderUnderTest, world};
 use crate::World;
 
 /// Maximum number of callbacks that are searched for one about a refund.
-const NEWS: usize = 10;
+const MAX_CALLBACKS: usize = 10;
 /// Longer than any provider stores an idempotency key: 40 days.
 const KEYS_HAVE_ENDED_MS: u64 = 40 * 86_400_000;
 
@@ -81,7 +81,7 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     /// Current state of a refund at the provider.
     fn refund_state(&mut self, order: &Order, given: &Given) -> RefundState {
         if V::REFUNDS_BY_NOTICE {
-            return self.news_of(&given.reference);
+            return self.refund_state_in_callbacks(&given.reference);
         }
         let order = known(order, given);
         let asked = self.query(&order).unwrap();
@@ -90,8 +90,8 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     }
 
     /// State of a refund from the next callbacks.
-    fn news_of(&mut self, id: &str) -> RefundState {
-        let mut reports = (0..NEWS).flat_map(|_| self.payment.receive_next());
+    fn refund_state_in_callbacks(&mut self, id: &str) -> RefundState {
+        let mut reports = (0..MAX_CALLBACKS).flat_map(|_| self.payment.receive_next());
         let told = reports.find_map(|report| state_in(&report, id));
         told.unwrap_or_else(|| panic!("no news of the refund {id}"))
     }

@@ -153,7 +153,7 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
 }
 
 /// The only refund in the next notification.
-fn refund_told(w: &World) -> Refund {
+fn next_refund(w: &World) -> Refund {
     let told = report(w);
     let [refund] = told.particulars.refunds.as_slice() else {
         panic!("one refund: {told:?}")
@@ -166,7 +166,7 @@ fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
     let given = w.refund(paid, order).unwrap();
     assert_eq!(given.state, RefundState::Pending);
     w.confirm();
-    let told = refund_told(w);
+    let told = next_refund(w);
     assert_eq!(told.id, given.reference);
     assert_eq!(told.order_id.as_deref(), Some(order.id.as_str()));
     assert_eq!(told.amount, order.amount.amount);
@@ -243,7 +243,7 @@ fn a_refund_of_the_customer_area_names_no_order() {
     assert_eq!(given_back(&w, &paid, &order), RefundState::Succeeded);
     let refund = w.sim.refund_part(w.id(), &open.reference, 500);
     w.run_at_provider(refund).unwrap();
-    let told = refund_told(&w);
+    let told = next_refund(&w);
     assert_eq!((told.amount, told.order_id), (500, None));
 }
 

@@ -171,7 +171,7 @@ impl ProviderUnderTest for AtAdyen {
     const LOST: Lost = Lost::Made;
     const TAKEN_ON_CAPTURE: bool = true;
     const BY_NOTICE: bool = true;
-    const AUTHORISED_IS_TOLD: bool = true;
+    const REPORTS_AUTHORISED_AMOUNT: bool = true;
     const CONFIRMS_LATER: bool = true;
     const CAPTURE_PATH: &'static str = "/captures";
     const REFUNDED_LATER: bool = true;

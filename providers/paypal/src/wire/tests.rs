@@ -293,7 +293,7 @@ fn a_minimal_answer_is_read_as_far_as_it_goes() {
     let minimal = json!({ "id": "5O190127TN364715T", "status": "COMPLETED" });
     assert_eq!(order(&read(&minimal), None), None);
     let read_minimal = order(&read(&minimal), Some("EUR")).unwrap();
-    assert!(!read_minimal.is_told_whole() && read_minimal.is_of("attempt-1"));
+    assert!(!read_minimal.is_complete() && read_minimal.is_of("attempt-1"));
     let mut no_id = order_json("CREATED", &[]);
     no_id["id"] = json!(null);
     assert_eq!(order(&read(&no_id), None), None);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::load::Load;
 use crate::client::{Connection, alone};
 use crate::gateway::{Gateway, Simulator};
-use crate::payment::receiver::WAS_TOLD;
+use crate::payment::receiver::HAS_COMPLETION;
 use crate::payment::walk::Shop;
 use crate::requests::get;
 
@@ -247,7 +247,7 @@ fn check_notified<'a>(
     alone(async {
         let mut connection = Connection::open(receiver).await;
         for id in payments {
-            let asked = connection.try_ask(get("", &format!("{WAS_TOLD}{id:032x}")));
+            let asked = connection.try_ask(get("", &format!("{HAS_COMPLETION}{id:032x}")));
             if asked.await.unwrap() != 200 {
                 return Err(format!(
                     "the receiver was not told that {id:032x} is completed"

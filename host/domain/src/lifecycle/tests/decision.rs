@@ -221,7 +221,7 @@ fn a_decision_lapses_after_five_questions_without_an_answer() {
 }
 
 /// Reports `processing` for each due action until the waiting decision lapses, for at most 100 days.
-fn live_without_news(shop: &mut Shop) {
+fn live_without_reports(shop: &mut Shop) {
     let end = shop.now.after(DAY * 100);
     while shop.decided() == DecisionState::Waiting && shop.now < end {
         let due = shop.aggregate.due_at().expect("a waiting approval is due");
@@ -241,7 +241,7 @@ fn live_without_news(shop: &mut Shop) {
 fn an_approval_whose_capture_is_never_confirmed_lapses_after_the_last_query() {
     let lapsed = || {
         let mut shop = capturing();
-        live_without_news(&mut shop);
+        live_without_reports(&mut shop);
         assert_eq!(
             (shop.status(), shop.decided(), shop.listed(1)),
             (
@@ -266,7 +266,7 @@ fn an_approval_whose_capture_is_never_confirmed_lapses_after_the_last_query() {
         (shop.decided(), shop.work.len()),
         (DecisionState::Waiting, 0)
     );
-    live_without_news(&mut shop);
+    live_without_reports(&mut shop);
     assert_eq!(shop.decided(), DecisionState::Lapsed);
     assert!(shop.now.since(again) >= DAY * 35);
     // A late notice does not complete the payment, because an operator decides.

@@ -13,7 +13,7 @@ fn says(shop: &mut Shop, said: impl IntoIterator<Item = Report>) {
     }
 }
 
-fn gives_back() -> Report {
+fn refund_report() -> Report {
     Report {
         returned: Minor(100),
         ..confirmed()
@@ -95,7 +95,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
             &["payment.expired"],
         ),
         (
-            |shop| says(shop, [confirmed(), gives_back(), gives_back()]),
+            |shop| says(shop, [confirmed(), refund_report(), refund_report()]),
             "completed",
             &[PENDING, "payment.completed", "payment.refunded"],
         ),

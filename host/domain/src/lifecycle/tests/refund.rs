@@ -43,7 +43,7 @@ fn with_sum(sum: u64) -> Report {
     }
 }
 
-fn refunds_told(shop: &Shop) -> Vec<(RefundId, u64)> {
+fn refund_events(shop: &Shop) -> Vec<(RefundId, u64)> {
     let told = shop.events.iter();
     told.filter(|told| told.kind == EventType::PaymentRefunded)
         .filter_map(refund_of)
@@ -62,7 +62,7 @@ fn a_refund_is_told_once_with_its_id_and_amount_and_the_payment_stays_as_it_is()
         listing(listed(1, Some(1), 1000, RefundState::Succeeded)),
         Via::Callback,
     );
-    assert_eq!(refunds_told(&shop), [(refund_id(1), 1000)]);
+    assert_eq!(refund_events(&shop), [(refund_id(1), 1000)]);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
@@ -201,7 +201,7 @@ fn a_lost_answer_is_asked_about_and_sent_again_only_once_the_provider_has_none()
     assert!(shop.refunded(1).is_to_send());
     assert_eq!(shop.next_action(), Some(NextAction::Refund(refund_id(1))));
     shop.call_refund(refund_id(1), given(1, RefundState::Succeeded));
-    assert_eq!(refunds_told(&shop), [(refund_id(1), DUE.0)]);
+    assert_eq!(refund_events(&shop), [(refund_id(1), DUE.0)]);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_failed_refund_frees_its_amount_and_a_person_looks() {
         (shop.refunded(1).detail.as_str(), shop.listed(1)),
         ("too old", vec![WorkKind::Refund])
     );
-    assert!(refunds_told(&shop).is_empty());
+    assert!(refund_events(&shop).is_empty());
     shop.refund(order(2, None)).unwrap();
 }
 
@@ -339,7 +339,7 @@ fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
         Via::Callback,
     );
     assert_eq!(
-        (shop.attempt(1).left(), refunds_told(&shop).len()),
+        (shop.attempt(1).left(), refund_events(&shop).len()),
         (DUE, 1)
     );
 }
@@ -358,7 +358,7 @@ fn a_notice_that_beats_the_answer_is_the_same_refund() {
         assert_eq!(shop.aggregate.refunds().len(), 1, "{order_told:?}");
         assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
         assert_eq!(returned(&shop), Minor(1000));
-        assert_eq!(refunds_told(&shop).len(), 1);
+        assert_eq!(refund_events(&shop).len(), 1);
     }
 }
 
@@ -369,8 +369,8 @@ fn a_refund_is_found_by_the_id_that_was_reported_before_its_order_answered() {
     shop.claim_refund(refund_id(1)).unwrap();
     let notice = listing(listed(1, None, 1000, RefundState::Succeeded));
     shop.receive(1, notice, Via::Callback);
-    let [(reported, 1000)] = refunds_told(&shop)[..] else {
-        panic!("{:?}", refunds_told(&shop));
+    let [(reported, 1000)] = refund_events(&shop)[..] else {
+        panic!("{:?}", refund_events(&shop));
     };
     assert_ne!(reported, refund_id(1));
     shop.refund_answered(refund_id(1), given(1, RefundState::Pending));
@@ -408,7 +408,7 @@ fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
             told[which](&mut shop);
         }
         assert_eq!(returned(&shop), Minor(1200), "{order_told:?}");
-        let amounts: Vec<u64> = refunds_told(&shop)
+        let amounts: Vec<u64> = refund_events(&shop)
             .into_iter()
             .map(|(_, amount)| amount)
             .collect();
@@ -448,7 +448,7 @@ fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_provider_tel
         Via::Callback,
     );
     assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
-    assert_eq!(refunds_told(&shop), [(refund_id(1), 1000)]);
+    assert_eq!(refund_events(&shop), [(refund_id(1), 1000)]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kassette_store::report::VerifyReport;
 use kassette_store::sled::maintenance::{self, MaintenanceError, always};
 use serde::Serialize;
 
-use super::source::BelievedArgs;
+use super::source::BackupKeyArgs;
 use super::verify::{code_of, print_findings};
 use super::{AttributionArgs, blocking, print_result};
 use crate::cli::progress::ProgressOutput;
@@ -27,7 +27,7 @@ pub(in crate::cli) struct RestoreArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    believed: BelievedArgs,
+    keys: BackupKeyArgs,
     /// Restore a backup with inconsistent rows: for use when no other backup exists. A truncated or altered backup
     /// is rejected anyway.
     #[arg(long)]
@@ -43,7 +43,7 @@ pub(in crate::cli) struct RestoreArgs {
 pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     let asked = args.attribution.asked()?;
     let options = args.store.options()?;
-    let (source, bytes) = args.believed.open(&args.file)?;
+    let (source, bytes) = args.keys.open(&args.file)?;
     let store = options.path.clone();
     let despite = args.despite_findings;
     let json = args.json;

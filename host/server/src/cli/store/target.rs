@@ -40,8 +40,8 @@ impl Target {
         if !force && path.symlink_metadata().is_ok() {
             return Err(there(path));
         }
-        let new =
-            NewFile::beside(path, 0o600).map_err(|error| format!("{}: {error}", path.display()))?;
+        let new = NewFile::create_next_to(path, 0o600)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Self::File {
             path: path.to_owned(),
             force,

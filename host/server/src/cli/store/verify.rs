@@ -10,7 +10,7 @@ use kassette_store::sled::OpenOptions;
 use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
-use super::source::BelievedArgs;
+use super::source::BackupKeyArgs;
 use super::{blocking, print_result};
 use crate::cli::output;
 use crate::cli::progress::ProgressOutput;
@@ -32,7 +32,7 @@ pub(in crate::cli) struct VerifyArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    believed: BelievedArgs,
+    keys: BackupKeyArgs,
     /// Folder in which a backup is temporarily unpacked for the check; needs as much space as a store [default:
     /// the backup's own folder].
     #[arg(long, value_name = "DIR", requires = "file")]
@@ -70,7 +70,7 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let found = args.store.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
     let master = stopped_store::parse(&key)?;
-    let (source, bytes) = args.believed.open(&file)?;
+    let (source, bytes) = args.keys.open(&file)?;
     let scratch = match args.scratch {
         Some(folder) => folder,
         None => match file.parent() {

@@ -574,8 +574,8 @@ impl Walk {
             returned: Minor(returned),
             detail: String::new(),
             particulars: Particulars {
-                refunds: self.told_refunds(received),
-                disputes: self.told_disputes(received),
+                refunds: self.reported_refunds(received),
+                disputes: self.reported_disputes(received),
                 ..Particulars::default()
             },
         };
@@ -588,7 +588,7 @@ impl Walk {
     }
 
     /// Refunds that a provider reports individually.
-    fn told_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
+    fn reported_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
         if self.draw.below(8) > 0 {
             return vec![];
         }
@@ -606,7 +606,7 @@ impl Walk {
         }]
     }
 
-    fn told_disputes(&mut self, received: u64) -> Vec<Dispute> {
+    fn reported_disputes(&mut self, received: u64) -> Vec<Dispute> {
         if self.draw.below(6) > 0 {
             return vec![];
         }

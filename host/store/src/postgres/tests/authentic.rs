@@ -26,8 +26,8 @@ use crate::suite::fixtures::*;
 use crate::suite::refunds::{order, paid};
 use crate::suite::resellers as selling;
 use crate::{
-    About, ClaimedDeliveries, Created, Deliveries as _, Directory as _, EventsAsked, Fault,
-    KeptCallback, MovementFilter, Movements as _, Nonces as _, Payments as _, Proposal,
+    About, CallbackStored, ClaimedDeliveries, Created, Deliveries as _, Directory as _,
+    EventsAsked, Fault, MovementFilter, Movements as _, Nonces as _, Payments as _, Proposal,
     RefundOrdered, Resellers as _, Reserved, SharedModules as _, SlotContent, Store,
 };
 
@@ -321,7 +321,7 @@ async fn the_role_that_serves_adds_entries_and_movements_and_changes_none() {
     paid(&shared(&store), "ann").await;
     let unknown = (account("sandbox-test"), "unknown".to_owned());
     let kept = store.keep_callback(unknown.0, unknown.1, None, NOW).await;
-    assert_eq!(kept, Ok(KeptCallback::Kept));
+    assert_eq!(kept, Ok(CallbackStored::Stored));
     let target = Target::parse(&scratch.serving().url).unwrap();
     let client = target.connect().await.unwrap();
     assert_eq!(unguarded(&client).await.unwrap(), [""; 0]);
@@ -467,7 +467,7 @@ async fn a_column_that_leads_to_another_row_leads_nowhere() {
     .await;
     let told = (account("sandbox-test"), "provider-ann".to_owned());
     let kept = nodes[1].keep_callback(told.0, told.1, None, NOW).await;
-    assert_eq!(kept, Ok(KeptCallback::Kept));
+    assert_eq!(kept, Ok(CallbackStored::Stored));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -545,7 +545,7 @@ async fn altered_columns_give_no_money_back_twice() {
     done(
         &store,
         payment_of("a"),
-        news("attempt of a", over),
+        report_step("attempt of a", over),
         later(1),
     )
     .await;

@@ -99,13 +99,13 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &[Row]) -> Result<(), OpenEr
     }
     for delivery in own {
         let looked = outbox::delivery(&reading.secrets.sealer, delivery)
-            .map(|each| looks(&each, delivery, row));
+            .map(|each| column_checks(&each, delivery, row));
         reading.judge("delivery", (named(delivery).1, looked))?;
     }
     Ok(())
 }
 
-fn looks(delivery: &Delivery, row: &Row, event: &Row) -> Vec<(bool, &'static str)> {
+fn column_checks(delivery: &Delivery, row: &Row, event: &Row) -> Vec<(bool, &'static str)> {
     let is_pending = delivery.status == DeliveryStatus::Pending;
     let columns = row.get::<_, i16>(2) == event.get::<_, i16>(1)
         && row.get::<_, Uuid>(4) == event.get::<_, Uuid>(2)

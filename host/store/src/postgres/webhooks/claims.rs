@@ -189,7 +189,7 @@ const CLAIM: &str = "/* deliveries: claim */
     ORDER BY l.next_at, l.id";
 
 /// Ends leases that are unchanged since they were granted.
-const GIVE_BACK: &str = "/* deliveries: give back */
+const RELEASE: &str = "/* deliveries: give back */
     WITH lightly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     UPDATE delivery d SET leased_until = 0
     FROM lightly, unnest($1::uuid[], $2::bigint[]) AS v(id, until)
@@ -249,7 +249,7 @@ impl PostgresStore {
         if ids.is_empty() {
             return Ok(());
         }
-        let given = self.workers.repeat(GIVE_BACK, &[&ids, &until]).await;
+        let given = self.workers.repeat(RELEASE, &[&ids, &until]).await;
         given.map(drop)
     }
 }

@@ -109,7 +109,7 @@ impl Operation<Memory> for Redeem {
         let before: Option<ShopConnection> = rows.load(&connection_key)?;
         // All checks come before the first write.
         let leaving = before.as_ref().map(|before| before.endpoint);
-        let others = endpoints::beside(rows, &endpoint, leaving)?;
+        let others = endpoints::other_endpoints(rows, &endpoint, leaving)?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(Exchanged::EndpointTaken(same.id));
         }

@@ -47,8 +47,8 @@ use crate::sled::payments::timers::{ClaimDue, NextDue, Settled};
 use crate::sled::payments::works::{CloseWork, OpenWork, WorkDone};
 use crate::sled::store::SledStore;
 use crate::{
-    About, Created, EventsAsked, Fault, FoundId, History, IdPrefix, KeptCallback, Listed, MAX_DUE,
-    Paging, PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
+    About, CallbackStored, Created, EventsAsked, Fault, FoundId, History, IdPrefix, Listed,
+    MAX_DUE, Paging, PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
 impl Payments for SledStore {
@@ -59,7 +59,7 @@ impl Payments for SledStore {
             let reference = secrets.marker.reference(request.merchant, &request.origin);
             let found = payments.found(LookupKey::Reference, reference)?;
             let load = |id| Ok(payments.expect(id)?.payment);
-            let notes = || secrets.notes_kept(&request.extras.notes);
+            let notes = || secrets.notes_summary(&request.extras.notes);
             replay(
                 found,
                 &request,
@@ -155,7 +155,7 @@ impl Payments for SledStore {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> StoreFuture<'_, KeptCallback> {
+    ) -> StoreFuture<'_, CallbackStored> {
         self.operate(KeepCallback {
             account,
             reference,

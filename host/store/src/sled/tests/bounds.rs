@@ -70,7 +70,7 @@ async fn payments(store: &Shared) {
         for step in [
             open(&name, "sandbox-test"),
             started(&name, &format!("provider-{name}")),
-            news(
+            report_step(
                 &name,
                 report(&format!("provider-{name}"), ProviderStatus::Completed),
             ),

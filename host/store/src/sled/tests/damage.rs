@@ -45,7 +45,7 @@ async fn made(path: &Path) -> Before {
             done(&dynamic, payment_of(&name), step, NOW).await;
             if number % 3 > 0 {
                 let report = report(&format!("provider-{name}"), ProviderStatus::Completed);
-                let step = news(&format!("attempt of {name}"), report);
+                let step = report_step(&format!("attempt of {name}"), report);
                 done(&dynamic, payment_of(&name), step, NOW).await;
             }
         }

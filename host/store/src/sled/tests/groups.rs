@@ -297,7 +297,7 @@ async fn what_a_step_did_is_read_after_its_answer_while_others_read() {
     done(&shared, payment_of("a"), started("a", "provider-1"), NOW).await;
     for number in 0..500 {
         let status = [ProviderStatus::Processing, ProviderStatus::Review][number % 2];
-        let step = news("a", report("provider-1", status));
+        let step = report_step("a", report("provider-1", status));
         let (aggregate, _) = done(&shared, payment_of("a"), step, later(number as u64)).await;
         let token = TokenHash::hash(&token("a"));
         let read = store.by_checkout(token).await.unwrap();

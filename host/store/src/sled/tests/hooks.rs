@@ -164,8 +164,8 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
     // A remaining row of an ended delivery changes nothing.
-    let stray = schema::webhooks::due(endpoint, later(7), ids[0]);
-    store.memtable().plant(&stray, b"").unwrap();
+    let unreferenced = schema::webhooks::due(endpoint, later(7), ids[0]);
+    store.memtable().plant(&unreferenced, b"").unwrap();
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);

@@ -49,7 +49,7 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
     let roster = schema::webhooks::roster(owner, endpoint.environment);
     let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
     let missing = "its owner's roster does not say what it wants: no event reaches it";
-    verifier.promise_told(b"whr/", key, &told, missing)?;
+    verifier.require_entry(b"whr/", key, &told, missing)?;
     verifier.needs_owner(key, owner)
 }
 
@@ -58,7 +58,7 @@ fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
     let roster: EndpointIndex = records::decode(&verifier.secrets.sealer, key, row)?;
     for (id, wants) in roster.comparable_entries() {
         let told = [key, id.as_bytes().as_slice(), &wants].concat();
-        verifier.tells(
+        verifier.record_entry(
             key,
             &told,
             "an endpoint that it names is missing or wants other events",
@@ -96,7 +96,7 @@ fn delivery(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), F
     }
     let missing = "the event that it is of is missing, or counts fewer deliveries";
     let told = row.body().split_off(schema::webhooks::BODIES.len());
-    verifier.promise_told(schema::webhooks::BODIES, key, &told, missing)
+    verifier.require_entry(schema::webhooks::BODIES, key, &told, missing)
 }
 
 /// Checks an event's body, which counts its deliveries.
@@ -106,7 +106,7 @@ fn body(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault
         .get(schema::webhooks::BODIES.len()..)
         .unwrap_or_default();
     for _ in 0..row.deliveries {
-        verifier.tells(key, told, "a delivery of it is missing")?;
+        verifier.record_entry(key, told, "a delivery of it is missing")?;
     }
     Ok(())
 }

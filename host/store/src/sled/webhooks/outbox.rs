@@ -211,7 +211,7 @@ pub(crate) fn test(
 }
 
 /// Queues an event for the endpoints `told`: another endpoint of their owner was disabled.
-pub(crate) fn tell_disabled(
+pub(crate) fn queue_disabled_event(
     rows: &mut Rows<'_>,
     disabled: &Endpoint,
     told: &[EndpointId],

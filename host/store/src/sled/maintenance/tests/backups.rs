@@ -117,7 +117,7 @@ async fn pay_again(store: &Arc<dyn Store>, name: &str) {
     let step = started(&attempt, &format!("provider-{name}"));
     done(store, about.clone(), step, later(2)).await;
     let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
-    done(store, about, news(&attempt, paid), later(3)).await;
+    done(store, about, report_step(&attempt, paid), later(3)).await;
 }
 
 #[tokio::test]

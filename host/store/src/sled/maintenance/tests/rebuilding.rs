@@ -49,7 +49,7 @@ async fn a_compacted_store_and_a_restored_one_take_a_few_times_their_rows() {
         tokio::spawn(async move {
             pay(&shared, &name).await;
             let paid = report(&format!("provider-{name}"), ProviderStatus::Completed);
-            let step = news(&format!("attempt of {name}"), paid);
+            let step = report_step(&format!("attempt of {name}"), paid);
             done(&shared, payment_of(&name), step, later(1)).await;
         })
     });
