@@ -41,18 +41,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first =
             BuildLock::acquire(folder.path(), || panic!("no other build holds it")).unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let path = folder.path().to_owned();
         let second = std::thread::spawn(move || {
-            let tell_again = tell.clone();
-            let lock = BuildLock::acquire(&path, move || tell_again.send("waiting").unwrap());
-            tell.send("taken").unwrap();
+            let sender_again = sender.clone();
+            let lock = BuildLock::acquire(&path, move || sender_again.send("waiting").unwrap());
+            sender.send("taken").unwrap();
             lock.is_ok()
         });
-        assert_eq!(told.recv(), Ok("waiting"));
-        assert!(told.try_recv().is_err());
+        assert_eq!(receiver.recv(), Ok("waiting"));
+        assert!(receiver.try_recv().is_err());
         drop(first);
-        assert_eq!(told.recv(), Ok("taken"));
+        assert_eq!(receiver.recv(), Ok("taken"));
         assert!(second.join().unwrap());
     }
 }

@@ -76,7 +76,7 @@ impl Stage {
 }
 
 /// Called at each stage; an error stops the rebuild. For tests.
-pub type GoOn<'a> = &'a dyn Fn(Stage) -> Result<(), RebuildError>;
+pub type StageHook<'a> = &'a dyn Fn(Stage) -> Result<(), RebuildError>;
 
 /// Always continues.
 ///
@@ -175,9 +175,9 @@ impl Rebuild {
     ///
     /// # Errors
     /// The file system or the database reports an error. The old or the new store is then in place, complete.
-    pub fn finish(self, db: Db, go_on: GoOn<'_>) -> Result<(), RebuildError> {
+    pub fn finish(self, db: Db, on_stage: StageHook<'_>) -> Result<(), RebuildError> {
         let io = RebuildError::io(self.replacement.path());
-        go_on(Stage::Filled)?;
+        on_stage(Stage::Filled)?;
         db.flush().map_err(Fault::database)?;
         let last_group = number::last_group(&db)?;
         drop(db);
@@ -196,16 +196,16 @@ impl Rebuild {
         File::open(self.replacement.path())
             .and_then(|folder| folder.sync_all())
             .map_err(&io)?;
-        go_on(Stage::Synced)?;
+        on_stage(Stage::Synced)?;
         exchange(self.replacement.path(), self.target.path())
             .map_err(|error| not_exchanged(self.target.path(), error))?;
-        go_on(Stage::Exchanged)?;
+        on_stage(Stage::Exchanged)?;
         if let Some(parent) = self.target.path().parent().filter(|parent| parent.is_dir()) {
             File::open(parent)
                 .and_then(|folder| folder.sync_all())
                 .map_err(RebuildError::io(parent))?;
         }
-        go_on(Stage::Settled)?;
+        on_stage(Stage::Settled)?;
         fs::remove_dir_all(self.replacement.path()).map_err(&io)
     }
 }
@@ -309,11 +309,14 @@ mod tests {
     fn a_file_system_without_exchange_is_named_with_what_to_do() {
         let target = Path::new("/data/store");
         for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::XDEV] {
-            let told = not_exchanged(target, error).to_string();
-            assert!(told.contains("/data/store cannot be exchanged"), "{told}");
-            assert!(told.contains("move the data directory"), "{told}");
+            let message = not_exchanged(target, error).to_string();
+            assert!(
+                message.contains("/data/store cannot be exchanged"),
+                "{message}"
+            );
+            assert!(message.contains("move the data directory"), "{message}");
         }
-        let told = not_exchanged(target, Errno::NOSPC).to_string();
-        assert!(told.contains("No space left"), "{told}");
+        let message = not_exchanged(target, Errno::NOSPC).to_string();
+        assert!(message.contains("No space left"), "{message}");
     }
 }

@@ -480,8 +480,8 @@ mod tests {
                     assert_eq!(found.len(), 1, "{at}: {found:?}");
                     assert_eq!(found[0].file, DATABASE);
                     assert!(found[0].bytes.contains(&at), "{at}: {found:?}");
-                    let told = format!("a record of page {page} {ALTERED}");
-                    assert_eq!(found[0].what, told);
+                    let finding = format!("a record of page {page} {ALTERED}");
+                    assert_eq!(found[0].what, finding);
                 }
             }
         }
@@ -496,7 +496,7 @@ mod tests {
             let text = text(row);
             let places = bytes.windows(ROW).enumerate();
             let places = places.filter(|(_, window)| *window == text);
-            let mut told = 0;
+            let mut finding = 0;
             for (at, _) in places {
                 let at = at as u64 + ROW as u64 / 2;
                 let (found, reads) = flipped(&database, at, || {
@@ -505,9 +505,9 @@ mod tests {
                     (found, opened(&path).is_ok_and(reads))
                 });
                 assert_eq!(found.is_empty(), reads, "{row} at {at}: {found:?}");
-                told += found.len();
+                finding += found.len();
             }
-            assert!(told > 0, "a place of row {row} is in use");
+            assert!(finding > 0, "a place of row {row} is in use");
         }
     }
 
@@ -524,8 +524,11 @@ mod tests {
         let refused = flipped(&database, at, || opened(&path).err().unwrap());
         assert!(fs::read(&database).unwrap() == before, "sled wrote to it");
         let place = first.at..first.at + first.length;
-        let told = format!("bytes {} to {} of `db`", place.start, place.end - 1);
-        assert!(refused.to_string().contains(&told), "{refused}, {place:?}");
+        let finding = format!("bytes {} to {} of `db`", place.start, place.end - 1);
+        assert!(
+            refused.to_string().contains(&finding),
+            "{refused}, {place:?}"
+        );
         opened(&path).unwrap();
     }
 
@@ -538,7 +541,7 @@ mod tests {
             panic!("{blobs:?}")
         };
         let name = format!("{BLOBS}/{blob}");
-        let told = |what: &str, bytes: Range<u64>| Unreadable {
+        let finding = |what: &str, bytes: Range<u64>| Unreadable {
             file: name.clone(),
             bytes,
             what: what.to_owned(),
@@ -547,10 +550,10 @@ mod tests {
         let length = fs::metadata(&file).unwrap().len();
         let found = flipped(&file, length / 2, || unreadable(&path).unwrap());
         let what = format!("the file {ALTERED}");
-        assert_eq!(found, [told(&what, 0..length)]);
+        assert_eq!(found, [finding(&what, 0..length)]);
         fs::remove_file(file).unwrap();
         let found = unreadable(&path).unwrap();
-        assert_eq!(found, [told("the file is missing", 0..0)]);
+        assert_eq!(found, [finding("the file is missing", 0..0)]);
     }
 
     #[test]

@@ -325,8 +325,8 @@ impl Gateway {
                     // Ignored if unverified: each would cause a request to the provider.
                     (false, false) if source != NoticeSource::Provider => {}
                     (false, false) => {
-                        let told = (notice.reference, notice.report);
-                        self.unknown(account, id, told).await?;
+                        let reported = (notice.reference, notice.report);
+                        self.unknown(account, id, reported).await?;
                     }
                 }
             }
@@ -397,10 +397,15 @@ impl Gateway {
         };
         let now = self.now();
         let number = self.inner.unknown_captures.lock().count(account, now);
-        let told = &report.particulars;
+        let particulars = &report.particulars;
         let object = format!("capture {}", report.reference);
         let mut references = vec![report.reference.clone()];
-        references.extend(told.captures.iter().map(|capture| capture.id.clone()));
+        references.extend(
+            particulars
+                .captures
+                .iter()
+                .map(|capture| capture.id.clone()),
+        );
         references.dedup();
         let kind = MovementKind::Captured;
         let movement = Movement {
@@ -417,7 +422,7 @@ impl Gateway {
             amount: report.received,
             currency: report.currency.clone(),
             provider_references: references,
-            occurred_at: told.captured_at.unwrap_or(now),
+            occurred_at: particulars.captured_at.unwrap_or(now),
             booked_at: now,
             source: if is_told {
                 Source::Notification
@@ -489,11 +494,11 @@ impl Gateway {
         }
         let now = self.now();
         for attempt in &aggregate.attempts {
-            let mut told = false;
+            let mut was_notified = false;
             for reference in &attempt.references {
-                told |= unproved.remove(&attempt.account, reference, now);
+                was_notified |= unproved.remove(&attempt.account, reference, now);
             }
-            if told {
+            if was_notified {
                 let ask = Step::AskAt {
                     attempt: attempt.id,
                     at: now,
@@ -516,10 +521,10 @@ impl Gateway {
         report: Option<Report>,
     ) -> Result<(), NotStored> {
         let store = self.store();
-        let kept = store
+        let stored = store
             .keep_callback(account.clone(), reference, report.clone(), self.now())
             .await?;
-        match kept {
+        match stored {
             CallbackStored::Stored => Ok(()),
             CallbackStored::Known(id) => Ok(self.apply_notice(id, report).await?),
             CallbackStored::Full => Err(NotStored::Full),

@@ -60,7 +60,7 @@ impl Gateway {
         if review {
             self.note_review(payment).await;
         }
-        let is_completion = |told: &NewEvent| told.kind == EventType::PaymentCompleted;
+        let is_completion = |event: &NewEvent| event.kind == EventType::PaymentCompleted;
         if ended {
             log_payment(aggregate, "a payment has ended");
         } else if change.events.iter().any(is_completion) {

@@ -441,8 +441,8 @@ impl VersionStore {
         }
         for entry in fs::read_dir(&folder)? {
             let name = entry?.file_name();
-            let kept = history.digests().any(|digest| *file_name(&digest) == *name);
-            if !kept && name != HISTORY_FILE {
+            let is_listed = history.digests().any(|digest| *file_name(&digest) == *name);
+            if !is_listed && name != HISTORY_FILE {
                 fs::remove_file(folder.join(name))?;
             }
         }

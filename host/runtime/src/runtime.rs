@@ -380,9 +380,9 @@ impl Runtime {
             return Ok(());
         }
         let module = load::load(&self.host, slot, digest, bytes)?;
-        let kept = self.versions.put(slot, &digest, bytes);
+        let stored = self.versions.put(slot, &digest, bytes);
         self.slots.keep(slot, module, now);
-        let saved = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
+        let saved = stored.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
         if let Err(error) = saved {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
@@ -605,7 +605,7 @@ impl Runtime {
         now: Time,
     ) -> Installed {
         let digest = module.identity().digest;
-        let kept = self.versions.put(slot, &digest, bytes);
+        let stored = self.versions.put(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
         if activated.new {
             // Count before writing to disk: an operator who sees the version serve must find it counted.
@@ -613,7 +613,8 @@ impl Runtime {
                 .increment(1);
         }
         // The version serves even if it cannot be saved: a full disk must not prevent a fix.
-        if let Err(error) = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
+        if let Err(error) =
+            stored.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
         {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),

@@ -92,7 +92,7 @@ pub(crate) struct Record {
     /// Number of new chances that probes gave the account since a call last worked.
     chances: u32,
     /// Last condition that was logged. `None` before the first.
-    told: Option<HealthState>,
+    last_logged: Option<HealthState>,
     /// Time at which that condition was first found.
     since: Option<Time>,
     /// Figures of the calls. `None` until they are first needed.
@@ -157,17 +157,17 @@ impl Record {
     /// Returns the condition if a call or probe at this time changed it. `None` if the log already has it.
     pub(crate) fn change(&mut self, at: Time) -> Option<HealthState> {
         let now = self.condition(self.measured());
-        if self.told.map(|(status, _)| status) != Some(now.0) {
+        if self.last_logged.map(|(status, _)| status) != Some(now.0) {
             self.since = Some(at);
         }
         let was_well = self
-            .told
+            .last_logged
             .is_none_or(|(status, _)| status == Availability::Operational);
         let is_new = match now {
             (Availability::Operational, _) => !was_well,
-            _ => self.told != Some(now),
+            _ => self.last_logged != Some(now),
         };
-        self.told = Some(now);
+        self.last_logged = Some(now);
         is_new.then_some(now)
     }
 

@@ -146,9 +146,10 @@ impl Gateway {
         };
         let Ended { word, why } = ended;
         let why = format!("the candidate {} was rolled back: {why}", candidate.digest);
-        let (ending, of, told, now) = (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
-        let kept =
-            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(told), now)).await;
+        let (ending, of, reason, now) =
+            (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
+        let saved =
+            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(reason), now)).await;
         let counted = match counted {
             Some(counted) => Ok(counted),
             None => self.counted(slot, candidate).await,
@@ -172,16 +173,16 @@ impl Gateway {
             after: Some(json!({ "candidate": null, "counted": counted }).to_string()),
             ..Audited::of_system("plugin.rollback", format!("plugin/{slot}"))
         };
-        let told = if self.store().shares_modules() {
+        let recorded = if self.store().shares_modules() {
             let shared = self.share_change(slot.clone(), SlotContent::Candidate(None), line);
             shared.await
         } else {
             self.store().audit(line, now).await.map(drop)
         };
-        if let Err(fault) = told {
+        if let Err(fault) = recorded {
             tracing::error!(plugin.slot = %slot, error = %fault, "the end of a trial is not on record");
         }
-        if !matches!(kept, Ok(Ok(()))) {
+        if !matches!(saved, Ok(Ok(()))) {
             tracing::error!(plugin.slot = %slot, "the end of a trial is not kept over a restart");
         }
     }

@@ -131,9 +131,9 @@ impl ExchangeLog {
                 }
             }
         };
-        let told = answer.clone();
+        let recorded = answer.clone();
         self.exchanges.push(HostCall::Secret { asked, answer });
-        told
+        recorded
     }
 }
 

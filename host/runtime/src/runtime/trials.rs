@@ -81,8 +81,8 @@ impl Runtime {
     }
 
     fn keep_trial(&self, slot: &Slot, now: Time) -> io::Result<()> {
-        let kept = self.versions.save(slot, &self.slots.history(slot));
-        kept.inspect_err(|_| self.slots.retire(slot, None, now))
+        let saved = self.versions.save(slot, &self.slots.history(slot));
+        saved.inspect_err(|_| self.slots.retire(slot, None, now))
     }
 
     /// Ends a trial: the candidate gets no new payments, but finishes the attempts that it started. `why` becomes

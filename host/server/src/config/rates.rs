@@ -399,13 +399,13 @@ mod tests {
             warning
         };
         assert_eq!(warning(""), None);
-        let told = warning("[rates]\necb = true").unwrap();
-        assert!(told.contains("no source has a rate for AED:"), "{told}");
+        let text = warning("[rates]\necb = true").unwrap();
+        assert!(text.contains("no source has a rate for AED:"), "{text}");
         assert_eq!(warning("[rates]\necb = true\nfile = \"rates.toml\""), None);
-        let told = warning("[rates]\nfile = \"rates.toml\"").unwrap();
+        let text = warning("[rates]\nfile = \"rates.toml\"").unwrap();
         assert!(
-            told.contains("EUR, GBP, PHP") && !told.contains("AED"),
-            "{told}"
+            text.contains("EUR, GBP, PHP") && !text.contains("AED"),
+            "{text}"
         );
         let (errors, warning) = checked("[rates]\nfile = \"rates.toml\"", "date = 1\n");
         assert_eq!((errors.len(), warning), (1, None));

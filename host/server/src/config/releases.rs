@@ -154,7 +154,7 @@ changelog_url = "https://downloads.example/changelog"
             ("f.toml", FILE.replace("1.9.0", "1.9.0+again")),
         ]);
         let (releases, errors) = read(folder.path());
-        let told: Vec<_> = errors
+        let found: Vec<_> = errors
             .iter()
             .map(|error| {
                 let name = Path::new(&error.path).file_name().unwrap();
@@ -168,7 +168,7 @@ changelog_url = "https://downloads.example/changelog"
             ("d.toml", Some(4)),
             ("f.toml", Some(1)),
         ];
-        assert_eq!(told, expected, "{errors:?}");
+        assert_eq!(found, expected, "{errors:?}");
         assert_eq!(releases.unwrap().len(), 1);
     }
 

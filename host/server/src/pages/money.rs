@@ -236,11 +236,11 @@ mod tests {
             paid_out: None,
             at: None,
         };
-        let told = ReportedFunds {
+        let reported = ReportedFunds {
             refunds: &[refund],
             ..fixtures::captured(None)
         };
-        fixtures::merged(attempt, told)
+        fixtures::merged(attempt, reported)
     }
 
     fn disputed(attempt: Attempt, state: DisputeState) -> Attempt {
@@ -257,11 +257,11 @@ mod tests {
             listed_as_refund: false,
             at: None,
         };
-        let told = ReportedFunds {
+        let reported = ReportedFunds {
             disputes: &[dispute],
             ..fixtures::captured(None)
         };
-        fixtures::merged(attempt, told)
+        fixtures::merged(attempt, reported)
     }
 
     /// Every kind of record of one attempt, with its meaning.
@@ -408,7 +408,7 @@ mod tests {
             if other.is_captured() {
                 continue;
             }
-            let told = match record {
+            let expected = match record {
                 // Money that may still arrive is not counted as received.
                 OnRecord::Unclear => OnRecord::Nothing,
                 certain => certain,
@@ -418,7 +418,7 @@ mod tests {
                 vec![other.clone(), captured()],
             ] {
                 let both = view(Status::Completed, attempts).aggregate;
-                assert_eq!(second(&both), told, "{what}");
+                assert_eq!(second(&both), expected, "{what}");
                 assert_eq!(
                     Sentence::about(&both),
                     Sentence::Paid(euros(4990)),
@@ -490,14 +490,14 @@ mod tests {
     #[test]
     fn a_dispute_is_told_until_it_is_decided() {
         let captured = || said(AttemptState::Captured, ProviderStatus::Completed, DUE);
-        for (state, told) in [
+        for (state, expected) in [
             (DisputeState::Open, true),
             (DisputeState::Won, false),
             (DisputeState::Lost, false),
         ] {
             let own = vec![disputed(captured(), state)];
             let aggregate = view(Status::Completed, own).aggregate;
-            assert_eq!(is_disputed(&aggregate), told, "{state:?}");
+            assert_eq!(is_disputed(&aggregate), expected, "{state:?}");
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn feed_watchdog<F: Future<Output = ()>>(answer: impl FnMut() -
 async fn feed<F: Future<Output = ()>>(
     period: Duration,
     mut answer: impl FnMut() -> F,
-    mut tell: impl FnMut(),
+    mut notify_alive: impl FnMut(),
 ) {
     let half = (period / 2).max(Duration::from_millis(1));
     let mut ticks = interval(half);
@@ -53,7 +53,7 @@ async fn feed<F: Future<Output = ()>>(
     loop {
         ticks.tick().await;
         match timeout(half, answer()).await {
-            Ok(()) => tell(),
+            Ok(()) => notify_alive(),
             Err(_) => tracing::error!(
                 "the store has not answered for {} ms: systemd is not told that the gateway is well, \
                  and starts it anew",
@@ -74,7 +74,7 @@ mod tests {
     async fn the_watchdog_hears_nothing_while_no_answer_comes() {
         const SILENT: usize = 3;
         let asked = Arc::new(AtomicUsize::new(0));
-        let (tell, mut told) = unbounded_channel();
+        let (sender, mut receiver) = unbounded_channel();
         let count = Arc::clone(&asked);
         let answer = move || {
             let before = count.fetch_add(1, Ordering::SeqCst);
@@ -86,11 +86,11 @@ mod tests {
         };
         let at = Arc::clone(&asked);
         let told_after = move || {
-            let _ = tell.send(at.load(Ordering::SeqCst));
+            let _ = sender.send(at.load(Ordering::SeqCst));
         };
         let feeding = tokio::spawn(feed(Duration::from_millis(20), answer, told_after));
-        assert_eq!(told.recv().await, Some(SILENT + 1));
-        assert_eq!(told.recv().await, Some(SILENT + 2));
+        assert_eq!(receiver.recv().await, Some(SILENT + 1));
+        assert_eq!(receiver.recv().await, Some(SILENT + 2));
         feeding.abort();
     }
 }

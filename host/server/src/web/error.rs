@@ -946,7 +946,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_field_at_fault_is_named() {
-        for (error, told, field) in [
+        for (error, expected, field) in [
             (
                 CreateError::NoRate(Currency::EUR),
                 "no_exchange_rate",
@@ -964,7 +964,7 @@ mod tests {
             ),
             (CreateError::KeyRefused, "unauthorized", None),
         ] {
-            let expected = (told.to_owned(), field.map(str::to_owned));
+            let expected = (expected.to_owned(), field.map(str::to_owned));
             assert_eq!(code(error).await, expected);
         }
         let invalid = Invalid::new("order_id", "is required");
@@ -1046,8 +1046,10 @@ mod tests {
         ] {
             let (status, headers, text) = shown(fault).await;
             assert_eq!(status, expected);
-            let told = headers.get(RETRY_AFTER).map(|told| told.to_str().unwrap());
-            assert_eq!(told, after);
+            let expected = headers
+                .get(RETRY_AFTER)
+                .map(|expected| expected.to_str().unwrap());
+            assert_eq!(expected, after);
             assert!(!text.contains("disk") && !text.contains("secret"), "{text}");
         }
     }

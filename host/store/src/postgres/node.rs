@@ -297,16 +297,16 @@ impl Node {
             .enable_all()
             .build()
             .map_err(no_thread)?;
-        let (told, joined) = oneshot::channel();
+        let (sender, joined) = oneshot::channel();
         let (node_state, target) = (Arc::clone(&node.node_state), node.target.clone());
         let beating = async move {
             // The node may be dropped in the meantime, which also ends this.
             match Heartbeats::begin(node_state, target, is_alone).await {
                 Ok(beats) => {
-                    let _ = told.send(Ok(()));
+                    let _ = sender.send(Ok(()));
                     beats.run().await;
                 }
-                Err(refused) => drop(told.send(Err(refused))),
+                Err(refused) => drop(sender.send(Err(refused))),
             }
         };
         let beating = node

@@ -259,7 +259,7 @@ mod tests {
             repeated.push(right[at]);
             for headers in [missing, repeated] {
                 assert!(
-                    read(&headers).is_some_and(|told| told.contains(name)),
+                    read(&headers).is_some_and(|message| message.contains(name)),
                     "{name}"
                 );
             }
@@ -272,9 +272,9 @@ mod tests {
         ] {
             let mut headers = right;
             headers[at].1 = wrong;
-            let told = read(&headers);
+            let message = read(&headers);
             assert!(
-                told.is_some_and(|told| told.contains(headers[at].0)),
+                message.is_some_and(|message| message.contains(headers[at].0)),
                 "{wrong}"
             );
         }

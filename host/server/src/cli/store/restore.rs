@@ -70,9 +70,9 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
          server with the master key that this command had, and with configuration and modules that \
          belong to it.",
         store.display(),
-        restored.told.made_at,
-        restored.told.release,
-        code_of(&restored.told),
+        restored.backup.made_at,
+        restored.backup.release,
+        code_of(&restored.backup),
         restored.report.payments,
         restored.report.rows.values().sum::<u64>(),
         restored.report.findings.len() as u64 + restored.report.more_findings,

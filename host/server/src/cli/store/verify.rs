@@ -88,9 +88,9 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let what = format!(
         "{}, made at {} by release {} ({})",
         file.display(),
-        verified.told.made_at,
-        verified.told.release,
-        code_of(&verified.told)
+        verified.backup.made_at,
+        verified.backup.release,
+        code_of(&verified.backup)
     );
     print_report(&verified, &verified.report, &what, json)
 }
@@ -142,12 +142,12 @@ fn print_report(
 }
 
 /// Describes how a backup was authenticated.
-pub(super) fn code_of(told: &BackupInfo) -> String {
-    let code = match told.authenticated {
+pub(super) fn code_of(backup: &BackupInfo) -> String {
+    let code = match backup.authenticated {
         true => "its authentication code is right",
         false => "without an authentication code",
     };
-    format!("{code}, master key {}", told.master_key)
+    format!("{code}, master key {}", backup.master_key)
 }
 
 /// Prints all findings, followed by the advice that applies to all of them.

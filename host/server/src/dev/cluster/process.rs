@@ -102,8 +102,8 @@ impl Member {
         let moved = self.moved.clone();
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                if let Ok(told) = serde_json::from_str(&line) {
-                    moved.send_replace(Some(told));
+                if let Ok(message) = serde_json::from_str(&line) {
+                    moved.send_replace(Some(message));
                 }
             }
         });

@@ -342,8 +342,8 @@ impl Saved<'_> {
         movements::write(&mut statement, sealer, &self.change.movements, self.timed)?;
         listed(&mut statement, payment, &events);
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        let told = self.before.includes_reseller;
-        webhooks::outbox::add(&mut statement, sealer, payment, &events, told)?;
+        let includes_reseller = self.before.includes_reseller;
+        webhooks::outbox::add(&mut statement, sealer, payment, &events, includes_reseller)?;
         Ok(statement)
     }
 

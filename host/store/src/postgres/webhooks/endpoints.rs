@@ -227,9 +227,9 @@ pub(crate) async fn disable(
     endpoint.switch(false, now);
     update(tx, sealer, &endpoint, &secrets).await?;
     let others = other_endpoints(tx, &endpoint, None).await?.into_iter();
-    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
-    let told: Vec<_> = told.map(|other| other.id).collect();
-    outbox::queue_disabled_event(tx, &endpoint, &told, now).await?;
+    let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let notified: Vec<_> = notified.map(|other| other.id).collect();
+    outbox::queue_disabled_event(tx, &endpoint, &notified, now).await?;
     audit::append(tx, off.audited.clone(), now).await?;
     Ok(())
 }

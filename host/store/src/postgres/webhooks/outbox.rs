@@ -84,7 +84,7 @@ pub(crate) fn add(
         number(payment.merchant.0),
         environment(payment.environment),
     ];
-    let told = match payment.origin {
+    let notified = match payment.origin {
         Origin::Reseller { reseller, .. } if includes_reseller => {
             arguments.push(Box::new(number(reseller.0)));
             // Same condition as `may_work`.
@@ -97,7 +97,7 @@ pub(crate) fn add(
         }
         Origin::Merchant { .. } | Origin::Reseller { .. } => select_deliveries!(""),
     };
-    statement.add("told", told, arguments);
+    statement.add("told", notified, arguments);
     statement.add(
         "bodies",
         "INSERT INTO event_body (id, kind, payment, body, deliveries)
@@ -230,14 +230,14 @@ pub(crate) async fn test(
     Ok(delivery)
 }
 
-/// Queues an event for the endpoints `told`: another endpoint of their owner was disabled.
+/// Queues an event for the endpoints `notified`: another endpoint of their owner was disabled.
 pub(crate) async fn queue_disabled_event(
     tx: &Tx<'_>,
     disabled: &Endpoint,
-    told: &[EndpointId],
+    notified: &[EndpointId],
     now: Time,
 ) -> Result<(), Failure> {
-    if told.is_empty() {
+    if notified.is_empty() {
         return Ok(());
     }
     let event = EventId::from_bytes(random_id()?);
@@ -247,7 +247,7 @@ pub(crate) async fn queue_disabled_event(
     let body = EventBody::of_test(kind, payment, message.body()).encode(tx.sealer(), event)?;
     let sql = "/* event: insert */ INSERT INTO event_body (id, kind, payment, body, deliveries)
         VALUES ($1, $2, $3, $4, $5)";
-    let count = i32::try_from(told.len()).unwrap_or(i32::MAX);
+    let count = i32::try_from(notified.len()).unwrap_or(i32::MAX);
     let number = i16::from(number_of(kind));
     let of = uuid(payment.as_bytes());
     execute(
@@ -256,7 +256,7 @@ pub(crate) async fn queue_disabled_event(
         &[&uuid(event.as_bytes()), &number, &of, &body, &count],
     )
     .await?;
-    for endpoint in told {
+    for endpoint in notified {
         let id = schema::webhooks::first_delivery(now, event, *endpoint);
         let delivery = Delivery {
             id,

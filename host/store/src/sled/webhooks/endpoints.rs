@@ -208,9 +208,9 @@ pub(crate) fn disable(
     save(rows, sealer, &endpoint, &secrets)?;
     enlist(rows, &endpoint)?;
     let others = other_endpoints(rows, &endpoint, None)?.into_iter();
-    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
-    let told: Vec<_> = told.map(|other| other.id).collect();
-    outbox::queue_disabled_event(rows, &endpoint, &told, now)?;
+    let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let notified: Vec<_> = notified.map(|other| other.id).collect();
+    outbox::queue_disabled_event(rows, &endpoint, &notified, now)?;
     audit::append(rows, off.audited, now).map(drop)
 }
 
