@@ -22,7 +22,7 @@ async fn status(server: &Server, payment: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn signed_news_is_stored_before_it_is_acknowledged() {
+async fn signed_callback_is_stored_before_it_is_acknowledged() {
     let server = shared().await;
     let (payment, attempt) = open(server).await;
     let answer = server
@@ -35,7 +35,7 @@ async fn signed_news_is_stored_before_it_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_wrong_signature_is_refused_and_believed_in_nothing() {
+async fn a_wrong_signature_is_refused_and_trusted_in_nothing() {
     let server = shared().await;
     let (payment, attempt) = open(server).await;
     let body = captured(&attempt);
@@ -114,7 +114,7 @@ async fn a_callback_may_be_256_kib_and_no_byte_more() {
 }
 
 #[tokio::test]
-async fn signed_nonsense_is_acknowledged_and_signed_news_about_strangers_ignored() {
+async fn signed_nonsense_is_acknowledged_and_signed_callbacks_about_strangers_ignored() {
     let server = shared().await;
     let now = server.now().await;
     for nonsense in ["", "{}", "not json", "{\"session\":{}}"] {
@@ -141,7 +141,7 @@ async fn signed_nonsense_is_acknowledged_and_signed_news_about_strangers_ignored
 }
 
 #[tokio::test]
-async fn a_capture_without_an_amount_is_not_believed() {
+async fn a_capture_without_an_amount_is_not_trusted() {
     let server = Server::fresh().await;
     let (payment, attempt) = open(&server).await;
     // The callback is authentic, but reports a captured amount of zero and changes nothing.

@@ -38,7 +38,7 @@ async fn provider_server() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_decline_at_the_start_is_told_at_once_and_the_fifth_fails_the_payment() {
+async fn a_decline_at_the_start_is_reported_at_once_and_the_fifth_fails_the_payment() {
     let server = Server::fresh().await;
     let at = provider_server().await;
     let account = format!(

@@ -86,7 +86,7 @@ async fn an_attempt_never_outlives_its_payment() {
 }
 
 #[tokio::test]
-async fn a_payment_paid_in_its_last_moment_is_completed_though_nobody_told() {
+async fn a_payment_paid_in_its_last_moment_is_completed_though_nobody_reported() {
     let server = Server::fresh().await;
     let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "callback-never", 1).await;

@@ -81,7 +81,7 @@ async fn a_start_that_fails_once_is_made_again_under_the_same_key() {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_told_and_the_next_start_goes_on_with_the_same_attempt() {
+async fn an_unknown_outcome_is_reported_and_the_next_start_goes_on_with_the_same_attempt() {
     let server = Server::fresh().await;
     for fault in ["status-500", "malformed", "truncated"] {
         let payment = direct(&server).await;

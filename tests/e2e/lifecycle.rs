@@ -260,7 +260,7 @@ async fn a_cryptocurrency_paid_in_part_is_reviewed() {
 }
 
 #[tokio::test]
-async fn refunds_and_disputes_after_completion_are_told_and_change_no_status() {
+async fn refunds_and_disputes_after_completion_are_reported_and_change_no_status() {
     let server = Server::fresh().await;
     let key = server.test_key();
     for (outcome, event) in [

@@ -247,7 +247,7 @@ async fn a_rate_limit_holds_for_all_nodes_together() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL"]
-async fn the_list_of_nodes_tells_how_each_fares() {
+async fn the_list_of_nodes_reports_how_each_fares() {
     let server = three().await;
     let by = server.node("n1");
     let answer = by.admin("GET", "/nodes", None).await.expect(200).json();

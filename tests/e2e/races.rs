@@ -198,7 +198,7 @@ async fn a_payer_who_is_faster_than_the_answer_to_the_start_pays_once() {
 }
 
 #[tokio::test]
-async fn news_that_comes_twice_or_out_of_order_completes_once() {
+async fn callback_that_comes_twice_or_out_of_order_completes_once() {
     let server = Server::fresh().await;
     for fault in ["callback-twice", "callback-reordered"] {
         let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
@@ -211,7 +211,7 @@ async fn news_that_comes_twice_or_out_of_order_completes_once() {
 }
 
 #[tokio::test]
-async fn news_that_comes_late_or_never_is_learnt_all_the_same() {
+async fn callback_that_comes_late_or_never_is_learnt_all_the_same() {
     let server = Server::fresh().await;
     let (late, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "callback-late", 1).await;

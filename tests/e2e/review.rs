@@ -416,7 +416,7 @@ async fn a_capture_that_is_confirmed_later_finishes_the_approval() {
 }
 
 #[tokio::test]
-async fn money_that_was_given_back_during_a_review_needs_an_admins_word() {
+async fn money_that_was_refunded_during_a_review_needs_an_admins_word() {
     let server = Server::fresh().await;
     let (payment, url) = held(&server).await;
     server.pay(&url, "refund").await;

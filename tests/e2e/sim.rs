@@ -31,7 +31,7 @@ async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_
 }
 
 #[tokio::test]
-async fn a_provider_behind_tls_is_reached_where_its_authority_is_believed_and_nowhere_else() {
+async fn a_provider_behind_tls_is_reached_where_its_authority_is_trusted_and_nowhere_else() {
     let tls = TlsServer::new(&["127.0.0.1"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     tls.write_authority(file.path());

@@ -318,7 +318,7 @@ async fn live_payments_alone_judge_a_canary_where_there_are_any() {
 }
 
 #[tokio::test]
-async fn operators_are_told_of_a_rollback_where_they_wish_to_be() {
+async fn operators_are_notified_of_a_rollback_where_they_wish_to_be() {
     let receiver = Receiver::answering(Reply::Status(500)).await;
     let main = format!("alerts_url = \"{}\"\n{SOON}", receiver.url());
     let server = Server::configured(&main).await;

@@ -270,7 +270,7 @@ async fn without_a_return_url_our_page_is_the_end() {
 }
 
 #[tokio::test]
-async fn a_declined_payer_is_told_so_and_can_choose_again() {
+async fn a_declined_payer_sees_that_and_can_choose_again() {
     let server = shared().await;
     let payment = server.create(server.test_key(), json!({})).await;
     let provider = server.chosen(&payment, "ideal").await;

@@ -35,7 +35,7 @@ fn event_ids_by_type(receiver: &Receiver, payment: &Value) -> BTreeMap<String, V
 }
 
 #[tokio::test]
-async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
+async fn a_completed_payment_is_reported_exactly_once_whoever_learns_of_it_first() {
     use Way::{Callback, Operator, Query, Return};
     let server = Server::fresh().await;
     let (merchant, key, _) = server.merchant(json!({})).await;

@@ -100,7 +100,7 @@ async fn money_of_another_amount_or_currency_waits_for_an_operator() {
 }
 
 #[tokio::test]
-async fn refunds_and_disputes_are_told_and_listed_and_take_nothing_back() {
+async fn refunds_and_disputes_are_reported_and_listed_and_take_nothing_back() {
     let world = calm().await;
     let each = async |desk: Desk| {
         for (outcome, event, has) in [

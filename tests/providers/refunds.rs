@@ -94,7 +94,7 @@ async fn ask_all(world: &'static World, fault: Option<&str>, more: &Value) -> Ve
 }
 
 #[tokio::test]
-async fn all_of_the_money_is_given_back_once_and_then_nothing_is_left() {
+async fn all_of_the_money_is_refunded_once_and_then_nothing_is_left() {
     let (world, _turn) = hurried().await;
     let asked = ask_all(world, None, &json!({})).await;
     let refunds = ended(world, &asked).await;
@@ -113,7 +113,7 @@ async fn all_of_the_money_is_given_back_once_and_then_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_part_is_given_back_and_then_the_rest() {
+async fn a_part_is_refunded_and_then_the_rest() {
     let (world, _turn) = hurried().await;
     let asked = ask_all(world, None, &json!({ "amount": "10.00" })).await;
     ended(world, &asked).await;

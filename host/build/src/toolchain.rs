@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_installer_tells_its_last_line() {
+    fn a_failing_installer_reports_its_last_line() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo first >&2; echo 'no network' >&2; exit 1"]);
         let error = succeed("rustup target add", &mut command, Duration::from_secs(60));

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_setting_that_is_missing_is_told_with_where_it_is_found() {
+    fn a_required_setting_that_is_missing_is_reported_with_where_it_is_found() {
         let required = SettingSpec {
             required: true,
             ..spec("store-id", SettingForm::Text)

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_told_with_the_record_that_holds_it_and_no_other_bit_is() {
+    fn a_flipped_bit_is_reported_with_the_record_that_holds_it_and_no_other_bit_is() {
         let (_folder, path) = made();
         assert_eq!(unreadable(&path).unwrap(), []);
         let database = path.join(DATABASE);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_sled_cannot_read() {
+    fn what_is_reported_is_what_sled_cannot_read() {
         let (_folder, path) = made();
         let database = path.join(DATABASE);
         let bytes = fs::read(&database).unwrap();
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_with_a_file_of_its_own_is_told_by_that() {
+    fn a_page_with_a_file_of_its_own_is_recognized_by_that() {
         let (_folder, path) = made();
         let (_, records) = snapshot(&path);
         let blobs: Vec<i64> = records.iter().filter_map(|record| record.blob).collect();
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_short_is_told_with_where_it_ends() {
+    fn a_file_that_was_cut_short_is_reported_with_where_it_ends() {
         let (_folder, path) = made();
         let (_, records) = snapshot(&path);
         let inline = records.into_iter().filter(|record| !record.is_blob());
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_was_used_anew_is_not_told() {
+    fn a_segment_that_was_used_anew_is_not_reported() {
         let (_folder, path) = made();
         let database = File::options()
             .read(true)
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_or_a_mark_that_does_not_read_back_is_told() {
+    fn a_snapshot_or_a_mark_that_does_not_read_back_is_reported() {
         let (_folder, path) = made();
         let (_, name) = newest_snapshot(&path).unwrap().unwrap();
         let length = fs::metadata(path.join(&name)).unwrap().len();

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_in_bytes_and_makes_room_when_it_is_taken() {
+    fn what_waits_is_bounded_in_bytes_and_makes_space_when_it_is_taken() {
         let conversations = Conversations::default();
         let put = |bytes| conversations.put(&callback(bytes, 0, Ok(true)));
         assert_eq!(put(MOST), Err("dropped"), "one alone");

@@ -497,7 +497,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn test_payments_take_no_room_and_no_permit_of_live_ones() {
+    async fn test_payments_take_no_capacity_and_no_permit_of_live_ones() {
         let reconciler = Arc::new(Reconciler::default());
         let capacity = reconciler.capacity();
         let id = |number: usize| PaymentId::from_bytes((number as u128).to_be_bytes());
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_looked_at_once_at_a_time_and_once_in_five_seconds() {
+    fn an_attempt_is_checked_once_at_a_time_and_once_in_five_seconds() {
         let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |second: u64| Time::from_secs(1000 + second);
         assert!(throttle.begin(id, true, at(0)));
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_during_a_look_asks_for_another() {
+    fn a_notice_during_a_check_asks_for_another() {
         let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |second: u64| Time::from_secs(1000 + second);
         assert_eq!(throttle.next(id, at(0)), at(0));
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_have_five_looks_in_a_row_and_then_one_in_five_seconds() {
+    fn notices_have_five_checks_in_a_row_and_then_one_in_five_seconds() {
         let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |millis: u64| Time::from_millis(1_000_000 + millis);
         for look in 0..5 {

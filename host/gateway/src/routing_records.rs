@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_makes_room_when_it_is_taken() {
+    fn what_waits_is_bounded_and_makes_space_when_it_is_taken() {
         let records = RoutingRecords::default();
         let put = |number| records.put(&made(MethodId::Ideal, number));
         let taken = (0..WAITING_MOST as u64 + 5).filter(|number| put(*number));

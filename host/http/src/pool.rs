@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_host_leaves_room_for_others() {
+    async fn one_host_leaves_capacity_for_others() {
         let pool = pool(LONG, LONG);
         let mut connections = Vec::new();
         for _ in 0..pool.limits.per_host {

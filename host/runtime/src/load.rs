@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_told_by_its_first_bytes() {
+    fn a_file_is_recognized_by_its_first_bytes() {
         assert_eq!(check_header(b""), Err(LoadError::NotWasm));
         assert_eq!(check_header(b"#!/bin/sh"), Err(LoadError::NotWasm));
         assert_eq!(check_header(b"\0asm\x01\0\0\0"), Err(LoadError::CoreModule));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_not_believed_while_a_request_is_unanswered() {
+    fn an_end_is_not_trusted_while_a_request_is_unanswered() {
         let report = |status| Report {
             reference: "r".into(),
             status,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_that_gave_nothing_back_is_not_believed_while_a_request_is_unanswered() {
+    fn a_refund_that_refunded_nothing_is_not_trusted_while_a_request_is_unanswered() {
         for over in [Err(QueryFailure::Absent), Ok(given(RefundState::Failed))] {
             let doubtful = refund_query_outcome(over.clone(), &sent(false));
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));

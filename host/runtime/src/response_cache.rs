@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_often_is_kept_beside_what_is_asked_for_once() {
+    fn what_is_read_often_is_kept_next_to_what_is_asked_for_once() {
         let cache = ResponseCache::default();
         fetch(&cache, "genuine", NOW);
         for number in 1..=20 {

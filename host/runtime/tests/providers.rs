@@ -51,7 +51,7 @@ fn unavailable(outcome: &StartOutcome) -> bool {
 }
 
 #[tokio::test]
-async fn a_start_that_went_well_is_believed() {
+async fn a_start_that_went_well_is_trusted() {
     let server = ProviderServer::start(true).await;
     let page = format!("http://{}/pay/1", server.address);
     let well = outcome(&server, POST, |data| {
@@ -234,7 +234,7 @@ async fn faults_over_answers_of_one_accounts_provider_leave_the_version_serving(
 }
 
 #[tokio::test]
-async fn a_start_that_leads_to_a_page_elsewhere_is_told_with_the_providers_reference() {
+async fn a_start_that_leads_to_a_page_elsewhere_is_reported_with_the_providers_reference() {
     let server = ProviderServer::start(true).await;
     for (page, told) in [
         ("https://elsewhere.example/s3cret", "elsewhere.example"),

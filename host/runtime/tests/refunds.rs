@@ -50,7 +50,7 @@ async fn query_refund(bench: &Bench) -> Result<Result<Given, QueryFailure>, Call
 }
 
 #[tokio::test]
-async fn a_module_without_refunds_loads_and_gives_nothing_back() {
+async fn a_module_without_refunds_loads_and_refunds_nothing() {
     let server = ProviderServer::start(true).await;
     let bench = Bench::new(&server, &provider(Data::default(), TRAP));
     assert_eq!(bench.module.refund_terms(&bench.access).await, Ok(vec![]));
@@ -65,7 +65,7 @@ async fn a_module_without_refunds_loads_and_gives_nothing_back() {
 }
 
 #[tokio::test]
-async fn a_refund_is_told_as_the_module_tells_it() {
+async fn a_refund_is_reported_as_the_module_reports_it() {
     let server = ProviderServer::start(true).await;
     let mut data = Data::default();
     let claim = format!("http://{}/claim/1", server.address);
@@ -169,7 +169,7 @@ async fn a_refund_without_a_whole_answer_is_uncertain_whatever_the_module_says()
 }
 
 #[tokio::test]
-async fn terms_are_told_without_a_request() {
+async fn terms_are_reported_without_a_request() {
     let server = ProviderServer::start(true).await;
     let mut data = Data::default();
     let told = terms(&mut data, &["ideal"]);

@@ -220,7 +220,7 @@ fn an_upload_that_is_refused_or_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn what_was_dropped_into_the_folder_is_told_once() {
+fn what_was_dropped_into_the_folder_is_reported_once() {
     let place = Place::new();
     let (first, second) = (saying("first"), saying("second"));
     fs::write(place.file(IDEAL), &first).unwrap();

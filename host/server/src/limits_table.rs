@@ -280,7 +280,7 @@ fn each_limit_in_the_table_is_the_one_that_holds() {
 }
 
 #[test]
-fn the_most_that_requests_and_answers_take_is_told() {
+fn the_most_that_requests_and_answers_take_is_reported() {
     let (_, after) = PAGE.split_once("\nAt most, requests and answers").unwrap();
     let (documented, _) = after.split_once("\n\n").unwrap();
     let (public, admin) = (Caps::default(), Caps::operators());

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn different_faults_stand_beside_one_another_in_the_order_of_arming() {
+    fn different_faults_stand_next_to_one_another_in_the_order_of_arming() {
         let faults = Faults::default();
         faults.arm(Fault::NeedsCapture, 1);
         faults.arm(Fault::Status500, 1);

@@ -241,7 +241,7 @@ mod tests {
 
     /// The ids of refunds and disputes in the callbacks about them.
     #[tokio::test]
-    async fn refunds_and_disputes_are_told_under_ids_of_their_own() {
+    async fn refunds_and_disputes_are_reported_under_ids_of_their_own() {
         use crate::{afterwards::Later, refund::Refund};
         for module in MODULES.iter().copied() {
             let desk = Desk::at(module);

@@ -166,7 +166,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn news_without_an_amount_is_acknowledged() {
+    fn callback_without_an_amount_is_acknowledged() {
         let mut item = signed_item("REPORT_AVAILABLE", true, "", json!({}));
         let fields = item["NotificationRequestItem"].as_object_mut().unwrap();
         fields.remove("amount");

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_of_ours_is_told_by_its_order_and_any_other_by_none() {
+    fn a_refund_of_ours_is_reported_by_its_order_and_any_other_by_none() {
         let order = "000000000000000000000000000000aa";
         let named = |reference: &str| {
             let item = item_of(reference, "REFUND", true, PAYMENT, json!({}));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cancel_or_refund_did_is_told_or_looked_at() {
+    fn what_a_cancel_or_refund_did_is_reported_or_checked() {
         for (action, status, refunds) in [
             (json!("cancel"), Status::Cancelled, 0),
             (json!("refund"), Status::Pending, 1),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_links_own_word_is_taken_where_no_news_comes() {
+    fn a_paid_links_own_word_is_taken_where_no_report_comes() {
         for (status, updated) in [("completed", None), ("paid", Some("2027-01-15T08:00:00Z"))] {
             let soon = of_link(
                 link(status, updated),

@@ -282,7 +282,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_long_word_is_cut_and_no_whole_card_number_is_told() {
+    fn a_long_word_is_cut_and_no_whole_card_number_is_reported() {
         let extra = json!({ "cardSummary": "4111111111111111" });
         let mut told = signed_item("AUTHORISATION", false, "", extra);
         told["NotificationRequestItem"]["reason"] = json!("é".repeat(60));

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_beside_a_payment_ends_nothing() {
+    fn what_was_noted_next_to_a_payment_ends_nothing() {
         for purpose in [
             QueryPurpose::Capture,
             QueryPurpose::Sync,

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn klarna_is_told_what_is_bought() {
+    fn klarna_is_sent_what_is_bought() {
         let items = field("klarna", "lineItems").unwrap();
         let item = items.items().first().unwrap();
         assert_eq!(

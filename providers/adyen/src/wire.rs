@@ -422,7 +422,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn four_digits_of_a_card_are_told_and_no_more() {
+    fn four_digits_of_a_card_are_reported_and_no_more() {
         assert_eq!(
             card(Some("visa"), Some("1111")).as_deref(),
             Some("visa 1111")
@@ -445,7 +445,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_numbers() {
+    fn a_refusal_is_reported_by_its_numbers() {
         let body = json!({ "status": 422, "errorCode": "704", "errorType": "validation",
             "message": "request already processed or in progress" });
         let answer = Answer {

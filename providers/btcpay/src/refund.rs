@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_server_is_told_by_which_coin_the_payer_can_claim() {
+    fn an_old_server_is_given_by_which_coin_the_payer_can_claim() {
         let refusal = |path: &str| Answer {
             status: 422,
             headers: Vec::new(),

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transactions_the_way_and_the_servers_words_are_told() {
+    fn the_transactions_the_way_and_the_servers_words_are_reported() {
         let coins = Coins {
             unconfirmed: false,
             payments: vec!["aa11-0".into()],
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_server_does_not_tell_what_was_paid() {
+    fn an_old_server_does_not_report_what_was_paid() {
         let old = |status: &str, additional: &str, coins: Coins| {
             let mut told = invoice_json(status, additional, "0");
             told["paidAmount"] = serde_json::Value::Null;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_decoration_currency_and_the_rest_apart() {
+    fn a_refusal_reports_decoration_currency_and_the_rest_apart() {
         let refusal = |path: &str| Answer {
             status: 422,
             headers: Vec::new(),

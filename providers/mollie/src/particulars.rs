@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_payment_tells_times_card_and_the_ids_of_statements() {
+    fn a_card_payment_reports_times_card_and_the_ids_of_statements() {
         let told = belongings(&[
             ("authorizedAt", json!("2027-01-15T08:00:00+00:00")),
             ("paidAt", json!("2027-01-15T08:00:09+00:00")),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bank_is_told_with_the_end_of_the_account_alone() {
+    fn a_bank_is_reported_with_the_end_of_the_account_alone() {
         let details = json!({ "consumerBic": "ABNANL2A", "consumerAccount": "NL91ABNA0417164300" });
         let told = belongings(&[("details", details)]);
         assert_eq!(told.rest.instrument.as_deref(), Some("ABNANL2A 4300"));

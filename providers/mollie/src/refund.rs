@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_of_mollie_is_told() {
+    fn each_state_of_mollie_is_reported() {
         for (status, state) in [
             ("queued", RefundState::Pending),
             ("pending", RefundState::Pending),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_surely_gave_nothing_back_is_refused() {
+    fn only_what_surely_refunded_nothing_is_refused() {
         let refused = |status| {
             refused(&Answer {
                 status,

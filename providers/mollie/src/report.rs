@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn refunds_and_chargebacks_are_told_one_by_one() {
+    fn refunds_and_chargebacks_are_reported_one_by_one() {
         let mut told = payment_json("paid");
         told["amountRefunded"] = euros("14.90");
         told["_embedded"] = json!({
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_failed_is_told_to_the_operator() {
+    fn why_it_failed_is_reported_to_the_operator() {
         let details = json!({ "failureReason": "insufficient_funds" });
         let failed = with("failed", "details", details).unwrap().report();
         assert_eq!(failed.detail, "failed, insufficient_funds");

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_money_and_is_none_makes_the_host_ask() {
+    fn what_resembles_money_and_is_none_makes_the_host_ask() {
         let paid = || event("PAYMENT_COMPLETED", "COMPLETED", ID);
         let mut debit = paid();
         debit["payload"]["paymentType"] = "EFT".into();

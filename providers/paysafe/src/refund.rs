@@ -243,7 +243,7 @@ mod tests {
     const MAKE: &str = "POST /settlements/settlement-1/refunds";
 
     #[test]
-    fn a_repeat_is_answered_with_what_the_first_made_and_one_after_the_keys_end_looks_first() {
+    fn a_repeat_is_answered_with_what_the_first_made_and_one_after_the_keys_end_checks_first() {
         let none = json!({ "refunds": [] });
         let one = json!({ "refunds": [refund_json("PENDING")] });
         let conflict = json!({ "error": { "code": "5031" } });
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_batched_yet_can_be_given_back_later() {
+    fn what_is_not_batched_yet_can_be_refunded_later() {
         let early = refused(&api::problem(&refusal(402, "3406")));
         assert!(matches!(early, RefundFailure::Unavailable(_)));
     }

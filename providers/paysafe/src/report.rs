@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payable_handle_tells_until_when_the_money_can_be_asked_for() {
+    fn a_payable_handle_reports_until_when_the_money_can_be_asked_for() {
         let handle = handle(&read(&handle_json("PAYABLE"))).unwrap();
         let report = handle.report(1_000).unwrap();
         assert_eq!(report.particulars.capture_before, Some(900_000));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decline_that_tells_its_error_alone_is_a_decline() {
+    fn a_decline_that_reports_its_error_alone_is_a_decline() {
         let bare =
             json!({ "id": "3aeb9c63", "merchantRefNum": "attempt-1", "error": { "code": "3022" } });
         let payment = payment(&read(&bare)).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_paysafes_statements_are_told_once_each() {
+    fn the_ids_of_paysafes_statements_are_reported_once_each() {
         let mut told = payment_json("COMPLETED");
         told["gatewayReconciliationId"] = json!("8e13f7fe");
         told["statusTime"] = json!("2027-01-15T08:00:00Z");

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn refunds_that_failed_or_are_under_way_are_not_given_back() {
+    fn refunds_that_failed_or_are_under_way_are_not_refunded() {
         let refund = |id: &str, state| Refund {
             id: id.into(),
             order_id: None,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_that_was_made_twice_is_told_with_its_sum() {
+    fn a_payment_that_was_made_twice_is_reported_with_its_sum() {
         let twice = [paid("captured", true, 0), paid("captured", true, 0)];
         let told = report_for("paid", &twice, &[], &[], SOON).unwrap();
         assert_eq!(told.received.amount, 9980);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payment_that_counts_is_told_with_its_ids() {
+    fn the_payment_that_counts_is_reported_with_its_ids() {
         let mut first = failed("incorrect_pin");
         first.id = "pay_0".into();
         let tries = [first, paid("captured", true, 0)];
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_try_tells_its_reason_while_the_payer_may_go_on() {
+    fn a_refused_try_reports_its_reason_while_the_payer_may_go_on() {
         let told = report_for("created", &[failed("incorrect_pin")], &[], &[], SOON).unwrap();
         assert_eq!(told.status, Status::Pending);
         let told = told.particulars;
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_given_back_than_was_received() {
+    fn no_more_is_refunded_than_was_received() {
         let captured = [paid("captured", true, 9980)];
         let told = report_for("paid", &captured, &[], &[], SOON).unwrap();
         assert_eq!(told.given_back, 4990);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_leads_to_the_order_that_it_gives_back() {
+    fn a_refund_leads_to_the_order_that_it_refunds() {
         let mut refund = order_json("completed");
         refund["id"] = json!(OTHER);
         refund["type"] = json!("refund");

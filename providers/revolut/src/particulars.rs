@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_order_tells_fee_times_card_and_the_ids_of_statements() {
+    fn a_paid_order_reports_fee_times_card_and_the_ids_of_statements() {
         let told = gathered(&paid(card()), &[]);
         let expected = Particulars {
             provider_status: Some("completed".into()),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authorisation_tells_until_when_it_can_be_captured() {
+    fn an_authorisation_reports_until_when_it_can_be_captured() {
         let mut order = tried("authorised", "authorised", 4990);
         order["payments"][0]["payment_method"] =
             json!({ "type": "card", "capture_deadline": "2027-01-22T08:00:00Z" });
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_is_told_with_its_id_reason_and_deadline() {
+    fn a_dispute_is_reported_with_its_id_reason_and_deadline() {
         let objection = json!({
             "id": DISPUTE, "state": "needs_response", "amount": 4990, "currency": "EUR",
             "reason_code": "4853", "response_due_date": "2027-01-30T08:00:00Z",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn why_the_last_try_was_declined_is_told() {
+    fn why_the_last_try_was_declined_is_reported() {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
         let told = gathered(&read(&order).unwrap(), &[]);

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn refunds_and_lost_disputes_are_money_given_back() {
+    fn refunds_and_lost_disputes_are_money_refunded() {
         let mut order = tried("completed", "completed", 4990);
         order["refunded_amount"] = json!(1000);
         let refunded = reported(&order, &[], false);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_was_declined_is_told_to_the_operator() {
+    fn why_it_was_declined_is_reported_to_the_operator() {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
         assert_eq!(

@@ -481,7 +481,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_what_is_listed_the_refunds_of_the_order_are_told_with_our_ids() {
+    fn of_what_is_listed_the_refunds_of_the_order_are_listed_with_our_ids() {
         let other = "a1b2c3d4-0003-0000-0000-000000000003";
         let refund = |id: &str, of: &str, state: &str| {
             json!({ "id": id, "type": "refund", "state": state, "amount": 1000, "related_order_id": of,

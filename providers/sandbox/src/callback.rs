@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn signed_news_is_told_with_its_report() {
+    fn signed_callback_is_reported_with_its_report() {
         let told = session_json("captured", false, "49.90");
         let answer = read_keyed(incoming(NOW_SECONDS, &told)).unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn signed_news_of_something_else_is_acknowledged_and_ignored() {
+    fn signed_callback_of_something_else_is_acknowledged_and_ignored() {
         let mut others = session_json("captured", false, "49.90");
         others["merchant_reference"] = json!("shop:123");
         for none_of_ours in [others, json!(null)] {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_the_provider_tells_is_told_on() {
+    fn everything_that_the_provider_reports_is_reported_on() {
         let euros = |value: &str| json!({ "value": value, "currency": "EUR" });
         let told = changed(&[
             ("charge", json!("sbc_1")),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_does_not_tell_is_absent() {
+    fn what_the_provider_does_not_report_is_absent() {
         let expected = Particulars {
             provider_status: Some("captured".into()),
             ..Particulars::default()
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn many_refunds_are_all_told() {
+    fn many_refunds_are_all_reported() {
         let each = |number: u32| {
             json!({
                 "id": format!("sbr_{number}"), "status": "succeeded", "created_at": 1,

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_is_told_with_its_state() {
+    fn a_refund_is_reported_with_its_state() {
         for (status, state) in [
             ("pending", RefundState::Pending),
             ("succeeded", RefundState::Succeeded),

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_that_names_its_charge_alone_is_told_by_that() {
+    fn a_dispute_that_names_its_charge_alone_is_reported_by_that() {
         let notices = notices_for("charge.dispute.closed", &json!({ "charge": "ch_1" }));
         assert_eq!(notices[0].about, Subject::Reference("ch_1".into()));
     }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_tells_its_fee_its_times_and_the_card() {
+    fn a_charge_reports_its_fee_its_times_and_the_card() {
         let charge = read(&charge_json()).unwrap();
         let booking = charge.booking.unwrap();
         assert_eq!(
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_that_failed_or_was_canceled_is_not_given_back() {
+    fn a_refund_that_failed_or_was_canceled_is_not_refunded() {
         let mut paid = charge_json();
         // Stripe's own sum is not used if the list of refunds is complete.
         paid["amount_refunded"] = json!(4990);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_taken_is_not_given_back() {
+    fn what_was_never_taken_is_not_refunded() {
         let mut short = charge_json();
         short["amount_captured"] = json!(4890);
         short["amount_refunded"] = json!(600);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_tells_its_id_its_reason_and_its_deadline() {
+    fn a_dispute_reports_its_id_its_reason_and_its_deadline() {
         let dispute = disputed(&json!({})).unwrap();
         assert_eq!((dispute.id.as_str(), dispute.amount), ("du_1", 4990));
         assert_eq!(dispute.reason.as_deref(), Some("fraudulent"));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_tells_what_stripe_holds_back() {
+    fn a_dispute_reports_what_stripe_holds_back() {
         let held = |status: &str, amounts: &[i64]| {
             let bookings: Vec<Value> = amounts.iter().map(|n| json!({ "amount": n })).collect();
             let change = json!({ "status": status, "balance_transactions": bookings });

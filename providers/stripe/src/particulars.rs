@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_session_tells_its_ids_its_fee_its_times_and_the_card() {
+    fn a_paid_session_reports_its_ids_its_fee_its_times_and_the_card() {
         let mut session = paid();
         let charge = &mut session["payment_intent"]["latest_charge"];
         charge["balance_transaction"] = json!({
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authorisation_tells_until_when_it_can_be_captured() {
+    fn an_authorisation_reports_until_when_it_can_be_captured() {
         let mut session = authorised();
         let charge = &mut session["payment_intent"]["latest_charge"];
         charge["payment_method_details"] =
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_and_each_hold_tells_its_reason() {
+    fn each_end_and_each_hold_reports_its_reason() {
         let mut refused = paying("open", "requires_payment_method");
         refused["payment_intent"]["last_payment_error"] =
             json!({ "code": "card_declined", "decline_code": "insufficient_funds" });
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_no_payer_has_tried_to_pay_tells_its_own_state() {
+    fn a_session_that_no_payer_has_tried_to_pay_reports_its_own_state() {
         assert_eq!(
             particulars_of(&open("open")).provider_status.as_deref(),
             Some("open")

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_of_stripe_is_told_with_its_reason() {
+    fn each_state_of_stripe_is_reported_with_its_reason() {
         for (change, state, detail) in [
             (json!({}), RefundState::Succeeded, ""),
             (
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_surely_gave_nothing_back_is_refused() {
+    fn only_what_surely_refunded_nothing_is_refused() {
         let refused = |status, kind: &str| {
             let body = json!({ "error": { "type": kind, "code": "charge_already_refunded" } });
             refused(&Answer {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_gives_back_parts() {
+    fn every_method_refunds_parts() {
         let account = Account {
             id: "stripe-test".into(),
             environment: Environment::Test,

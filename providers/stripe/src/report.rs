@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_released_uncaptured_was_not_given_back() {
+    fn what_was_released_uncaptured_was_not_refunded() {
         let mut told = authorised();
         told["payment_intent"]["status"] = json!("canceled");
         let charge = &mut told["payment_intent"]["latest_charge"];
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn refunds_and_lost_disputes_are_given_back() {
+    fn refunds_and_lost_disputes_count_as_refunded() {
         let mut told = paid();
         told["payment_intent"]["latest_charge"]["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "succeeded" }]);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_given_back_than_was_received() {
+    fn no_more_is_refunded_than_was_received() {
         let lost = [
             dispute(DisputeState::Lost, 4990),
             dispute(DisputeState::Lost, 91700),

@@ -529,7 +529,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_error_without_a_code_is_told_by_its_type() {
+    fn an_error_without_a_code_is_reported_by_its_type() {
         let mut session = paying("open", "requires_payment_method");
         session["payment_intent"]["last_payment_error"] = json!({ "type": "card_error" });
         let payment = read(&session).unwrap().payment.unwrap();
@@ -537,7 +537,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_the_providers_words() {
+    fn a_refusal_is_reported_with_the_providers_words() {
         let answer = Answer {
             status: 400,
             headers: Vec::new(),

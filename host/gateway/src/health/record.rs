@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn why_an_account_is_not_well_is_told_once_and_so_is_that_it_is_well_again() {
+    fn why_an_account_is_not_well_is_reported_once_and_so_is_that_it_is_well_again() {
         let mut record = Record::default();
         let why = |record: &Record, now| record.unwell(AGE, Time::from_secs(now));
         assert_eq!(why(&record, 1000), Some(UnhealthyReason::Unchecked));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_from_twenty_starts_on_and_questions_do_not_count() {
+    fn a_rate_is_reported_from_twenty_starts_on_and_questions_do_not_count() {
         let mut record = Record::default();
         for second in 0..19 {
             record.call(start(true), Time::from_secs(1000 + second));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_leaves_the_window_or_arrives_changes_what_was_told_before() {
+    fn a_call_that_leaves_the_window_or_arrives_changes_what_was_reported_before() {
         let mut record = Record::default();
         for second in 0..3 {
             record.call(start(true), Time::from_secs(1000 + second));

@@ -538,7 +538,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_that_panics_has_failed_and_its_endpoint_is_looked_at_again() {
+    async fn a_store_that_panics_has_failed_and_its_endpoint_is_checked_again() {
         let panics = async { panic!("on purpose") };
         let failed: Result<(), Fault> = caught(panics).await;
         assert!(matches!(failed, Err(Fault::Unavailable(_))));

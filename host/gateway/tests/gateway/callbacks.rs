@@ -175,7 +175,7 @@ async fn expiry_closes_the_open_attempt_at_the_provider_first() {
 }
 
 #[tokio::test]
-async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
+async fn notices_without_a_report_have_five_checks_in_a_row_and_none_is_lost() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     for _ in 0..20 {
@@ -192,7 +192,7 @@ async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn news_reaches_no_attempt_of_another_account() {
+async fn callback_reaches_no_attempt_of_another_account() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     let news = world.provider.payer(attempt, ProviderStatus::Completed);

@@ -187,7 +187,7 @@ async fn of_many_refunds_of_all_the_money_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
+async fn a_lost_answer_is_asked_about_and_never_refunded_twice() {
     for (script, sent) in [(RefundScript::LostAfter, 1), (RefundScript::LostBefore, 2)] {
         let world = World::new().await;
         let caller = world.merchant_caller(Environment::Test).await;
@@ -281,7 +281,7 @@ async fn a_notice_before_the_answer_is_the_same_refund() {
 }
 
 #[tokio::test]
-async fn a_refusal_frees_the_money_and_a_person_looks() {
+async fn a_refusal_frees_the_money_and_a_person_checks() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
@@ -332,7 +332,7 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
 }
 
 #[tokio::test]
-async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_again() {
+async fn a_refund_in_flight_is_asked_about_and_a_late_failure_frees_its_money_again() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
@@ -398,7 +398,7 @@ async fn a_question_of_an_operator_asks_about_refunds_too() {
 }
 
 #[tokio::test]
-async fn an_operator_gives_back_what_a_line_is_about_and_the_line_closes() {
+async fn an_operator_refunds_what_a_line_is_about_and_the_line_closes() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     world.gateway.cancel(payment, audited()).await.unwrap();
@@ -546,7 +546,7 @@ async fn the_providers_report_takes_precedence_over_a_settlement() {
 }
 
 #[tokio::test]
-async fn a_dispute_lowers_what_can_be_given_back() {
+async fn a_dispute_lowers_what_can_be_refunded() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
@@ -619,7 +619,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
 }
 
 #[tokio::test]
-async fn money_is_given_back_after_live_approval_was_withdrawn_and_by_a_usable_key_alone() {
+async fn money_is_refunded_after_live_approval_was_withdrawn_and_by_a_usable_key_alone() {
     let world = World::new().await;
     let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;

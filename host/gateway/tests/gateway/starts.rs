@@ -128,7 +128,7 @@ async fn without_an_available_provider_the_payment_is_created_again() {
 }
 
 #[tokio::test]
-async fn a_decline_is_told_and_not_passed_on_to_the_next_provider() {
+async fn a_decline_is_reported_and_not_passed_on_to_the_next_provider() {
     let world = World::new().await;
     world.provider.script("alpha", [Script::Declined]);
     let payment = world.direct().await;
@@ -354,7 +354,7 @@ fn a_process_that_dies_in_a_start_is_followed_by_one_that_repeats_the_same_attem
 }
 
 #[tokio::test]
-async fn a_reference_of_another_attempt_is_not_believed() {
+async fn a_reference_of_another_attempt_is_not_trusted() {
     let world = World::new().await;
     let (_, first) = world.waiting().await;
     let taken = format!("ref-{first}");
@@ -568,7 +568,7 @@ async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
 }
 
 #[tokio::test]
-async fn a_start_that_finds_no_permit_is_told_to_come_back_and_uses_up_no_attempt() {
+async fn a_start_that_finds_no_permit_is_asked_to_come_back_and_uses_up_no_attempt() {
     let world = World::new().await;
     let never = Arc::new(Notify::new());
     for account in ["alpha", "beta"] {
@@ -624,7 +624,7 @@ fn choosing() -> Policy {
 }
 
 #[tokio::test]
-async fn a_fallback_that_finds_no_permit_is_told_to_come_back_and_opens_no_attempt() {
+async fn a_fallback_that_finds_no_permit_is_asked_to_come_back_and_opens_no_attempt() {
     let world = World::with(settings(), choosing()).await;
     let (go, starts) = crowded(&world, "beta").await;
     world.provider.script("alpha", [Script::Unavailable]);

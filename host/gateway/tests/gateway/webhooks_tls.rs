@@ -401,7 +401,7 @@ async fn an_event_that_failed_over_http_2_comes_again_signed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_whose_authority_nobody_trusts_hears_nothing() {
+async fn a_receiver_whose_authority_nobody_trusts_gets_nothing() {
     let server = Secured::speaking(&[H2, H1]).await;
     let client = server.client_that_trusts(Trust::Public);
     let run = Running::through(settings(), client).await;

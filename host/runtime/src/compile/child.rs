@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_child_died_tells_what_it_lacked() {
+    fn how_a_child_died_shows_what_it_lacked() {
         let cpu = Err(LoadError::CompileTime(Duration::from_secs(7)));
         assert_eq!(compile("kill -XCPU $$"), cpu);
         assert_eq!(compile("kill -KILL $$"), cpu);

@@ -42,7 +42,7 @@ fn message_for(kind: EventKind, path: &str) -> Option<FolderEvent> {
 }
 
 #[test]
-fn a_file_renamed_into_place_is_whole_however_that_is_told() {
+fn a_file_renamed_into_place_is_whole_however_that_is_reported() {
     let (sender, events) = sync_channel(8);
     let rename = |mode, paths: &[&str]| {
         let event = Event::new(EventKind::Modify(ModifyKind::Name(mode)));
@@ -69,7 +69,7 @@ fn a_file_renamed_into_place_is_whole_however_that_is_told() {
 }
 
 #[test]
-fn where_events_were_lost_the_folder_is_looked_at() {
+fn where_events_were_lost_the_folder_is_checked() {
     let (sender, events) = sync_channel(4);
     on_event(Ok(Event::new(EventKind::Other)), &sender);
     assert!(events.try_recv().is_err());
@@ -113,7 +113,7 @@ fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
 }
 
 #[test]
-fn a_link_beside_the_files_that_was_switched_is_reason_to_look() {
+fn a_link_next_to_the_files_that_was_switched_is_reason_to_check() {
     let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::To));
     assert!(matches!(
         message_for(renamed, "/p/..data"),
@@ -146,7 +146,7 @@ fn writing_puts_a_file_off_and_being_replaced_again_does_not() {
 }
 
 #[test]
-fn without_events_a_file_is_taken_once_two_looks_find_it_the_same() {
+fn without_events_a_file_is_taken_once_two_checks_find_it_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let mut watch = looking(folder.path());
     for part in ["a", "ab", "abc"] {

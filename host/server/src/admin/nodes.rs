@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_beat_has_lapsed_whatever_it_told_before() {
+    fn a_node_without_a_beat_has_lapsed_whatever_it_reported_before() {
         let state = |age, draining| view(&node("", age, draining), None)["state"].clone();
         assert_eq!(state(Duration::from_millis(500), false), "live");
         assert_eq!(state(Duration::from_millis(500), true), "draining");

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_signed_in_its_place_or_beside_it() {
+    fn a_file_is_signed_in_its_place_or_next_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         keygen(&at("key"), &at("key.pub"), true).unwrap();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_whole_beside_values_of_any_length() {
+    fn names_stay_whole_next_to_values_of_any_length() {
         let fields = ["a_name_of_a_field", "b"].map(|name| [name.to_owned(), "word ".repeat(60)]);
         let text = pairs(&fields, 120);
         assert!(widest(&text) <= 120 && text.contains("a_name_of_a_field"));

@@ -594,7 +594,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     }
 
     #[test]
-    fn every_problem_is_told_with_its_file_and_line() {
+    fn every_problem_is_reported_with_its_file_and_line() {
         let folder = folder(&[
             (
                 "kassette.toml",

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_with_its_line() {
+    fn everything_that_is_wrong_is_reported_with_its_line() {
         let good = "[usd_per_unit]\nEUR = \"1.08\"\n";
         for (text, line, why) in [
             (good.to_owned(), None, "missing field `date`"),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_currency_that_no_source_has_is_told() {
+    fn a_currency_that_no_source_has_is_reported() {
         let aed = "date = 2026-11-25\n[usd_per_unit]\nAED = \"0.2723\"\n";
         let warning = |section: &str| {
             let (errors, warning) = checked(section, aed);

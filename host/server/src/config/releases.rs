@@ -141,7 +141,7 @@ changelog_url = "https://downloads.example/changelog"
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_file_and_line() {
+    fn what_is_wrong_is_reported_with_its_file_and_line() {
         let folder = folder(&[
             ("a.toml", FILE.replace("\"6.8\"", "\"6.3\"")),
             (

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_shop_believes_fresh_signed_events_alone() {
+    fn the_demo_shop_trusts_fresh_signed_events_alone() {
         let clock = Arc::new(AdjustableClock::new());
         let shop = Shop {
             secret: Secret::new("whsec_x"),

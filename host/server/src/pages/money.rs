@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn money_beside_a_completed_payments_own_is_told_as_it_is_on_record() {
+    fn money_next_to_a_completed_payments_own_is_reported_as_it_is_on_record() {
         let captured = || {
             let mut own = said(AttemptState::Captured, ProviderStatus::Completed, DUE);
             own.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn money_of_one_attempt_is_told_whatever_the_others_are() {
+    fn money_of_one_attempt_is_reported_whatever_the_others_are() {
         let declined = || said(AttemptState::Declined, ProviderStatus::Declined, Minor(0));
         let surplus = said(AttemptState::Surplus, ProviderStatus::Completed, DUE);
         for attempts in [vec![declined(), surplus.clone()], vec![surplus, declined()]] {
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn money_has_arrived_once_the_provider_has_told_of_some() {
+    fn money_has_arrived_once_the_provider_has_reported_some() {
         let waits = ProviderStatus::VerificationPending;
         for (state, received, arrived) in [
             (AttemptState::VerificationPending, Minor(0), false),
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispute_is_told_until_it_is_decided() {
+    fn a_dispute_is_reported_until_it_is_decided() {
         let captured = || said(AttemptState::Captured, ProviderStatus::Completed, DUE);
         for (state, expected) in [
             (DisputeState::Open, true),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_does_not_match_is_told_once_and_leaves_the_one_before() {
+    fn a_pair_that_does_not_match_is_reported_once_and_leaves_the_one_before() {
         let files = Files::new();
         let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
         let mut certificate = begin.unwrap();

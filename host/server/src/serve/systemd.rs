@@ -71,7 +71,7 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     #[tokio::test]
-    async fn the_watchdog_hears_nothing_while_no_answer_comes() {
+    async fn the_watchdog_learns_nothing_while_no_answer_comes() {
         const SILENT: usize = 3;
         let asked = Arc::new(AtomicUsize::new(0));
         let (sender, mut receiver) = unbounded_channel();

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_told_with_who_sent_it_and_masses_of_them_are_counted() {
+    async fn a_refusal_is_reported_with_who_sent_it_and_masses_of_them_are_counted() {
         async fn refuse(request: Request) -> StatusCode {
             let shown = Credential::Merchant {
                 merchant: MerchantId(7),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_breaks_off_is_told_from_one_that_is_too_slow() {
+    async fn a_body_that_breaks_off_is_distinguished_from_one_that_is_too_slow() {
         for (kind, expected) in [
             (io::ErrorKind::TimedOut, BodyError::Late),
             (io::ErrorKind::ConnectionReset, BodyError::Broken),

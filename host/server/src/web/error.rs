@@ -917,7 +917,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_start_refuses_is_told_apart_by_codes() {
+    async fn what_a_start_refuses_is_distinguished_by_codes() {
         let refusals: [StartError; 14] = [
             NotStartable::Hosted.into(),
             NotStartable::Direct.into(),
@@ -1026,7 +1026,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_500_tells_the_log_and_not_the_caller() {
+    async fn a_500_reveals_its_cause_to_the_log_and_not_to_the_caller() {
         let fault = Fault::Corrupt("payments/7 secret".into());
         let response = ApiError::from(fault.clone()).into_response();
         let cause = response.extensions().get::<InternalCause>().unwrap();

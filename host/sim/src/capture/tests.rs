@@ -134,7 +134,7 @@ async fn doomed() -> Desk {
 }
 
 #[tokio::test]
-async fn an_approval_is_voided_by_the_provider_a_moment_after_it_was_told() {
+async fn an_approval_is_voided_by_the_provider_a_moment_after_it_was_reported() {
     let desk = doomed().await;
     assert_eq!(stands(&desk), (State::Authorised, 0));
     assert_eq!(desk.account.confirms_at(), None, "nothing was asked for");

@@ -10,7 +10,7 @@ fn paid() -> Session {
 }
 
 #[test]
-fn no_more_is_given_back_than_was_taken() {
+fn no_more_is_refunded_than_was_taken() {
     let mut s = paid();
     let mut refund = |id: &str, amount| s.refund(id.into(), 2, Amount(amount), None);
     assert_eq!(refund("r1", 4991), Err(Conflict));
@@ -22,7 +22,7 @@ fn no_more_is_given_back_than_was_taken() {
 }
 
 #[test]
-fn a_refund_that_fails_can_be_made_again_and_is_told_by_its_own_id() {
+fn a_refund_that_fails_can_be_made_again_and_is_reported_by_its_own_id() {
     let mut s = paid();
     for (id, amount) in [("r1", 1000), ("r2", 1000), ("r3", 2990)] {
         s.refund(id.into(), 2, Amount(amount), None).unwrap();
@@ -68,7 +68,7 @@ fn state_of(desk: &Desk, at: usize) -> RefundState {
 }
 
 #[tokio::test]
-async fn a_key_gives_back_once_while_it_is_remembered() {
+async fn a_key_refunds_once_while_it_is_remembered() {
     let desk = captured("sandbox").await;
     let Outcome::Made(_, made) = request_refund(&desk, "k", 1_000).await else {
         panic!("made")
@@ -90,7 +90,7 @@ async fn a_key_gives_back_once_while_it_is_remembered() {
 }
 
 #[tokio::test]
-async fn what_is_refused_gives_nothing_back() {
+async fn what_is_refused_refunds_nothing() {
     let desk = captured("sandbox").await;
     desk.account.faults.arm(Fault::RefundRefused, 1);
     assert!(matches!(
@@ -150,7 +150,7 @@ async fn a_pending_refund_holds_its_amount_and_ends_in_time_or_with_the_clock() 
 }
 
 #[tokio::test]
-async fn several_refunds_end_at_once_and_each_is_told() {
+async fn several_refunds_end_at_once_and_each_is_reported() {
     let desk = captured("sandbox").await;
     desk.account.faults.arm(Fault::RefundLate, 3);
     for key in ["a", "b", "c"] {

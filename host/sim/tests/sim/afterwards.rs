@@ -58,7 +58,7 @@ async fn refunds_in_parts_have_ids_of_their_own_and_a_failed_one_gives_its_amoun
 }
 
 #[tokio::test]
-async fn a_dispute_is_told_twice_under_one_id_and_won_or_lost_once() {
+async fn a_dispute_is_reported_twice_under_one_id_and_won_or_lost_once() {
     for (won, kind, refunded) in [
         (true, "dispute_won", "0.00"),
         (false, "dispute_lost", "49.90"),

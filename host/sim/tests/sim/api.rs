@@ -80,7 +80,7 @@ async fn every_call_needs_a_token_of_this_account_that_is_still_good() {
 }
 
 #[tokio::test]
-async fn the_account_tells_its_environment() {
+async fn the_account_reports_its_environment() {
     let w = World::new().await;
     let body: Value = w
         .get("/v1/account")

@@ -27,7 +27,7 @@ async fn a_kill_loses_no_payment_and_no_idempotency_key() {
 }
 
 #[tokio::test]
-async fn a_kill_loses_no_news() {
+async fn a_kill_loses_no_report() {
     let mut w = World::new().await;
     let session = w.create("attempt-1").await;
     // The callback address is not set yet, so the callback waits.

@@ -109,7 +109,7 @@ async fn a_truncated_answer_breaks_off_after_the_effect() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_really_refused_and_counted_where_it_is_told() {
+async fn a_refused_connection_is_really_refused_and_counted_where_it_is_reported() {
     let w = World::new().await;
     let address = w.sim.api_addr(TEST).unwrap();
     w.sim.set_fault(TEST, Fault::RefuseConnection, 2).unwrap();

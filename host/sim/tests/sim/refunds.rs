@@ -415,7 +415,7 @@ async fn paypal_gives_captures_back_and_says_why_not() {
 }
 
 #[tokio::test]
-async fn paypal_gives_nothing_back_after_180_days() {
+async fn paypal_refunds_nothing_after_180_days() {
     let w = Paid::at("paypal", paypal()).await;
     let capture = format!("/v2/checkout/orders/{}/capture", w.payment);
     assert_eq!(w.post(&capture, &json!({})).await.0, 201);

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_sealed_twice_looks_different() {
+    fn a_value_sealed_twice_is_different() {
         let sealer = Sealer::new(&MasterKey::from_bytes([1; 32]));
         assert_ne!(
             sealer.seal(b"row", &1_u8).unwrap(),

@@ -11,7 +11,7 @@ use crate::{NodeInfo, NodeShare, Task};
 /// Longer than the interval at which a node announces itself.
 const LONG: Duration = Duration::from_secs(30);
 
-pub async fn a_node_alone_tells_of_itself_and_has_all_there_is(harness: &dyn Harness) {
+pub async fn a_node_alone_reports_itself_and_has_all_there_is(harness: &dyn Harness) {
     let store = harness.open().await;
     let told = NodeInfo {
         version: "1.2.3".into(),

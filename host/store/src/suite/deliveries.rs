@@ -196,7 +196,7 @@ async fn says(store: &Arc<dyn Store>, name: &str, status: ProviderStatus) {
     done(store, payment_of(name), step, NOW).await;
 }
 
-pub async fn a_reseller_hears_of_its_own_payments_alone(harness: &dyn Harness) {
+pub async fn a_reseller_learns_of_its_own_payments_alone(harness: &dyn Harness) {
     let store = harness.open().await;
     for _ in 0..2 {
         let merchant = shop(&store).await;
@@ -287,7 +287,7 @@ pub async fn events_show_metadata_until_it_is_erased(harness: &dyn Harness) {
     assert_eq!(sent(later(63)).await.1, serde_json::Value::Null);
 }
 
-pub async fn a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant(
+pub async fn a_reseller_learns_nothing_while_it_may_not_work_for_the_merchant(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;
@@ -374,7 +374,7 @@ pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness
     assert_eq!(event.subject.as_deref(), Some(&decline));
 }
 
-pub async fn a_payment_s_end_is_told_however_often_its_provider_changes_its_mind(
+pub async fn a_payment_s_end_is_reported_however_often_its_provider_changes_its_mind(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;
@@ -1194,7 +1194,7 @@ pub async fn what_is_pending_is_listed_however_much_has_arrived_since(harness: &
     }
 }
 
-pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {
+pub async fn whoever_delivers_learns_of_what_is_queued(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let listening = listen(&store, endpoint("a", NOW)).await;
@@ -1242,7 +1242,7 @@ pub async fn deliveries_survive_and_what_was_claimed_is_due_again(harness: &dyn 
     assert_eq!((backlog.pending, backlog.oldest.test), (1, Some(NOW)));
 }
 
-pub async fn waiting_endpoints_are_told_in_pages(harness: &dyn Harness) {
+pub async fn waiting_endpoints_are_reported_in_pages(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let mut expected = Vec::new();
@@ -1269,7 +1269,7 @@ pub async fn waiting_endpoints_are_told_in_pages(harness: &dyn Harness) {
     assert_eq!(told, expected);
 }
 
-pub async fn the_oldest_is_told_however_many_wait(harness: &dyn Harness) {
+pub async fn the_oldest_is_reported_however_many_wait(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let mut endpoints = Vec::new();

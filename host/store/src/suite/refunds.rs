@@ -402,7 +402,7 @@ pub async fn a_refused_order_leaves_nothing(harness: &dyn Harness) {
     new(&store, "a", order("one", "a", Some(1))).await;
 }
 
-pub async fn a_refund_is_found_by_its_id_and_its_event_tells_it(harness: &dyn Harness) {
+pub async fn a_refund_is_found_by_its_id_and_its_event_reports_it(harness: &dyn Harness) {
     let store = harness.open().await;
     paid(&store, "a").await;
     new(&store, "a", order("one", "a", Some(1000))).await;

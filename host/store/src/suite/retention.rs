@@ -78,7 +78,7 @@ pub async fn what_is_over_is_forgotten_when_its_time_has_passed(harness: &dyn Ha
     assert_eq!(forget(&store, EVERYTHING, end).await, (0, 0, None));
 }
 
-pub async fn what_is_not_over_is_kept_and_looked_at_again(harness: &dyn Harness) {
+pub async fn what_is_not_over_is_kept_and_checked_again(harness: &dyn Harness) {
     let store = harness.open().await;
     pay(&store, "a").await;
     paid(&store, "b").await;

@@ -24,7 +24,7 @@ fn amounts(report: &Report, state: RefundState) -> Vec<u64> {
     amounts
 }
 
-pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: ProviderUnderTest>() {
+pub fn refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts<V: ProviderUnderTest>() {
     use RefundState::{Failed, Succeeded};
     let world = world::<V>();
     let mut payment = Payment::<V>::paid(&world);

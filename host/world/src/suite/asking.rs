@@ -29,7 +29,7 @@ pub fn every_outcome_has_its_report<V: ProviderUnderTest>() {
     }
 }
 
-pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: ProviderUnderTest>() {
+pub fn a_payer_who_pays_after_a_decline_is_reported_as_paid<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::CAPTURED);
     payment.choose("decline");
@@ -64,7 +64,7 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: ProviderUnderTest>() 
     assert_eq!((entry.state, entry.captured_times), (State::Declined, 0));
 }
 
-pub fn a_question_that_got_no_answer_is_no_news<V: ProviderUnderTest>() {
+pub fn a_question_that_got_no_answer_is_no_report<V: ProviderUnderTest>() {
     for fault in [
         Fault::TimeoutBeforeEffect,
         Fault::Status429,
@@ -102,7 +102,7 @@ pub fn a_question_that_got_no_answer_is_no_news<V: ProviderUnderTest>() {
     }
 }
 
-pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go<
+pub fn a_payment_that_is_held_is_reported_whatever_the_purpose_until_it_is_let_go<
     V: ProviderUnderTest,
 >() {
     let world = world::<V>();
@@ -129,7 +129,7 @@ pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go
     assert_eq!(world.entry().captured_times, 1);
 }
 
-pub fn what_was_received_is_told_as_the_provider_took_it<V: ProviderUnderTest>() {
+pub fn what_was_received_is_reported_as_the_provider_took_it<V: ProviderUnderTest>() {
     for (faults, amount, currency) in [
         (&[Fault::WrongAmount][..], 4989, None),
         (&[Fault::WrongCurrency], 4990, Some("USD")),
@@ -200,7 +200,7 @@ pub fn what_the_provider_has_forgotten_is_absent<V: ProviderUnderTest>() {
     }
 }
 
-pub fn a_reference_of_another_attempt_tells_nothing<V: ProviderUnderTest>() {
+pub fn a_reference_of_another_attempt_reports_nothing<V: ProviderUnderTest>() {
     for outcome in ["pending", "approve"] {
         let world = world::<V>();
         let other = Payment::<V>::start(&world, V::METHODS[0]);

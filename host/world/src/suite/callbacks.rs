@@ -28,7 +28,7 @@ fn names<V: ProviderUnderTest>(payment: &Payment<'_, V>, news: &CallbackRequest)
     assert_eq!(about, [Subject::Attempt(payment.attempt.id.clone())]);
 }
 
-pub fn news_names_the_attempt<V: ProviderUnderTest>() {
+pub fn callback_names_the_attempt<V: ProviderUnderTest>() {
     for outcome in ["approve", "decline"] {
         let world = world::<V>();
         let (payment, news) = payment_with_callback::<V>(&world, outcome);
@@ -36,14 +36,14 @@ pub fn news_names_the_attempt<V: ProviderUnderTest>() {
     }
 }
 
-pub fn forged_news_is_refused<V: ProviderUnderTest>() {
+pub fn forged_callback_is_refused<V: ProviderUnderTest>() {
     let world = world::<V>();
     world.fault(Fault::CallbackForged);
     let (_, news) = payment_with_callback::<V>(&world, "decline");
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_with_another_byte_is_refused<V: ProviderUnderTest>() {
+pub fn callback_with_another_byte_is_refused<V: ProviderUnderTest>() {
     let world = world::<V>();
     let (payment, mut news) = payment_with_callback::<V>(&world, "approve");
     names(&payment, &news);
@@ -51,7 +51,9 @@ pub fn news_with_another_byte_is_refused<V: ProviderUnderTest>() {
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: ProviderUnderTest>() {
+pub fn callback_signed_with_the_secret_before_counts_during_a_rotation_alone<
+    V: ProviderUnderTest,
+>() {
     let world = world::<V>();
     let (payment, news) = payment_with_callback::<V>(&world, "approve");
     let (name, other) = V::NOTICE_SECRET.unwrap();
@@ -61,7 +63,7 @@ pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Prov
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_that_is_too_old_is_refused<V: ProviderUnderTest>() {
+pub fn callback_that_is_too_old_is_refused<V: ProviderUnderTest>() {
     let world = world::<V>();
     let (payment, news) = payment_with_callback::<V>(&world, "approve");
     let too_old = V::NOTICE_TOO_OLD_MS;
@@ -71,7 +73,7 @@ pub fn news_that_is_too_old_is_refused<V: ProviderUnderTest>() {
     assert!(is_forged::<V>(&world, &news));
 }
 
-pub fn news_told_twice_or_in_the_wrong_order_changes_nothing<V: ProviderUnderTest>() {
+pub fn callbacks_received_twice_or_in_the_wrong_order_change_nothing<V: ProviderUnderTest>() {
     for fault in [Fault::CallbackTwice, Fault::CallbackReordered] {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);

@@ -59,7 +59,7 @@ pub fn a_close_that_cannot_be_done_now_is_not_certain<V: ProviderUnderTest>() {
     }
 }
 
-pub fn what_was_paid_before_it_was_closed_is_told_as_paid<V: ProviderUnderTest>() {
+pub fn what_was_paid_before_it_was_closed_is_reported_as_paid<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.approve();

@@ -134,7 +134,7 @@ pub fn terms_name_methods_of_the_module_without_a_request<V: ProviderUnderTest>(
     }
 }
 
-pub fn all_of_the_money_is_given_back_and_then_nothing_is_left<V: ProviderUnderTest>() {
+pub fn all_of_the_money_is_refunded_and_then_nothing_is_left<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let whole = taken.order(4990);
@@ -146,7 +146,7 @@ pub fn all_of_the_money_is_given_back_and_then_nothing_is_left<V: ProviderUnderT
     assert_eq!(taken.refunded(), 4990);
 }
 
-pub fn parts_are_given_back_and_never_more_than_is_left<V: ProviderUnderTest>() {
+pub fn parts_are_refunded_and_never_more_than_is_left<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let terms = world.refund_terms();
@@ -167,9 +167,7 @@ pub fn parts_are_given_back_and_never_more_than_is_left<V: ProviderUnderTest>() 
     assert_eq!(taken.refunded(), 4990);
 }
 
-pub fn the_same_order_gives_back_once_even_when_the_providers_keys_have_ended<
-    V: ProviderUnderTest,
->() {
+pub fn the_same_order_refunds_once_even_when_the_providers_keys_have_ended<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(1000);
@@ -185,7 +183,7 @@ pub fn the_same_order_gives_back_once_even_when_the_providers_keys_have_ended<
     assert_eq!(taken.refunded(), 1000);
 }
 
-pub fn a_refund_whose_answer_is_lost_is_uncertain_and_given_once<V: ProviderUnderTest>() {
+pub fn a_refund_whose_answer_is_lost_is_uncertain_and_refunded_once<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(1000);
@@ -195,7 +193,7 @@ pub fn a_refund_whose_answer_is_lost_is_uncertain_and_given_once<V: ProviderUnde
     made_certain(&mut taken, &order, true);
 }
 
-pub fn what_may_have_given_something_back_is_uncertain_and_given_once<V: ProviderUnderTest>() {
+pub fn what_may_have_refunded_something_is_uncertain_and_refunded_once<V: ProviderUnderTest>() {
     for (fault, effect) in [
         (Fault::TimeoutBeforeEffect, false),
         (Fault::TimeoutAfterEffect, true),
@@ -238,7 +236,7 @@ fn made_certain<V: ProviderUnderTest>(taken: &mut Taken<'_, V>, order: &Order, e
     assert_eq!(taken.refunded(), 1000);
 }
 
-pub fn what_surely_gave_nothing_back_is_unavailable<V: ProviderUnderTest>() {
+pub fn what_surely_refunded_nothing_is_unavailable<V: ProviderUnderTest>() {
     for &fault in V::SURE {
         let world = world::<V>();
         let taken = Taken::<V>::new(&world);
@@ -269,7 +267,7 @@ pub fn what_surely_gave_nothing_back_is_unavailable<V: ProviderUnderTest>() {
     );
 }
 
-pub fn a_refund_that_fails_later_is_told_and_can_be_given_again<V: ProviderUnderTest>() {
+pub fn a_refund_that_fails_later_is_reported_and_can_be_refunded_again<V: ProviderUnderTest>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(4990);
@@ -285,7 +283,9 @@ pub fn a_refund_that_fails_later_is_told_and_can_be_given_again<V: ProviderUnder
     assert_eq!(taken.refunded(), 4990);
 }
 
-pub fn our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none<V: ProviderUnderTest>() {
+pub fn our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none<
+    V: ProviderUnderTest,
+>() {
     let world = world::<V>();
     let mut taken = Taken::<V>::new(&world);
     let order = taken.order(1000);
@@ -307,7 +307,7 @@ pub fn our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none<V: Provi
     assert_eq!(other.order_id, None);
 }
 
-pub fn nothing_is_given_back_of_a_payment_that_the_provider_does_not_know<V: ProviderUnderTest>() {
+pub fn nothing_is_refunded_of_a_payment_that_the_provider_does_not_know<V: ProviderUnderTest>() {
     let world = world::<V>();
     let taken = Taken::<V>::new(&world);
     let unknown = Paid {
@@ -330,7 +330,7 @@ pub fn nothing_is_given_back_of_a_payment_that_the_provider_does_not_know<V: Pro
     assert_eq!(taken.refunded(), 0);
 }
 
-pub fn wrong_credentials_give_nothing_back_and_prove_nothing<V: ProviderUnderTest>() {
+pub fn wrong_credentials_refund_nothing_and_prove_nothing<V: ProviderUnderTest>() {
     let world = world::<V>();
     let taken = Taken::<V>::new(&world);
     let (name, wrong) = V::CREDENTIAL;

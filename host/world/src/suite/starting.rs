@@ -157,7 +157,7 @@ pub fn wrong_credentials_are_for_another_provider<V: ProviderUnderTest>() {
     assert!(matches!(world.health(), Condition::Down(_)));
 }
 
-pub fn health_tells_whether_the_provider_can_be_reached<V: ProviderUnderTest>() {
+pub fn health_reports_whether_the_provider_can_be_reached<V: ProviderUnderTest>() {
     for environment in [Environment::Test, Environment::Live] {
         let world = World::<V::Module>::with_module(V::MODULE, environment);
         assert_eq!(world.health(), Condition::Operational);

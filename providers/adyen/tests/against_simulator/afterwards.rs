@@ -23,7 +23,7 @@ fn paid(w: &World, method: &str) -> (Attempt, Open, Vec<Report>) {
 }
 
 #[test]
-fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
+fn refunds_are_reported_each_with_its_own_id_and_what_failed_is_taken_back() {
     for method in ["ideal", "credit_card"] {
         let w = world();
         let (_, open, _) = paid(&w, method);
@@ -92,7 +92,7 @@ fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
 }
 
 #[test]
-fn support_is_told_with_what_and_when_a_payer_paid_and_under_which_ids() {
+fn support_sees_what_and_when_a_payer_paid_and_under_which_ids() {
     let w = world();
     let (_, _, told) = paid(&w, "credit_card");
     let [approved, captured] = told.as_slice() else {
@@ -120,7 +120,7 @@ fn support_is_told_with_what_and_when_a_payer_paid_and_under_which_ids() {
 }
 
 #[test]
-fn what_was_told_afterwards_changes_nothing_about_the_capture() {
+fn what_was_reported_afterwards_changes_nothing_about_the_capture() {
     let w = world();
     let (attempt, open, told) = paid(&w, "ideal");
     let refund = w.sim.refund_part(w.id(), &open.reference, 1_000);
@@ -174,7 +174,7 @@ fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
 }
 
 #[test]
-fn parts_are_given_back_and_what_is_too_much_is_refused_by_news() {
+fn parts_are_refunded_and_what_is_too_much_is_refused_by_a_callback() {
     for (method, currency) in crate::METHODS {
         let w = world();
         let (_, paid) = taken(&w, method);
@@ -193,7 +193,7 @@ fn parts_are_given_back_and_what_is_too_much_is_refused_by_news() {
 }
 
 #[test]
-fn a_refund_that_adyen_refuses_later_is_told_with_its_reason() {
+fn a_refund_that_adyen_refuses_later_is_reported_with_its_reason() {
     for fault in [Fault::RefundFails, Fault::RefundRefused] {
         let w = world();
         let (_, paid) = taken(&w, "credit_card");
@@ -214,7 +214,7 @@ fn a_refund_that_adyen_refuses_later_is_told_with_its_reason() {
 }
 
 #[test]
-fn an_order_gives_back_once_while_its_key_lives_and_is_never_sent_after() {
+fn an_order_refunds_once_while_its_key_lives_and_is_never_sent_after() {
     let w = world();
     let (_, paid) = taken(&w, "ideal");
     let order = w.order(1_000, "EUR");
@@ -248,7 +248,7 @@ fn a_refund_of_the_customer_area_names_no_order() {
 }
 
 #[test]
-fn before_adyen_has_named_the_payment_nothing_is_given_back_of_it() {
+fn before_adyen_has_named_the_payment_nothing_is_refunded_of_it() {
     let w = world();
     let (open, paid) = taken(&w, "ideal");
     let page = Paid {

@@ -16,7 +16,7 @@ fn a_changed_amount_is_refused() {
 }
 
 #[test]
-fn news_of_another_merchant_account_is_acknowledged_and_ignored() {
+fn callback_of_another_merchant_account_is_acknowledged_and_ignored() {
     let w = world();
     let (_, open) = started(&w, "ideal");
     w.choose(&open, "approve");

@@ -102,7 +102,7 @@ impl ProviderUnderTest for AtAdyen {
     const MODULE: &'static str = "adyen";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go",
+            "a_payment_that_is_held_is_reported_whatever_the_purpose_until_it_is_let_go",
             "news tells the review and the authorisation; the purpose `capture` captures it",
         ),
         (
@@ -118,20 +118,20 @@ impl ProviderUnderTest for AtAdyen {
             "the same request gets its first answer again",
         ),
         (
-            "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
+            "refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts",
             "only news tells of refunds, each by itself",
         ),
         (
-            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+            "our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none",
             "only news tells of refunds, each by itself",
         ),
         (
-            "all_of_the_money_is_given_back_and_then_nothing_is_left",
+            "all_of_the_money_is_refunded_and_then_nothing_is_left",
             TOO_MUCH,
         ),
-        ("parts_are_given_back_and_never_more_than_is_left", TOO_MUCH),
+        ("parts_are_refunded_and_never_more_than_is_left", TOO_MUCH),
         (
-            "the_same_order_gives_back_once_even_when_the_providers_keys_have_ended",
+            "the_same_order_refunds_once_even_when_the_providers_keys_have_ended",
             "an order that is too old to be repeated stays uncertain: no refund can be looked for",
         ),
         (
@@ -139,11 +139,11 @@ impl ProviderUnderTest for AtAdyen {
             "only news tells of disputes, each by itself",
         ),
         (
-            "news_with_another_byte_is_refused",
+            "callback_with_another_byte_is_refused",
             "the signature covers the fields of the news, not its bytes",
         ),
         (
-            "news_that_is_too_old_is_refused",
+            "callback_that_is_too_old_is_refused",
             "the signature covers no time",
         ),
     ];

@@ -56,7 +56,7 @@ fn refused(w: &World) -> Report {
 }
 
 #[test]
-fn a_refused_capture_is_told_and_can_be_asked_for_anew() {
+fn a_refused_capture_is_reported_and_can_be_asked_for_anew() {
     for method in CAPTURED_BY_US {
         let w = world();
         let (attempt, open) = started(&w, method);
@@ -87,7 +87,7 @@ fn a_refused_capture_is_told_and_can_be_asked_for_anew() {
 }
 
 #[test]
-fn what_was_authorised_can_be_given_back_after_a_refused_capture() {
+fn what_was_authorised_can_be_refunded_after_a_refused_capture() {
     let w = world();
     let (attempt, open) = started(&w, "credit_card");
     choose(&w, &open, "approve");

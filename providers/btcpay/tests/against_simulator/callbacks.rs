@@ -3,7 +3,7 @@
 use crate::{choose, started, world};
 
 #[test]
-fn news_of_another_store_is_acknowledged_and_ignored() {
+fn callback_of_another_store_is_acknowledged_and_ignored() {
     let w = world();
     let (_, open) = started(&w);
     choose(&w, &open, "approve");

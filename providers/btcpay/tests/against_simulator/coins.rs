@@ -4,7 +4,7 @@ use kassette_plugin::provider::{QueryFailure, QueryPurpose, Status};
 use crate::{choose, looked, report_after_webhook, started, world};
 
 #[test]
-fn transactions_and_the_way_they_came_are_told() {
+fn transactions_and_the_way_they_came_are_reported() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");
@@ -18,7 +18,7 @@ fn transactions_and_the_way_they_came_are_told() {
 }
 
 #[test]
-fn a_settled_invoice_is_told_even_where_its_coins_cannot_be_read_and_a_late_one_is_not() {
+fn a_settled_invoice_is_reported_even_where_its_coins_cannot_be_read_and_a_late_one_is_not() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");

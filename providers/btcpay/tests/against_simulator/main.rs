@@ -74,7 +74,7 @@ impl ProviderUnderTest for AtBtcPay {
             "the server has a rate for every currency",
         ),
         (
-            "a_payer_who_pays_after_a_decline_is_told_as_paid",
+            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
             "a payer who does not pay lets the time pass",
         ),
         (
@@ -91,15 +91,15 @@ impl ProviderUnderTest for AtBtcPay {
             UNAUTHORISED,
         ),
         (
-            "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
+            "refunds_are_reported_one_by_one_and_one_that_fails_no_longer_counts",
             "a refund leaves the invoice as it is",
         ),
         (
-            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+            "our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none",
             "a refund leaves the invoice as it is",
         ),
         (
-            "a_refund_that_fails_later_is_told_and_can_be_given_again",
+            "a_refund_that_fails_later_is_reported_and_can_be_refunded_again",
             "coins that were paid out do not come back",
         ),
         (
@@ -107,7 +107,7 @@ impl ProviderUnderTest for AtBtcPay {
             "coins cannot be disputed",
         ),
         (
-            "news_that_is_too_old_is_refused",
+            "callback_that_is_too_old_is_refused",
             "the server signs no time: news only makes the host ask",
         ),
     ];

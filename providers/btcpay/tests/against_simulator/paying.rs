@@ -17,7 +17,7 @@ fn there_is_nothing_to_capture() {
 }
 
 #[test]
-fn the_server_tells_of_an_invoice_that_was_closed() {
+fn the_server_reports_an_invoice_that_was_closed() {
     let w = world();
     let (attempt, open) = started(&w);
     let closed = w.query(&attempt, Some(&open.reference), QueryPurpose::Cancel);

@@ -80,7 +80,7 @@ fn a_payment_that_is_over_cannot_be_started_again() {
 }
 
 #[test]
-fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first() {
+fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_first() {
     let w = world();
     let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));

@@ -19,7 +19,7 @@ fn approved(w: &World) -> (Attempt, Open) {
 }
 
 #[test]
-fn card_bank_and_wallet_are_told_with_the_ids_of_mollies_statements() {
+fn card_bank_and_wallet_are_listed_with_the_ids_of_mollies_statements() {
     let w = world();
     for (method, instrument, fee) in [
         ("credit_card", Some("Mastercard 4444"), None),
@@ -40,7 +40,7 @@ fn card_bank_and_wallet_are_told_with_the_ids_of_mollies_statements() {
 }
 
 #[test]
-fn an_authorisation_tells_until_when_it_can_be_captured() {
+fn an_authorisation_reports_until_when_it_can_be_captured() {
     let w = world();
     let (attempt, started) = approved(&w);
     let told = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
@@ -75,7 +75,7 @@ fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
 }
 
 #[test]
-fn an_authorisation_can_be_given_back_after_a_capture_that_failed() {
+fn an_authorisation_can_be_refunded_after_a_capture_that_failed() {
     let w = world();
     let (attempt, started) = approved(&w);
     w.fault(Fault::CaptureRefused);

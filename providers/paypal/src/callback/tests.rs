@@ -128,7 +128,7 @@ fn an_unsigned_event_is_not_read() {
 }
 
 #[test]
-fn an_approval_is_told() {
+fn an_approval_is_reported() {
     let approved = notice(&approved());
     assert_eq!(approved.about, Subject::Attempt(ID.into()));
     let report = approved.report.unwrap();
@@ -152,7 +152,7 @@ fn an_old_event_makes_the_host_ask() {
 }
 
 #[test]
-fn an_approval_of_an_order_marked_as_closed_is_no_news_of_money() {
+fn an_approval_of_an_order_marked_as_closed_is_no_report_of_money() {
     let mut marked = approved();
     marked["resource"]["purchase_units"][0]["custom_id"] = format!("{ID}{CLOSED}").into();
     let notice = notice(&marked);
@@ -225,7 +225,7 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
 }
 
 #[test]
-fn an_open_dispute_is_told_with_the_captures_money_and_its_own_particulars() {
+fn an_open_dispute_is_reported_with_the_captures_money_and_its_own_particulars() {
     let provider = FakeProvider::knowing(&captured("COMPLETED", None));
     let mut notices = read_by(&provider, &disputed(&json!({}))).unwrap().notices;
     assert_eq!(notices.len(), 1);
@@ -363,7 +363,7 @@ fn a_dispute_that_is_over_without_an_outcome_is_asked_for() {
 }
 
 #[test]
-fn health_looks_for_the_webhook_that_leads_here() {
+fn health_checks_for_the_webhook_that_leads_here() {
     let condition = |status, webhooks: Value| {
         let provider = FakeProvider::answering(&[("/notifications/webhooks", status, webhooks)]);
         with_host(provider, || health(&account()))
@@ -389,7 +389,7 @@ fn health_looks_for_the_webhook_that_leads_here() {
 }
 
 #[test]
-fn news_of_our_own_refund_leads_to_the_attempt_and_not_to_its_own_id() {
+fn callback_of_our_own_refund_leads_to_the_attempt_and_not_to_its_own_id() {
     let own = "fedcba9876543210fedcba9876543210";
     let links = json!([{ "rel": "up", "href": format!("https://api.paypal.com{CAPTURE}") }]);
     let found = |name: &str, resource: Value| {

@@ -132,7 +132,7 @@ fn refused(issue: &str) -> Value {
 }
 
 #[test]
-fn the_capture_is_given_back_under_the_orders_id() {
+fn the_capture_is_refunded_under_the_orders_id() {
     let provider = FakeProvider::answering(&[(200, known(&[])), (201, made("COMPLETED"))]);
     let given = provider.refund(&order()).unwrap();
     assert_eq!(
@@ -148,7 +148,7 @@ fn the_capture_is_given_back_under_the_orders_id() {
 }
 
 #[test]
-fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
+fn a_refund_that_an_earlier_call_made_is_reported_and_not_made_again() {
     let provider = FakeProvider::answering(&[(200, known(&[made("PENDING")]))]);
     assert_eq!(
         provider.refund(&order()).unwrap().state,
@@ -196,7 +196,7 @@ fn an_answer_that_proves_nothing_is_uncertain() {
 }
 
 #[test]
-fn a_refusal_is_believed_once_the_order_shows_no_such_refund() {
+fn a_refusal_is_trusted_once_the_order_shows_no_such_refund() {
     for (status, issue) in [
         (422, "CAPTURE_FULLY_REFUNDED"),
         (422, "REFUND_TIME_LIMIT_EXCEEDED"),
@@ -243,7 +243,7 @@ fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
 }
 
 #[test]
-fn what_was_not_credited_is_not_given_back() {
+fn what_was_not_credited_is_not_refunded() {
     let pending = order_json("COMPLETED", &[captured("PENDING", Some("ECHECK"))]);
     let provider = FakeProvider::answering(&[(200, pending)]);
     assert!(matches!(
@@ -254,7 +254,7 @@ fn what_was_not_credited_is_not_given_back() {
 }
 
 #[test]
-fn forints_are_given_back_whole_or_not_at_all() {
+fn forints_are_refunded_whole_or_not_at_all() {
     let mut order = order();
     order.amount = Money {
         amount: 499_050,
@@ -265,7 +265,7 @@ fn forints_are_given_back_whole_or_not_at_all() {
 }
 
 #[test]
-fn of_an_order_that_paypal_tells_no_more_the_capture_is_given_back_while_its_key_is_kept() {
+fn of_an_order_that_paypal_reports_no_more_the_capture_is_refunded_while_its_key_is_kept() {
     let unknown = (404, json!({ "name": "RESOURCE_NOT_FOUND" }));
     let provider = FakeProvider::answering(&[unknown.clone(), (201, made("COMPLETED"))]);
     assert!(provider.refund(&order()).is_ok());

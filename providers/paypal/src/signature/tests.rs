@@ -208,7 +208,7 @@ fn without_the_certificate_a_genuine_delivery_is_to_come_again() {
 }
 
 #[test]
-fn an_account_without_the_webhooks_id_takes_no_news() {
+fn an_account_without_the_webhooks_id_accepts_no_callback() {
     let mut bare = account(Environment::Test, &[]);
     bare.settings.clear();
     let (said, asked) = verified(&bare, &delivery("", ""));
@@ -216,7 +216,7 @@ fn an_account_without_the_webhooks_id_takes_no_news() {
 }
 
 #[test]
-fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
+fn a_simulators_root_counts_next_to_a_base_url_on_loopback_alone() {
     let with = |base: Option<&'static str>| {
         let base = base.map(|base| (BASE_URL, base));
         let settings: Vec<_> = [(SIMULATOR_ROOT, "AAAA")].into_iter().chain(base).collect();

@@ -131,7 +131,7 @@ fn refunded(status: &str, refunds: &[Value]) -> Report {
 }
 
 #[test]
-fn what_was_received_and_given_back_is_paypals_word() {
+fn what_was_received_and_refunded_is_paypals_word() {
     let told_back = refunded(
         "PARTIALLY_REFUNDED",
         &[
@@ -163,7 +163,7 @@ fn what_was_received_and_given_back_is_paypals_word() {
 }
 
 #[test]
-fn a_refund_is_told_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
+fn a_refund_is_reported_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
     let mut ours = refund("1JU1", "9.90", "COMPLETED");
     ours["invoice_id"] = json!("refund-1");
     // The dashboard's refund may contain the capture's `invoice_id`.
@@ -176,7 +176,7 @@ fn a_refund_is_told_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
 }
 
 #[test]
-fn a_capture_given_back_as_a_whole_counts_where_the_list_does_not_tell() {
+fn a_capture_refunded_as_a_whole_counts_where_the_list_does_not_report() {
     let whole = report(&order_json("COMPLETED", &[captured("REFUNDED", None)])).unwrap();
     assert_eq!((whole.received.amount, whole.given_back), (4990, 4990));
     let charged_back = report(&order_json(
@@ -193,7 +193,7 @@ fn a_capture_given_back_as_a_whole_counts_where_the_list_does_not_tell() {
 }
 
 #[test]
-fn an_order_tells_its_particulars() {
+fn an_order_reports_its_particulars() {
     let mut capture = captured("COMPLETED", None);
     capture["create_time"] = "2027-01-15T08:00:00Z".into();
     capture["seller_receivable_breakdown"] = json!({
@@ -229,7 +229,7 @@ fn an_order_tells_its_particulars() {
 }
 
 #[test]
-fn the_fee_of_two_captures_is_their_sum_where_both_tell_it() {
+fn the_fee_of_two_captures_is_their_sum_where_both_report_it() {
     let with_fee = |currency: &str| {
         let mut capture = captured("COMPLETED", None);
         let fee = json!({ "currency_code": currency, "value": "1.63" });

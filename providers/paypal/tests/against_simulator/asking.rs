@@ -136,7 +136,7 @@ fn without_a_reference_that_can_be_paypals_nothing_is_asked_for() {
 }
 
 #[test]
-fn a_paid_order_tells_what_support_and_bookkeeping_ask_for() {
+fn a_paid_order_reports_what_support_and_bookkeeping_ask_for() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -190,7 +190,7 @@ fn the_failed_part_of_a_whole_refund_comes_back() {
 }
 
 #[test]
-fn what_a_lost_dispute_took_is_told_as_the_dispute_and_counts_once() {
+fn what_a_lost_dispute_took_is_reported_as_the_dispute_and_counts_once() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));

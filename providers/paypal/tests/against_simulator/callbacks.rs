@@ -25,7 +25,7 @@ fn chosen(w: &World<PayPal>, outcome: &str) -> (String, Open) {
 }
 
 #[test]
-fn an_approval_is_told_and_its_capture_makes_the_host_ask() {
+fn an_approval_is_reported_and_its_capture_makes_the_host_ask() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -92,7 +92,7 @@ fn a_refund_makes_the_host_ask() {
 }
 
 #[test]
-fn a_dispute_is_told_under_one_id_from_its_beginning_to_its_end() {
+fn a_dispute_is_reported_under_one_id_from_its_beginning_to_its_end() {
     for (end, state, amount) in [
         ("dispute_won", DisputeState::Won, 4990),
         ("dispute_lost", DisputeState::Lost, 4990),
@@ -227,7 +227,7 @@ fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signe
 }
 
 #[test]
-fn news_of_another_webhook_is_a_forgery() {
+fn callback_of_another_webhook_is_a_forgery() {
     let w = world();
     chosen(&w, "approve");
     let news = w.next_callback();
@@ -236,7 +236,7 @@ fn news_of_another_webhook_is_a_forgery() {
 }
 
 #[test]
-fn genuine_news_about_none_of_ours_is_acknowledged_and_ignored() {
+fn genuine_callback_about_none_of_ours_is_acknowledged_and_ignored() {
     let w = world();
     let mut attempt = w.attempt("paypal", "EUR");
     attempt.id = "shop:123".into();
@@ -247,7 +247,7 @@ fn genuine_news_about_none_of_ours_is_acknowledged_and_ignored() {
 }
 
 #[test]
-fn news_of_another_account_is_a_forgery() {
+fn callback_of_another_account_is_a_forgery() {
     let (w, other) = (
         world(),
         World::<PayPal>::with_module("paypal", Environment::Live),
@@ -258,7 +258,7 @@ fn news_of_another_account_is_a_forgery() {
 }
 
 #[test]
-fn news_is_found_again_after_paypal_was_down() {
+fn callback_is_found_again_after_paypal_was_down() {
     let mut w = world();
     let (id, _) = chosen(&w, "approve");
     let news = w.next_callback();
@@ -304,7 +304,7 @@ fn an_approval_after_the_host_closed_the_order_is_no_money() {
 }
 
 #[test]
-fn while_paypal_is_down_news_is_read_once_its_certificate_is_known() {
+fn while_paypal_is_down_a_callback_is_read_once_its_certificate_is_known() {
     let w = world();
     let (id, _) = chosen(&w, "approve");
     let news = w.next_callback();

@@ -22,7 +22,7 @@ impl ProviderUnderTest for AtPayPal {
     const MODULE: &'static str = "paypal";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payer_who_pays_after_a_decline_is_told_as_paid",
+            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
             "a declined order is voided",
         ),
         (
@@ -34,7 +34,7 @@ impl ProviderUnderTest for AtPayPal {
             "only news tells of a dispute",
         ),
         (
-            "news_signed_with_the_secret_before_counts_during_a_rotation_alone",
+            "callback_signed_with_the_secret_before_counts_during_a_rotation_alone",
             "news is signed with a certificate",
         ),
     ];

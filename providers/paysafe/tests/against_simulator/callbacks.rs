@@ -16,7 +16,7 @@ fn notice(answer: Result<CallbackReply, CallbackFailure>) -> Notice {
 }
 
 #[test]
-fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_told() {
+fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_reported() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
     let payable = notice(w.callback(&w.next_callback()));
@@ -80,7 +80,7 @@ fn an_older_event_that_comes_later_makes_the_host_ask() {
 }
 
 #[test]
-fn news_of_another_account_reaches_no_attempt_of_this_one() {
+fn callback_of_another_account_reaches_no_attempt_of_this_one() {
     // Both worlds have the same key, like two accounts of one merchant may have.
     let (w, other) = (
         world(),

@@ -47,7 +47,7 @@ impl ProviderUnderTest for AtPaysafe {
     const MODULE: &'static str = "paysafe";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payer_who_pays_after_a_decline_is_told_as_paid",
+            "a_payer_who_pays_after_a_decline_is_reported_as_paid",
             "a failed handle is over",
         ),
         ("closing_proves_that_nothing_can_be_paid", UNCLOSABLE),
@@ -58,11 +58,11 @@ impl ProviderUnderTest for AtPaysafe {
             "the Payments API tells no disputes",
         ),
         (
-            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+            "our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none",
             "ours are listed under their own reference",
         ),
         (
-            "news_that_is_too_old_is_refused",
+            "callback_that_is_too_old_is_refused",
             "Paysafe signs no time: what is old only makes the host ask",
         ),
     ];

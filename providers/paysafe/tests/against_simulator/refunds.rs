@@ -5,7 +5,7 @@ use kassette_sim::Fault;
 use crate::{chosen, world};
 
 #[test]
-fn news_of_our_refund_leads_to_the_payment() {
+fn callback_of_our_refund_leads_to_the_payment() {
     for fault in [None, Some(Fault::RefundFails)] {
         let w = world();
         let (attempt, started) = chosen(&w, "approve");

@@ -137,7 +137,7 @@ fn made(status: &str) -> Value {
 }
 
 #[test]
-fn the_captured_payment_is_given_back_under_the_orders_id() {
+fn the_captured_payment_is_refunded_under_the_orders_id() {
     let provider = FakeProvider::answering(200, made("processed"));
     let given = provider.refund().unwrap();
     assert_eq!(
@@ -171,14 +171,14 @@ fn each_state_of_a_refund_has_its_own() {
 }
 
 #[test]
-fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
+fn a_refund_that_an_earlier_call_made_is_reported_and_not_made_again() {
     let provider = FakeProvider::answering(500, json!({})).having(made("pending"));
     assert_eq!(provider.refund().unwrap().state, RefundState::Pending);
     assert_eq!(provider.posted(), []);
 }
 
 #[test]
-fn of_a_link_that_was_paid_twice_the_payment_with_enough_left_is_given_back() {
+fn of_a_link_that_was_paid_twice_the_payment_with_enough_left_is_refunded() {
     let mut provider = FakeProvider::answering(200, made("processed"));
     let spent = json!({ "amount_refunded": 4500 });
     let other = json!({ "id": "pay_2" });
@@ -208,7 +208,7 @@ fn an_answer_that_proves_nothing_is_uncertain() {
 }
 
 #[test]
-fn a_refusal_is_believed_once_the_payment_shows_no_such_refund() {
+fn a_refusal_is_trusted_once_the_payment_shows_no_such_refund() {
     let why = "The payment has been fully refunded already";
     let (status, body) = refusal(400, why);
     let mut provider = FakeProvider::answering(status, body);
@@ -228,7 +228,7 @@ fn what_proves_that_nothing_was_asked_for_can_be_asked_again() {
 }
 
 #[test]
-fn what_was_not_captured_is_not_given_back() {
+fn what_was_not_captured_is_not_refunded() {
     let mut provider = FakeProvider::answering(200, made("processed"));
     let authorized = json!({ "status": "authorized", "captured": false });
     provider.payments = json!([payment_json(&authorized)]);

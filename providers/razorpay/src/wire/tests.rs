@@ -147,7 +147,7 @@ fn a_link_of_the_attempt_that_cannot_be_read_is_not_absent() {
 }
 
 #[test]
-fn a_payment_tells_its_fee_its_numbers_and_the_bank_but_not_the_payer() {
+fn a_payment_reports_its_fee_its_numbers_and_the_bank_but_not_the_payer() {
     let paid = paid("captured", true, 0);
     assert_eq!(paid.fee, Some(118));
     assert_eq!(paid.numbers, ["103608848276"]);
@@ -216,7 +216,7 @@ fn only_disputes_about_the_payment_count() {
 }
 
 #[test]
-fn refunds_tell_their_ids_and_states() {
+fn refunds_report_their_ids_and_states() {
     let refund = |id: &str, status: &str| json!({ "id": id, "entity": "refund", "amount": 990, "status": status });
     let list = json!({ "entity": "collection", "count": 3, "items": [
         refund("rfnd_1", "pending"), refund("rfnd_2", "processed"), refund("rfnd_3", "failed"),
@@ -238,7 +238,7 @@ fn refunds_tell_their_ids_and_states() {
 }
 
 #[test]
-fn an_id_that_the_account_does_not_know_is_told_from_other_refusals() {
+fn an_id_that_the_account_does_not_know_is_distinguished_from_other_refusals() {
     let refused = |status, description: &str| {
         let body = json!({ "error": { "code": "BAD_REQUEST_ERROR", "description": description } });
         problem(&Answer {

@@ -6,7 +6,7 @@ use kassette_world::open;
 use crate::{HOUR, MINUTE, attempt, world};
 
 #[test]
-fn a_declined_link_can_no_longer_be_paid_once_it_was_told() {
+fn a_declined_link_can_no_longer_be_paid_once_it_was_reported() {
     let w = world();
     w.change_setting("keep-open-after-decline", "false");
     let attempt = attempt(&w);
@@ -70,7 +70,7 @@ fn a_link_is_closed_when_its_tries_can_bring_no_money_and_not_before() {
 }
 
 #[test]
-fn a_try_that_is_authorised_late_is_told_whatever_became_of_its_link() {
+fn a_try_that_is_authorised_late_is_reported_whatever_became_of_its_link() {
     let w = world();
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
@@ -107,7 +107,7 @@ fn an_expired_link_proves_nothing_before_its_tries_are_over() {
 }
 
 #[test]
-fn closing_gives_no_authorisation_back() {
+fn closing_releases_no_authorisation() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let attempt = attempt(&w);
@@ -119,7 +119,7 @@ fn closing_gives_no_authorisation_back() {
 }
 
 #[test]
-fn a_payment_tells_its_ids_its_fee_and_what_was_paid_with() {
+fn a_payment_reports_its_ids_its_fee_and_what_was_paid_with() {
     let w = world();
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));

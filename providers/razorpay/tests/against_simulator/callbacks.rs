@@ -25,7 +25,7 @@ fn kind(news: &CallbackRequest) -> String {
 }
 
 #[test]
-fn every_piece_of_news_makes_the_host_ask() {
+fn every_callback_makes_the_host_ask() {
     for (choices, event) in [
         (&["approve"][..], "payment_link.paid"),
         (&["decline"], "payment.failed"),
@@ -59,7 +59,7 @@ fn every_piece_of_news_makes_the_host_ask() {
 }
 
 #[test]
-fn an_authorisation_and_its_capture_are_told() {
+fn an_authorisation_and_its_capture_are_reported() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let attempt = attempt(&w);
@@ -77,7 +77,7 @@ fn an_authorisation_and_its_capture_are_told() {
 }
 
 #[test]
-fn an_authorisation_that_razorpay_gives_back_is_told() {
+fn an_authorisation_that_razorpay_releases_is_reported() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     w.fault(Fault::VoidsApproval);
@@ -92,7 +92,7 @@ fn an_authorisation_that_razorpay_gives_back_is_told() {
 }
 
 #[test]
-fn a_payment_whose_order_cannot_be_asked_for_is_told_again() {
+fn a_payment_whose_order_cannot_be_asked_for_is_reported_again() {
     let w = world();
     let started = open(w.start(&attempt(&w)));
     w.choose(&started, "decline");

@@ -31,7 +31,7 @@ impl ProviderUnderTest for AtRazorpay {
     type Module = Razorpay;
     const MODULE: &'static str = "razorpay";
     const LACKS: &'static [(&'static str, &'static str)] = &[(
-        "news_that_is_too_old_is_refused",
+        "callback_that_is_too_old_is_refused",
         "Razorpay signs no time: news only makes the host ask",
     )];
     const METHODS: &'static [Method] = &[("upi_imps", "INR")];

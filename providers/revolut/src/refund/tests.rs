@@ -111,7 +111,7 @@ fn made(state: &str, payment: &str) -> Value {
 }
 
 #[test]
-fn the_order_is_given_back_under_the_orders_id() {
+fn the_order_is_refunded_under_the_orders_id() {
     let provider = FakeProvider::answering(201, made("processing", "refund_validated"));
     let given = provider.refund().unwrap();
     assert_eq!(
@@ -162,7 +162,7 @@ fn a_declined_refund_has_failed_once_its_order_must_have_ended() {
 }
 
 #[test]
-fn a_refund_that_an_earlier_call_made_is_told_and_not_made_again() {
+fn a_refund_that_an_earlier_call_made_is_reported_and_not_made_again() {
     let provider = FakeProvider::answering(500, json!({}));
     provider
         .listed
@@ -201,7 +201,7 @@ fn of_a_refund_that_is_declined_at_once_the_order_is_found() {
 }
 
 #[test]
-fn a_refusal_is_believed_where_no_refund_is_listed() {
+fn a_refusal_is_trusted_where_no_refund_is_listed() {
     for status in [400, 403, 404, 422] {
         let failed = FakeProvider::answering(status, json!({})).refund();
         assert!(matches!(failed, Err(RefundFailure::Refused(_))), "{status}");

@@ -26,7 +26,7 @@ fn approved(w: &World) -> (Attempt, Open) {
 }
 
 #[test]
-fn card_fee_times_and_the_payments_id_are_told() {
+fn card_fee_times_and_the_payments_id_are_reported() {
     let w = world();
     let (attempt, started) = approved(&w);
     let waits = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
@@ -89,7 +89,7 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_cancelled() {
 }
 
 #[test]
-fn a_refund_of_ours_is_told_by_its_order_and_others_by_none() {
+fn a_refund_of_ours_is_reported_by_its_order_and_others_by_none() {
     let w = world();
     let (attempt, started) = paid(&w);
     w.next_callback();

@@ -6,7 +6,7 @@ use kassette_world::open;
 use crate::world;
 
 #[test]
-fn news_reports_what_is_certain_and_makes_the_host_ask_about_a_decline() {
+fn callback_reports_what_is_certain_and_makes_the_host_ask_about_a_decline() {
     for (outcome, status) in [
         ("approve", Some(Status::Completed)),
         ("decline", None),

@@ -25,7 +25,7 @@ fn query_report(w: &World, attempt: &Attempt, started: &Open) -> Report {
 }
 
 #[test]
-fn an_authorisation_tells_until_when_it_can_be_captured_and_a_capture_what_it_cost() {
+fn an_authorisation_reports_until_when_it_can_be_captured_and_a_capture_what_it_cost() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let (attempt, started) = paid(&w);
@@ -51,7 +51,7 @@ fn an_authorisation_tells_until_when_it_can_be_captured_and_a_capture_what_it_co
 }
 
 #[test]
-fn every_piece_of_news_tells_the_same_as_a_question() {
+fn every_callback_reports_the_same_as_a_question() {
     let w = world();
     let (attempt, started) = paid(&w);
     w.next_callback();
@@ -70,7 +70,7 @@ fn every_piece_of_news_tells_the_same_as_a_question() {
 }
 
 #[test]
-fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_given_back() {
+fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_refunded() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let (attempt, started) = paid(&w);
@@ -96,7 +96,7 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_given_back() {
 }
 
 #[test]
-fn less_than_was_asked_for_is_told_as_it_was_taken() {
+fn less_than_was_asked_for_is_reported_as_it_was_taken() {
     let w = world();
     w.fault(Fault::CaptureShort);
     let (attempt, started) = paid(&w);

@@ -26,7 +26,7 @@ fn paid(w: &World) -> (Paid, Order) {
 }
 
 #[test]
-fn a_refund_that_is_refused_gives_nothing_back() {
+fn a_refund_that_is_refused_refunds_nothing() {
     let w = world();
     let (paid, order) = paid(&w);
     w.fault(Fault::RefundRefused);
@@ -39,7 +39,7 @@ fn a_refund_that_is_refused_gives_nothing_back() {
 }
 
 #[test]
-fn one_that_is_taken_in_is_pending_until_news_tells_its_end_under_our_id() {
+fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id() {
     for (fault, end) in [
         (Fault::RefundLate, RefundState::Succeeded),
         (Fault::RefundFails, RefundState::Failed),

@@ -6,7 +6,7 @@ use kassette_world::open;
 use crate::{HOUR, world};
 
 #[test]
-fn a_declined_session_can_no_longer_be_paid_once_it_was_told() {
+fn a_declined_session_can_no_longer_be_paid_once_it_was_reported() {
     let w = world();
     w.change_setting("keep-open-after-decline", "false");
     let attempt = w.attempt("credit_card", "EUR");
@@ -60,7 +60,7 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
 }
 
 #[test]
-fn a_payer_who_left_and_had_paid_in_another_tab_is_told_as_paid() {
+fn a_payer_who_left_and_had_paid_in_another_tab_is_reported_as_paid() {
     let w = world();
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
@@ -154,7 +154,7 @@ fn a_review_that_finds_fraud_ends_the_attempt_without_money() {
 }
 
 #[test]
-fn what_was_captured_in_part_is_told_with_what_was_taken() {
+fn what_was_captured_in_part_is_reported_with_what_was_taken() {
     let w = world();
     w.change_setting("capture", "manual");
     let attempt = w.attempt("credit_card", "EUR");
@@ -168,7 +168,7 @@ fn what_was_captured_in_part_is_told_with_what_was_taken() {
 }
 
 #[test]
-fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
+fn a_payment_reports_its_ids_its_fee_its_times_and_what_was_paid_with() {
     for (method, instrument) in [
         ("credit_card", "visa 4242"),
         ("ideal", "ing"),
@@ -218,7 +218,7 @@ fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
 }
 
 #[test]
-fn a_charge_with_more_refunds_than_it_tells_is_told_one_by_one() {
+fn a_charge_with_more_refunds_than_it_reports_is_reported_one_by_one() {
     let w = world();
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
@@ -235,7 +235,7 @@ fn a_charge_with_more_refunds_than_it_tells_is_told_one_by_one() {
 }
 
 #[test]
-fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first() {
+fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_first() {
     let w = world();
     let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));

@@ -25,7 +25,7 @@ fn kind(news: &CallbackRequest) -> String {
 }
 
 #[test]
-fn every_piece_of_news_makes_the_host_ask() {
+fn every_callback_makes_the_host_ask() {
     for (choices, event) in [
         (&["approve"][..], "checkout.session.completed"),
         (&["decline"], "payment_intent.payment_failed"),
@@ -62,7 +62,7 @@ fn every_piece_of_news_makes_the_host_ask() {
 }
 
 #[test]
-fn an_authorisation_and_its_capture_are_told() {
+fn an_authorisation_and_its_capture_are_reported() {
     let w = world();
     w.fault(Fault::NeedsCapture);
     let attempt = w.attempt("credit_card", "EUR");
@@ -82,7 +82,7 @@ fn an_authorisation_and_its_capture_are_told() {
 }
 
 #[test]
-fn a_review_before_the_capture_is_told_and_so_is_its_end() {
+fn a_review_before_the_capture_is_reported_and_so_is_its_end() {
     for end in ["approve", "decline"] {
         let w = world();
         w.change_setting("capture", "manual");
@@ -99,7 +99,7 @@ fn a_review_before_the_capture_is_told_and_so_is_its_end() {
 }
 
 #[test]
-fn news_of_the_other_environment_is_acknowledged_and_ignored() {
+fn callback_of_the_other_environment_is_acknowledged_and_ignored() {
     let live = World::with_module("stripe", Environment::Live);
     let started = open(live.start(&live.attempt("ideal", "EUR")));
     live.choose(&started, "approve");
@@ -108,7 +108,7 @@ fn news_of_the_other_environment_is_acknowledged_and_ignored() {
 }
 
 #[test]
-fn a_dispute_whose_payment_cannot_be_asked_about_is_told_again() {
+fn a_dispute_whose_payment_cannot_be_asked_about_is_reported_again() {
     let w = world();
     let started = open(w.start(&w.attempt("credit_card", "EUR")));
     w.choose(&started, "approve");

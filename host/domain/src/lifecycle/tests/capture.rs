@@ -175,7 +175,7 @@ fn a_declined_authorisation_is_closed_first() {
 }
 
 #[test]
-fn confirmation_may_come_later_and_is_told_then() {
+fn confirmation_may_come_later_and_is_reported_then() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Completed);
     assert_eq!(

@@ -113,7 +113,7 @@ fn another_amount_or_currency_than_due_does_not_finish_an_approval() {
 }
 
 #[test]
-fn money_given_back_during_a_review_cannot_be_approved() {
+fn money_refunded_during_a_review_cannot_be_approved() {
     let mut shop = Shop::risky();
     shop.start(1);
     shop.receive(1, confirmed(), Via::Callback);

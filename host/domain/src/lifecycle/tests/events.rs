@@ -24,7 +24,7 @@ const PENDING: &str = "payment.pending";
 const FAILED: &str = "payment.attempt_failed";
 
 #[test]
-fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
+fn what_becomes_of_a_payment_is_reported_by_these_events_and_no_others() {
     let rows: [(Course, &str, &[&str]); 14] = [
         (|shop| says(shop, []), "pending", &[PENDING]),
         (
@@ -118,7 +118,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
 }
 
 #[test]
-fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
+fn a_failed_attempt_is_reported_while_the_payment_goes_on_and_with_its_reason() {
     let decline = |shop: &Shop| match &shop.events.last().unwrap().subject {
         Some(EventSubject::Decline(code)) => Some(code.as_str()),
         _ => None,

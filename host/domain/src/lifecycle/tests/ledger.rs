@@ -497,7 +497,7 @@ fn a_refund_that_is_reported_before_its_capture_is_booked_with_the_capture() {
 }
 
 #[test]
-fn amounts_in_another_currency_than_was_received_are_not_booked_and_are_told() {
+fn amounts_in_another_currency_than_was_received_are_not_booked_and_are_reported() {
     let captured = |id: &str, amount, currency: &str, reversed| {
         let mut report = confirmed();
         report.currency = currency.into();
@@ -599,7 +599,7 @@ fn a_refund_after_a_chargeback_is_recorded_and_leaves_less_than_nothing() {
 }
 
 #[test]
-fn a_lower_sum_is_believed_only_when_a_second_query_confirms_it() {
+fn a_lower_sum_is_trusted_only_when_a_second_query_confirms_it() {
     let sum = |returned| Report {
         returned: Minor(returned),
         ..confirmed()

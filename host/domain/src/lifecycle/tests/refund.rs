@@ -52,7 +52,7 @@ fn refund_events(shop: &Shop) -> Vec<(RefundId, u64)> {
 }
 
 #[test]
-fn a_refund_is_told_once_with_its_id_and_amount_and_the_payment_stays_as_it_is() {
+fn a_refund_is_reported_once_with_its_id_and_amount_and_the_payment_stays_as_it_is() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Refund(refund_id(1))));
@@ -93,7 +93,7 @@ fn no_more_is_ordered_than_was_received_and_is_left() {
 }
 
 #[test]
-fn a_merchant_gives_back_of_completed_payments_alone_and_at_most_the_invoice() {
+fn a_merchant_refunds_of_completed_payments_alone_and_at_most_the_invoice() {
     let mut shop = Shop::started();
     assert_eq!(
         shop.refund(order(1, None)),
@@ -169,7 +169,7 @@ fn what_the_accounts_terms_forbid_is_refused() {
 }
 
 #[test]
-fn disputes_lower_what_can_be_given_back_until_they_are_won() {
+fn disputes_lower_what_can_be_refunded_until_they_are_won() {
     let mut shop = Shop::paid();
     let left = |shop: &Shop| shop.attempt(1).left().0;
     for (state, expected) in [
@@ -252,7 +252,7 @@ fn the_answer_of_a_call_that_holds_the_refund_no_more_proves_only_what_is_there(
 }
 
 #[test]
-fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_looks_at_last() {
+fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_checks_last() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     let begun = shop.now;
@@ -290,7 +290,7 @@ fn a_refund_that_the_provider_never_took_fails_after_the_last_turn() {
 }
 
 #[test]
-fn a_failed_refund_frees_its_amount_and_a_person_looks() {
+fn a_failed_refund_frees_its_amount_and_a_person_checks() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
     shop.call_refund(refund_id(1), RefundAnswer::Refused("too old".into()));
@@ -438,7 +438,7 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
 }
 
 #[test]
-fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_provider_tells_it() {
+fn a_refund_that_was_thought_never_to_be_is_taken_up_again_when_the_provider_reports_it() {
     let mut shop = Shop::paid();
     shop.refund(order(1, Some(1000))).unwrap();
     shop.call_refund(refund_id(1), RefundAnswer::Refused("no".into()));
@@ -464,7 +464,7 @@ fn an_answer_with_another_refunds_id_proves_nothing() {
 }
 
 #[test]
-fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
+fn operators_refund_surplus_in_parts_and_its_line_closes_with_the_last() {
     let mut shop = Shop::paid();
     shop.now = START.after(MINUTE);
     // A second attempt of the same payment was also captured.
@@ -524,7 +524,7 @@ fn operators_give_back_surplus_in_parts_and_its_line_closes_with_the_last() {
 }
 
 #[test]
-fn operators_give_back_late_money_whatever_the_payments_state() {
+fn operators_refund_late_money_whatever_the_payments_state() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.act(Act::Cancel).unwrap();

@@ -234,7 +234,7 @@ fn callback_return_and_query_in_any_order_make_one_transition_and_one_event() {
 }
 
 #[test]
-fn unusable_news_is_refused() {
+fn unusable_callback_is_refused() {
     let mut shop = Shop::started();
     let nothing = Report {
         received: Minor(0),

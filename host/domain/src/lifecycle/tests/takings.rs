@@ -169,7 +169,7 @@ fn money_declined_once_does_not_come_back_by_repetition() {
 }
 
 #[test]
-fn a_wrong_amount_or_currency_is_looked_at_never_completed() {
+fn a_wrong_amount_or_currency_is_reviewed_never_completed() {
     for (amount, currency) in [
         (DUE.0 - 1, "EUR"),
         (DUE.0 + 1, "EUR"),
@@ -237,7 +237,7 @@ fn overpaid_over_the_invoice_completes_with_its_excess_listed_and_below_it_does_
 }
 
 #[test]
-fn money_given_back_before_completion_is_looked_at() {
+fn money_refunded_before_completion_is_reviewed() {
     let mut shop = Shop::started();
     let back = Report {
         returned: Minor(1),
@@ -249,7 +249,7 @@ fn money_given_back_before_completion_is_looked_at() {
 }
 
 #[test]
-fn each_refund_after_completion_is_told_and_changes_neither_status_nor_settlement() {
+fn each_refund_after_completion_is_reported_and_changes_neither_status_nor_settlement() {
     let mut shop = completed();
     for (total, told) in [(100, 1), (100, 1), (50, 1), (300, 2)] {
         let back = Report {
@@ -272,7 +272,7 @@ fn each_refund_after_completion_is_told_and_changes_neither_status_nor_settlemen
 }
 
 #[test]
-fn a_dispute_after_completion_is_told_once_and_listed() {
+fn a_dispute_after_completion_is_reported_once_and_listed() {
     let mut shop = completed();
     shop.receive(1, disputed(DisputeState::Open), Via::Callback);
     shop.receive(1, disputed(DisputeState::Open), Via::Query);
@@ -285,7 +285,7 @@ fn a_dispute_after_completion_is_told_once_and_listed() {
 }
 
 #[test]
-fn a_refund_of_surplus_closes_its_item_and_is_not_told_to_the_merchant() {
+fn a_refund_of_surplus_closes_its_item_and_is_not_reported_to_the_merchant() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.start(2);

@@ -90,7 +90,7 @@ fn a_start_without_an_outcome_is_repeated_until_it_has_one() {
 }
 
 #[test]
-fn a_start_that_the_provider_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
+fn a_start_that_the_provider_knows_is_repeated_for_what_its_payer_is_to_do() {
     let mut shop = unknown();
     shop.callback(1, ProviderStatus::Pending);
     assert_eq!(shop.state(1), AttemptState::Open);
@@ -410,7 +410,7 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
 }
 
 #[test]
-fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
+fn a_notice_next_to_a_capture_is_checked_right_after_it() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Processing);
     shop.claim(1, ClaimPurpose::Capture).unwrap();
@@ -434,7 +434,7 @@ fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
 }
 
 #[test]
-fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
+fn a_notice_that_comes_while_the_money_is_taken_is_checked_too() {
     let mut shop = Shop::started();
     let question = shop.asked(1);
     shop.step(Step::AskAt {
@@ -479,7 +479,7 @@ fn a_payment_unknown_to_the_provider_is_over_only_when_no_request_can_be_under_w
 }
 
 #[test]
-fn a_provider_that_forgets_what_it_had_approved_is_not_believed() {
+fn a_provider_that_forgets_what_it_had_approved_is_not_trusted() {
     let mut shop = Shop::started();
     shop.callback(1, ProviderStatus::Processing);
     shop.pass(HOUR);
@@ -515,7 +515,7 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
 }
 
 #[test]
-fn a_late_notice_for_a_closed_attempt_is_looked_at() {
+fn a_late_notice_for_a_closed_attempt_is_checked() {
     let mut shop = Shop::started();
     shop.close(1);
     shop.step(Step::AskAt {

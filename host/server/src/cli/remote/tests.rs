@@ -505,7 +505,7 @@ fn a_refund_always_has_a_key_and_says_how_to_repeat_it() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart_from_a_refusal() {
+fn wrong_usage_is_distinguished_from_a_refusal() {
     let usage = |error: clap::Error| (error.kind(), error.exit_code());
     let missing = read::<MerchantAction>("create").unwrap_err();
     assert_eq!(usage(missing), (Usage::MissingRequiredArgument, 2));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_a_unit_that_fits() {
+    fn sizes_are_reported_in_a_unit_that_fits() {
         assert_eq!(mib(100), "1 KiB");
         assert_eq!(mib(1 << 20), "1.0 MiB");
         assert_eq!(mib((5 << 20) + (1 << 19)), "5.5 MiB");

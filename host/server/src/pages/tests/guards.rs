@@ -86,7 +86,7 @@ async fn only_the_page_that_posts_a_providers_form_may_post_elsewhere() {
 }
 
 #[tokio::test]
-async fn over_https_browsers_are_told_to_stay_there() {
+async fn over_https_browsers_are_asked_to_stay_there() {
     let shop = shop_at(
         view(Status::Created, vec![]),
         declined,

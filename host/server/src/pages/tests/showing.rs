@@ -165,7 +165,7 @@ async fn a_provider_learns_where_the_payer_is() {
 }
 
 #[tokio::test]
-async fn the_page_to_the_provider_tells_nobody_where_it_stood() {
+async fn the_page_to_the_provider_reveals_to_nobody_where_it_stood() {
     let page = shop(pending(fixtures::redirect()))
         .get(&format!("/checkout/{TOKEN}/go"))
         .await;
@@ -442,7 +442,7 @@ async fn version(view: &CheckoutView) -> String {
 }
 
 #[tokio::test]
-async fn the_script_is_told_of_what_the_page_would_show_and_of_nothing_else() {
+async fn the_script_is_given_what_the_page_would_show_and_nothing_else() {
     let shown = pending(showing());
     let same = version(&shown).await;
     let mut asked = shown.clone();
@@ -683,7 +683,7 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
 }
 
 #[tokio::test]
-async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it() {
+async fn a_completed_page_shows_a_second_payment_and_what_was_refunded_of_it() {
     let mut own = attempt(fixtures::redirect());
     fixtures::put(&mut own, AttemptState::Captured);
     let mut other = attempt(fixtures::redirect());
@@ -707,7 +707,7 @@ async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it(
 }
 
 #[tokio::test]
-async fn a_page_under_review_tells_of_money_that_went_back() {
+async fn a_page_under_review_reports_money_that_went_back() {
     let mut held = attempt(fixtures::redirect());
     fixtures::put(&mut held, AttemptState::Review);
     held.provider_facts = Some(fixtures::facts(ProviderStatus::Review, Minor(4990)));
@@ -878,7 +878,7 @@ async fn updates_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn another_way_is_offered_beside_an_open_attempt() {
+async fn another_way_is_offered_next_to_an_open_attempt() {
     let shop = shop(pending(fixtures::redirect()));
     shop.checkout()
         .await

@@ -341,7 +341,7 @@ fn nothing_from_before_a_change_is_used_once_it_was_answered() {
 }
 
 #[test]
-fn a_version_that_is_told_before_it_is_adopted_is_seen_by_the_law() {
+fn a_version_that_is_reported_before_it_is_adopted_is_seen_by_the_law() {
     assert!(breaks(Plant::ReportedBeforeAdopted, 3000));
 }
 
@@ -379,7 +379,7 @@ fn beaten(membership: &mut Membership, sent: Moment, version: i64) -> Next {
 }
 
 #[test]
-fn what_a_beat_found_is_told_by_the_next_one_at_once() {
+fn what_a_beat_found_is_reported_by_the_next_one_at_once() {
     let mut node = Membership::new(LAPSE);
     assert_eq!(node.seen(), 0);
     assert_eq!(beaten(&mut node, at(0, 0), 7), Next::AtOnce);
@@ -420,7 +420,7 @@ fn nothing_is_served_at_a_promoted_server_while_others_may_read_the_one_before()
 }
 
 #[test]
-fn a_change_of_its_own_is_adopted_without_a_second_look() {
+fn a_change_of_its_own_is_adopted_without_a_second_check() {
     let mut node = Membership::new(LAPSE);
     beaten(&mut node, at(0, 0), 7);
     let number = node.number();

@@ -491,7 +491,7 @@ async fn a_counter_that_was_set_back_gives_no_one_the_place_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn altered_columns_let_no_reseller_work_or_hear() {
+async fn altered_columns_let_no_reseller_work_or_receive() {
     let Some(scratch) = scratch().await else {
         return;
     };

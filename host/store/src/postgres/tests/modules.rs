@@ -175,7 +175,7 @@ async fn as_many_versions_of_a_slot_are_kept_as_attempts_may_need() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_on_trial_is_told_to_all_nodes_beside_what_serves_until_nothing_is() {
+async fn what_is_on_trial_is_reported_to_all_nodes_next_to_what_serves_until_nothing_is() {
     let Some(scratch) = scratch().await else {
         return;
     };

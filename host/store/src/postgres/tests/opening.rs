@@ -104,7 +104,7 @@ async fn a_node_whose_name_is_taken_ends() {
 }
 
 #[tokio::test]
-async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has() {
+async fn a_node_that_its_database_has_not_seen_serves_nothing_until_it_has() {
     let Some(scratch) = scratch().await else {
         return;
     };
@@ -235,7 +235,7 @@ async fn a_database_that_loses_what_it_acknowledged_is_refused() {
 }
 
 #[tokio::test]
-async fn a_migration_can_be_repeated_beside_a_node() {
+async fn a_migration_can_be_repeated_with_a_running_node() {
     let Some(scratch) = scratch().await else {
         return;
     };

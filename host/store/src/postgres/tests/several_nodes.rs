@@ -93,7 +93,7 @@ async fn no_delivery_is_claimed_by_two_stores() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_of_one_store_is_not_given_back_by_the_other() {
+async fn a_lease_of_one_store_is_not_released_by_the_other() {
     let Some((_scratch, [a, b])) = two().await else {
         return;
     };
@@ -173,7 +173,7 @@ async fn a_nonce_has_one_winner_over_two_stores() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_is_done_once_over_two_stores_and_told_once() {
+async fn a_step_is_done_once_over_two_stores_and_reported_once() {
     let Some((_scratch, stores)) = two().await else {
         return;
     };
@@ -253,7 +253,7 @@ async fn a_code_is_redeemed_once_over_two_stores_and_its_uses_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_one_store_changes_is_told_so_by_the_other() {
+async fn an_endpoint_that_one_store_changes_is_reported_by_the_other() {
     let Some((_scratch, [a, b])) = two().await else {
         return;
     };

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_has_passed_something_goes_back_to_it_once_all_that_waits_is_looked_at() {
+    fn a_mark_that_has_passed_something_goes_back_to_it_once_all_that_waits_is_checked() {
         let claims = Claims::default();
         let noted = |now: u64, first| {
             let mark = claims.mark(ENDPOINT, at(now));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_fails_moves_no_mark_but_one_that_looked_at_all_that_waits() {
+    fn a_claim_that_fails_moves_no_mark_but_one_that_checked_all_that_waits() {
         let claims = Claims::default();
         let mark = claims.mark(ENDPOINT, at(1000));
         claims.fail(ENDPOINT, mark, at(1000));

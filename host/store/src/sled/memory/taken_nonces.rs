@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_when_a_flood_is_over() {
+    fn memory_is_returned_when_a_flood_is_over() {
         let mut all = AllTaken::default();
         let flood: Vec<Taken> = (0..10_000_u32)
             .map(|number| Taken {

@@ -393,7 +393,7 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_waiting() {
+async fn a_damaged_row_of_the_payment_index_is_reported_and_keeps_no_other_payment_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let dynamic: Arc<dyn Store> = store.clone();

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_all_hears_of_kinds_that_its_row_does_not_name() {
+    fn who_wants_all_learns_of_kinds_that_its_row_does_not_name() {
         let (id, all) = roster(1 << 31);
         for kind in EventType::BY_DEFAULT {
             assert_eq!(all.wanting(*kind), [id], "{kind:?}");

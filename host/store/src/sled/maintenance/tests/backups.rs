@@ -121,7 +121,7 @@ async fn pay_again(store: &Arc<dyn Store>, name: &str) {
 }
 
 #[tokio::test]
-async fn a_backup_that_nobody_takes_makes_room_for_another() {
+async fn a_backup_that_nobody_takes_makes_space_for_another() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let shared: Arc<dyn Store> = store.clone();
@@ -411,7 +411,7 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_the_new_one() {
+async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_next_to_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let before = everything_in(&store).await;

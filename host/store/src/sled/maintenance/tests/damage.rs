@@ -442,7 +442,7 @@ fn verify_and_read(options: &OpenOptions, keys: &[IVec]) -> (VerifyReport, Vec<b
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_lost() {
+async fn a_flipped_bit_is_reported_by_the_bytes_that_hold_it_and_the_rows_that_are_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (keys, used) = filled(&folder).await;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -493,7 +493,7 @@ async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_l
 }
 
 #[tokio::test]
-async fn a_damaged_store_that_does_not_open_is_told_by_the_place_and_with_advice() {
+async fn a_damaged_store_that_does_not_open_is_reported_by_the_place_and_with_advice() {
     let folder = tempfile::tempdir().unwrap();
     filled(&folder).await;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -523,7 +523,7 @@ async fn a_damaged_store_that_does_not_open_is_told_by_the_place_and_with_advice
 }
 
 #[tokio::test]
-async fn a_log_that_lost_changes_is_told_with_where_it_stops_reading_back() {
+async fn a_log_that_lost_changes_is_reported_with_where_it_stops_reading_back() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(&folder)).unwrap();
     let shared: Arc<dyn Store> = store.clone();

@@ -16,7 +16,7 @@ fn until(last: Stage) -> impl Fn(Stage) -> Result<(), RebuildError> {
 }
 
 #[tokio::test]
-async fn compaction_keeps_everything_and_tells_the_sizes() {
+async fn compaction_keeps_everything_and_reports_the_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let shared: Arc<dyn Store> = store.clone();
