@@ -368,7 +368,7 @@ impl<P: Provider> World<P> {
     ///
     /// # Errors
     /// The error of the module.
-    pub fn refund(&self, paid: &Paid, order: &Order) -> Result<Given, RefundFailure> {
+    pub fn request_refund(&self, paid: &Paid, order: &Order) -> Result<Given, RefundFailure> {
         self.within(|| P::refund(self.account(), paid.clone(), order.clone()))
     }
 

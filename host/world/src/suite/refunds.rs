@@ -52,7 +52,7 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     }
 
     fn refund(&self, order: &Order) -> Result<Given, RefundFailure> {
-        self.world().refund(&self.paid, order)
+        self.world().request_refund(&self.paid, order)
     }
 
     fn query(&self, order: &Order) -> Result<Given, QueryFailure> {
@@ -317,7 +317,7 @@ pub fn nothing_is_refunded_of_a_payment_that_the_provider_does_not_know<V: Provi
         ..taken.paid.clone()
     };
     let order = taken.order(1000);
-    let refused = world.refund(&unknown, &order);
+    let refused = world.request_refund(&unknown, &order);
     assert!(
         matches!(
             refused,

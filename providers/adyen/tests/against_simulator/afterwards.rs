@@ -163,7 +163,7 @@ fn next_refund(w: &World) -> Refund {
 
 /// Refunds, and returns the state in the following notification.
 fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
-    let given = w.refund(paid, order).unwrap();
+    let given = w.request_refund(paid, order).unwrap();
     assert_eq!(given.state, RefundState::Pending);
     w.confirm();
     let told = next_refund(w);
@@ -199,7 +199,7 @@ fn a_refund_that_adyen_refuses_later_is_reported_with_its_reason() {
         let (_, paid) = taken(&w, "credit_card");
         let order = w.order(1_000, "EUR");
         w.fault(fault);
-        w.refund(&paid, &order).unwrap();
+        w.request_refund(&paid, &order).unwrap();
         w.confirm();
         let told = report(&w);
         let reason = told.particulars.reason.as_deref();
@@ -218,16 +218,19 @@ fn an_order_refunds_once_while_its_key_lives_and_is_never_sent_after() {
     let w = world();
     let (_, paid) = taken(&w, "ideal");
     let order = w.order(1_000, "EUR");
-    let given = w.refund(&paid, &order).unwrap();
+    let given = w.request_refund(&paid, &order).unwrap();
     w.advance(6 * 86_400_000);
-    assert_eq!(w.refund(&paid, &order).unwrap().reference, given.reference);
+    assert_eq!(
+        w.request_refund(&paid, &order).unwrap().reference,
+        given.reference
+    );
     assert_eq!(
         w.query_refund(&paid, &order).unwrap().reference,
         given.reference
     );
     w.advance(86_400_000);
     let sent = w.sent().len();
-    let old = w.refund(&paid, &order);
+    let old = w.request_refund(&paid, &order);
     assert!(matches!(old, Err(RefundFailure::Uncertain(_))), "{old:?}");
     let asked = w.query_refund(&paid, &order);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
@@ -257,7 +260,7 @@ fn before_adyen_has_named_the_payment_nothing_is_refunded_of_it() {
         ..paid
     };
     let order = w.order(1_000, "EUR");
-    let early = w.refund(&page, &order);
+    let early = w.request_refund(&page, &order);
     assert!(
         matches!(early, Err(RefundFailure::Unavailable(_))),
         "{early:?}"

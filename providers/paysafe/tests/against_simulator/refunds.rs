@@ -30,7 +30,7 @@ fn callback_of_our_refund_leads_to_the_payment() {
         if let Some(fault) = fault {
             w.fault(fault);
         }
-        w.refund(&paid, &w.order(1000, "CAD")).unwrap();
+        w.request_refund(&paid, &w.order(1000, "CAD")).unwrap();
         // The webhooks of the handle and the payment come first.
         w.next_callback();
         w.next_callback();

@@ -104,7 +104,7 @@ fn a_refund_of_ours_is_reported_by_its_order_and_others_by_none() {
         merchant_order: attempt.merchant_order.clone(),
         merchant: attempt.merchant.clone(),
     };
-    let given = w.refund(&taken, &order).unwrap();
+    let given = w.request_refund(&taken, &order).unwrap();
     let told = || {
         let report = query(&w, &attempt, &started, QueryPurpose::Sync);
         let refunds = report.particulars.refunds.into_iter();

@@ -30,7 +30,7 @@ fn a_refund_that_is_refused_refunds_nothing() {
     let w = world();
     let (paid, order) = paid(&w);
     w.fault(Fault::RefundRefused);
-    let refused = w.refund(&paid, &order);
+    let refused = w.request_refund(&paid, &order);
     assert!(
         matches!(refused, Err(RefundFailure::Refused(_))),
         "{refused:?}"
@@ -47,7 +47,7 @@ fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id
         let w = world();
         let (paid, order) = paid(&w);
         w.fault(fault);
-        let given = w.refund(&paid, &order).unwrap();
+        let given = w.request_refund(&paid, &order).unwrap();
         assert_eq!(given.state, RefundState::Pending);
         let asked = w.query_refund(&paid, &order).unwrap();
         assert_eq!(asked, given);

@@ -254,8 +254,11 @@ fn a_repeated_refund_is_reported_as_it_stands_now_and_not_as_it_was_answered_fir
         merchant: attempt.merchant,
     };
     let order = w.order(990, "EUR");
-    assert_eq!(w.refund(&paid, &order).unwrap().state, RefundState::Pending);
+    assert_eq!(
+        w.request_refund(&paid, &order).unwrap().state,
+        RefundState::Pending
+    );
     w.confirm();
-    let again = w.refund(&paid, &order).unwrap();
+    let again = w.request_refund(&paid, &order).unwrap();
     assert_eq!(again.state, RefundState::Succeeded);
 }
