@@ -631,8 +631,8 @@ fn the_check_knows_the_accounts_that_run_without_a_file() {
         let said = String::from_utf8_lossy(&output.stderr);
         let case = format!("{account} for {profile}: {said}");
         assert_eq!(output.status.success(), is_there, "{case}");
-        let is_told = said.contains("wero-accounts must be ids of configured accounts");
-        assert_eq!(is_told, !is_there, "{case}");
+        let is_reported = said.contains("wero-accounts must be ids of configured accounts");
+        assert_eq!(is_reported, !is_there, "{case}");
     }
 }
 

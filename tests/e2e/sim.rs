@@ -14,7 +14,7 @@ use crate::tls_server::TlsServer;
 /// Log text about an account whose TLS certificate is not trusted.
 const UNTRUSTED: &str = "the certificate is from an unknown authority";
 /// Pause between two checks of a condition.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 struct Simulator(Child);
 
@@ -75,7 +75,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
             Ok(written) if !written.is_empty() => break written,
             _ => assert!(began.elapsed() < TEST_TIMEOUT, "no account is written"),
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     };
     let written = match tls {
         Some(tls) => secured(&written, tls).await,
@@ -124,7 +124,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
             return Err(UNTRUSTED.to_owned());
         }
         assert!(began.elapsed() < TEST_TIMEOUT, "{payment}\n{log}");
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     };
     let start = json!({ "payment_id": payment, "payment_method": "ideal" });
     let (status, started) = call(format!("{payments}/start"), &key, Some(start)).await;
@@ -145,7 +145,7 @@ async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
         }
         let log = service.log();
         assert!(began.elapsed() < TEST_TIMEOUT, "{paid}\n{log}");
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     service.stop().await;
     Ok(())

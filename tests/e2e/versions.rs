@@ -12,7 +12,7 @@ use crate::uploads::upload;
 
 const SANDBOX: &str = "provider.sandbox";
 /// Number of versions that a slot keeps.
-const KEPT: u8 = 8;
+const STORED_VERSIONS: u8 = 8;
 
 /// A sandbox module that reports paid sessions as under review, and acknowledges callbacks with another text.
 pub(crate) async fn other() -> Vec<u8> {
@@ -92,7 +92,7 @@ async fn an_attempt_stays_with_the_version_that_started_it_as_long_as_that_is_ke
     assert_eq!(after[1].paid(&server).await, "review");
 
     // Enough versions to evict the first one; the active version then queries its attempts.
-    for mark in 0..KEPT - 1 {
+    for mark in 0..STORED_VERSIONS - 1 {
         activate(&server, marked(&other, mark)).await;
     }
     assert_eq!(last_before.digest(&server).await, first);

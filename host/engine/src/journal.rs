@@ -135,7 +135,7 @@ impl Journal {
         Ok(was_used)
     }
 
-    /// Appends a group. The caller has checked [`fits`](Self::has_room) or has just rotated.
+    /// Appends a group. The caller has checked [`fits`](Self::fits) or has just rotated.
     pub(crate) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
         let Self { record, .. } = self;
         record.clear();

@@ -364,7 +364,7 @@ impl Gateway {
         id: AttemptId,
         (reference, report): (Option<String>, Option<Report>),
     ) -> Result<(), NotStored> {
-        let is_told = report.is_some();
+        let has_report = report.is_some();
         let report = match report {
             Some(report) => Some(report),
             None => match self.ask_about_unknown(account, id, reference).await {
@@ -424,7 +424,7 @@ impl Gateway {
             provider_references: references,
             occurred_at: particulars.captured_at.unwrap_or(now),
             booked_at: now,
-            source: if is_told {
+            source: if has_report {
                 Source::Notification
             } else {
                 Source::Query

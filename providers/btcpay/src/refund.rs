@@ -333,7 +333,7 @@ mod tests {
         (result, sent)
     }
 
-    const LOOK: &str = "/stores/shop/pull-payments?includeArchived=true";
+    const SEARCH: &str = "/stores/shop/pull-payments?includeArchived=true";
 
     #[test]
     fn the_payer_gets_a_link_to_claim_what_the_order_says() {
@@ -346,7 +346,7 @@ mod tests {
         let [looked, asked] = sent.as_slice() else {
             panic!("two requests: {sent:?}")
         };
-        assert_eq!(looked, LOOK);
+        assert_eq!(looked, SEARCH);
         let (path, body) = asked.split_once(' ').unwrap();
         assert_eq!(path, "/stores/shop/invoices/HMprBnL9BTXWuPvpoKBS6e/refund");
         let expected = json!({
@@ -360,13 +360,13 @@ mod tests {
     fn a_pull_payment_of_the_order_is_found_and_no_second_is_made() {
         let (found, sent) = refunded(json!([pull_payment_json(&name(&order()), true)]));
         assert_eq!(found.unwrap().state, RefundState::Succeeded);
-        assert_eq!(sent, [LOOK, "/pull-payments/2xY7mkVxEMQdhsq9/payouts"]);
+        assert_eq!(sent, [SEARCH, "/pull-payments/2xY7mkVxEMQdhsq9/payouts"]);
         let mut less = pull_payment_json(&name(&order()), false);
         less["amount"] = json!("9.89");
         for odd in [json!([less]), json!({})] {
             let (unclear, sent) = refunded(odd);
             assert!(matches!(unclear, Err(RefundFailure::Unavailable(_))));
-            assert_eq!(sent, [LOOK]);
+            assert_eq!(sent, [SEARCH]);
         }
     }
 

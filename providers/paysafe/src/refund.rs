@@ -239,7 +239,7 @@ mod tests {
         (result, sent)
     }
 
-    const LOOK: &str = "GET /refunds?merchantRefNum=00000000000000000000000000000000-0000000000000000000000000000000a&startDate=2027-01-14T08:00:00Z";
+    const SEARCH: &str = "GET /refunds?merchantRefNum=00000000000000000000000000000000-0000000000000000000000000000000a&startDate=2027-01-14T08:00:00Z";
     const MAKE: &str = "POST /settlements/settlement-1/refunds";
 
     #[test]
@@ -252,22 +252,22 @@ mod tests {
         assert_eq!(sent, [MAKE]);
         let (again, sent) = refunded((409, &conflict), (200, &one), 40);
         assert_eq!(again.unwrap().reference, "6cf00c1c-fb83");
-        assert_eq!(sent, [MAKE, LOOK]);
+        assert_eq!(sent, [MAKE, SEARCH]);
         let (unseen, _) = refunded((409, &conflict), (200, &none), 40);
         assert!(matches!(unseen, Err(RefundFailure::Uncertain(_))));
         let (old, sent) = refunded((201, &refund_json("PENDING")), (200, &one), 89);
         assert!(old.is_ok());
-        assert_eq!(sent, [LOOK]);
+        assert_eq!(sent, [SEARCH]);
         let (lost, sent) = refunded(
             (201, &refund_json("PENDING")),
             (404, &json!({"error": {"code": "5269"}})),
             89,
         );
         assert!(lost.is_ok());
-        assert_eq!(sent, [LOOK, MAKE]);
+        assert_eq!(sent, [SEARCH, MAKE]);
         let (unknown, sent) = refunded((201, &refund_json("PENDING")), (500, &json!({})), 89);
         assert!(matches!(unknown, Err(RefundFailure::Unavailable(_))));
-        assert_eq!(sent, [LOOK]);
+        assert_eq!(sent, [SEARCH]);
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
             )
         });
         assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
-        assert_eq!(*sent.borrow(), ["GET /refunds/6cf00c1c-fb83", LOOK]);
+        assert_eq!(*sent.borrow(), ["GET /refunds/6cf00c1c-fb83", SEARCH]);
     }
 
     #[test]

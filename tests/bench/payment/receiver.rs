@@ -96,7 +96,7 @@ pub(crate) fn serve() {
             get(wait_for_completion),
         )
         .route(&format!("{HAS_COMPLETION}{{payment}}"), get(has_completion))
-        .with_state(Told::default());
+        .with_state(SharedCompletions::default());
     let unsteady = Router::new()
         .route(UNSTEADY, post(take_unsteadily))
         .route(&format!("{UNSTEADY}/{{status}}"), get(set_answer))

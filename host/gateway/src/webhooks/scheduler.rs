@@ -181,7 +181,7 @@ impl Slots {
     }
 
     /// Whether another attempt may start.
-    const fn has_room(&self, class: EndpointClass) -> bool {
+    const fn has_capacity(&self, class: EndpointClass) -> bool {
         let of = self.count(class);
         let (all, own) = match class {
             EndpointClass::Quick => (QUICK, QUICK - FOR_NEWCOMERS),
@@ -494,7 +494,7 @@ impl Scheduler {
     }
 
     fn has_slot(&self, class: EndpointClass) -> bool {
-        self.unrecorded.len() < UNRECORDED && self.slots.has_room(class)
+        self.unrecorded.len() < UNRECORDED && self.slots.has_capacity(class)
     }
 
     /// Puts a flow into the queue of its class, unless it is there. A flow whose class has changed leaves the

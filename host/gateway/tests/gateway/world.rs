@@ -233,7 +233,7 @@ impl World {
     pub(crate) async fn unproved(&self, about: Subject, from: [u8; 4]) -> CallbackAnswer {
         let said = CallbackReply {
             proved: false,
-            ..received(about, None)
+            ..callback_reply(about, None)
         };
         self.provider.answer_callback(Ok(said));
         let alpha = account_id("alpha");

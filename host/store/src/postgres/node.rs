@@ -47,7 +47,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// How long the row of a node of an earlier release is watched: its heartbeats are valid for 4 s.
 const GONE_EARLIER: Duration = Duration::from_secs(5);
 /// Pause between two reads of rows that block a name.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Rows that prevent a node from joining: those with its name, and nodes of an earlier release, which must be
 /// the only node and write no `info`.
@@ -407,7 +407,7 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
                 client.execute(REMOVE, &[&key.0, &key.1, &beat]).await?;
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 

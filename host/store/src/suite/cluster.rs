@@ -20,7 +20,7 @@ pub async fn a_node_alone_reports_itself_and_has_all_there_is(harness: &dyn Harn
         ..NodeInfo::default()
     };
     store.announce(told.clone());
-    let is_told = async {
+    let is_reported = async {
         loop {
             let nodes = store.nodes().await.unwrap();
             assert_eq!(nodes.len(), 1);
@@ -31,7 +31,7 @@ pub async fn a_node_alone_reports_itself_and_has_all_there_is(harness: &dyn Harn
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LONG, is_told).await.unwrap();
+    tokio::time::timeout(LONG, is_reported).await.unwrap();
     assert_eq!((store.live_nodes(), store.share()), (1, NodeShare::WHOLE));
     store.demanded();
     assert_eq!(store.share().share_of(10), 10);

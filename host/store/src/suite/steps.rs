@@ -104,8 +104,8 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
             let mut moves = history.transitions.iter().filter(|line| line.applied);
             let told = moves.next_back().map_or(Status::Created, |line| line.to);
             assert_eq!(told, history.aggregate.payment.status);
-            let is_told = history.events.iter().any(|event| event.status == told);
-            assert!(is_told || told == Status::Created, "{history:?}");
+            let is_reported = history.events.iter().any(|event| event.status == told);
+            assert!(is_reported || told == Status::Created, "{history:?}");
             if is_last {
                 break;
             }

@@ -271,7 +271,7 @@ fn of_an_order_that_paypal_reports_no_more_the_capture_is_refunded_while_its_key
     assert!(provider.refund(&order()).is_ok());
     assert!(provider.posted()[0].0.contains(CAPTURE));
     let mut order = order();
-    order.asked_at = NOW - KEPT;
+    order.asked_at = NOW - REQUEST_ID_LIFE_MS;
     let provider = FakeProvider::answering(&[unknown]);
     assert!(matches!(
         provider.refund(&order),

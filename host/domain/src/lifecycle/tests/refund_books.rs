@@ -48,7 +48,7 @@ enum Happening {
     /// The provider writes a notification, which arrives once or several times.
     Notice,
     Arrives(u8),
-    Look,
+    QueryRefunds,
     Clock(u64),
 }
 
@@ -69,7 +69,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => any::<bool>().prop_map(Happening::Dispute),
         4 => Just(Happening::Notice),
         4 => any::<u8>().prop_map(Happening::Arrives),
-        2 => Just(Happening::Look),
+        2 => Just(Happening::QueryRefunds),
         6 => (0..400_u64).prop_map(Happening::Clock),
     ]
 }
@@ -301,7 +301,7 @@ impl Books {
                     self.shop.receive(1, report, Via::Callback);
                 }
             }
-            Happening::Look => {
+            Happening::QueryRefunds => {
                 let report = self.report();
                 self.shop.receive(1, report, Via::Query);
             }
@@ -359,7 +359,7 @@ impl Books {
                 }
             }
             let Some(due) = self.shop.aggregate.due_at() else {
-                self.happen(Happening::Look);
+                self.happen(Happening::QueryRefunds);
                 if self.shop.aggregate.due_at().is_none() {
                     return;
                 }
@@ -369,7 +369,7 @@ impl Books {
             self.pass_seconds(wait);
             match self.shop.next_action() {
                 Some(NextAction::Refund(id)) => self.call(id, Fate::Answered),
-                Some(NextAction::Query(_)) => self.happen(Happening::Look),
+                Some(NextAction::Query(_)) => self.happen(Happening::QueryRefunds),
                 other => panic!("{other:?} is due about a paid payment"),
             }
             self.check();

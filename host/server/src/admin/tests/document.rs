@@ -66,8 +66,8 @@ async fn every_route_has_an_operation_and_every_operation_a_route() {
                 StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => false,
                 other => panic!("{method} {path}: {other}"),
             };
-            let is_told = operations.contains(&(method.to_string(), path.clone()));
-            assert_eq!(is_route, is_told, "{method} {path}: router, document");
+            let is_documented = operations.contains(&(method.to_string(), path.clone()));
+            assert_eq!(is_route, is_documented, "{method} {path}: router, document");
         }
     }
 }

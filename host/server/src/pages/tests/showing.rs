@@ -622,7 +622,7 @@ async fn instructions_say_how_long_they_are_good() {
 
 #[tokio::test]
 async fn an_open_payment_says_that_its_last_try_was_declined() {
-    for (reason, is_told) in [
+    for (reason, is_shown) in [
         (None, false),
         (Some("payment_cancelled"), false),
         (Some("insufficient_funds"), true),
@@ -630,7 +630,7 @@ async fn an_open_payment_says_that_its_last_try_was_declined() {
         let mut open = attempt(fixtures::redirect());
         open.particulars.reason = reason.map(str::to_owned);
         let page = shop(view(Status::Pending, vec![open])).checkout().await;
-        match is_told {
+        match is_shown {
             true => page.says("was declined. You can try again there."),
             false => page.omits("declined"),
         }

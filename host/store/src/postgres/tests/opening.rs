@@ -167,7 +167,7 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     let options = cluster_options(&scratch);
     let other = OpenOptions {
         master: MasterKey::from_bytes([8; 32]),
-        ..beside(&scratch)
+        ..cluster_options(&scratch)
     };
     let opened = PostgresStore::open(&other).await;
     assert!(
@@ -225,7 +225,7 @@ async fn a_database_that_loses_what_it_acknowledged_is_refused() {
     };
     let careful = OpenOptions {
         volatile: false,
-        ..beside(&scratch)
+        ..cluster_options(&scratch)
     };
     let opened = PostgresStore::open(&careful).await;
     assert!(
