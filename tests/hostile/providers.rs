@@ -13,7 +13,7 @@
 //! | `told <url>` | the same, with the body of the last response as the reference |
 //! | `show <text>`, `show-link <url>` | returns instructions for the payer |
 //! | `ask <count>` | returns questions for the payer |
-//! | `callback_response <count>` | acknowledges a callback with this number of notices |
+//! | `news <count>` | acknowledges a callback with this number of notices |
 //! | `acknowledge <media type>` | acknowledges a callback with a text of this type |
 //!
 //! Expected results: `refused: …` and `fault: …` as for a method; `page: <part of the failure>` if the redirect is

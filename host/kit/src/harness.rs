@@ -43,7 +43,7 @@ impl Outgoing for NoNetwork {
 }
 
 impl Harness {
-    /// A harness without a network, for methods, and for providers whose provider cannot be reached.
+    /// A harness without a network, for methods, and for provider modules whose provider cannot be reached.
     ///
     /// # Errors
     /// The engine cannot be set up.

@@ -43,28 +43,28 @@ impl Belongings {
         !self.captures.is_empty() && self.captures.iter().all(failed)
     }
 
-    /// Refunded amount. `payment_json` is Mollie's sum, which includes a refund from its request on. If the listed refunds
-    /// add up to it, only the succeeded ones count; otherwise the result is `payment_json`.
-    pub(crate) fn refunded(&self, told: u64) -> u64 {
+    /// Refunded amount. `total` is Mollie's sum, which includes a refund from its request on. If the listed refunds
+    /// add up to it, only the succeeded ones count; otherwise the result is `total`.
+    pub(crate) fn refunded(&self, total: u64) -> u64 {
         let sum = |counts: fn(RefundState) -> bool| {
             let counted = self.refunds.iter().filter(|each| counts(each.state));
             counted.fold(0_u64, |sum, each| sum.saturating_add(each.amount))
         };
-        if sum(|state| state != RefundState::Failed) < told {
-            return told;
+        if sum(|state| state != RefundState::Failed) < total {
+            return total;
         }
         sum(|state| state == RefundState::Succeeded)
     }
 
-    /// Amount of lost chargebacks. Mollie's sum `payment_json` if no chargebacks are listed.
-    pub(crate) fn charged_back(&self, told: u64) -> u64 {
+    /// Amount of lost chargebacks. Mollie's sum `total` if no chargebacks are listed.
+    pub(crate) fn charged_back(&self, total: u64) -> u64 {
         let lost = self
             .chargebacks
             .iter()
             .filter(|each| each.state == DisputeState::Lost);
         let lost = lost.fold(0_u64, |sum, each| sum.saturating_add(each.amount));
         if self.chargebacks.is_empty() {
-            told
+            total
         } else {
             lost
         }

@@ -17,7 +17,7 @@
 //!
 //! | table | what someone can do who changes it |
 //! |---|---|
-//! | `due`, `review`, `postponed`, `forgotten`, `schedule`, `probe` | delay or repeat work: the payment's body says whether a step is legal, and holds the claims to call a provider |
+//! | `due`, `review`, `laggard`, `forgotten`, `schedule`, `probe` | delay or repeat work: the payment's body says whether a step is legal, and holds the claims to call a provider |
 //! | `delivery` | delay or repeat an event, or show its log elsewhere: the event's body says whose endpoints may have it, the log has a MAC |
 //! | `reference`, `search_reference`, `search_mark` | have a notice or a search find nothing: whom it finds is compared. Without its row, a provider's reference can be given to a second attempt: `verify` names the row |
 //! | `refund` | have an id find nothing: the idempotency key is looked for in the payment's body first |

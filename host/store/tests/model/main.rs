@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `memory` | the model in memory |
 //! | `op`, `words`, `said` | random operations, and their arguments for the store |
-//! | `drive`, `compare_with_memory`, `verdict` | performing operations on both; reading everything back; differences |
+//! | `drive`, `compare`, `verdict` | performing operations on both; reading everything back; differences |
 //!
 //! `KASSETTE_MODEL_STEPS` and `KASSETTE_MODEL_POSTGRES_STEPS` set the number of steps (a million in the long form
 //! of `.ci/run`), and `KASSETTE_MODEL_SEED` the seed. A difference is shrunk to the few operations that show it.
