@@ -24,7 +24,7 @@ pub(crate) fn report_refusal(
     // A payer who cancels was not declined.
     let reason = item.hints.reason.as_deref().unwrap_or_default();
     let given_up = reason.to_ascii_lowercase().contains("cancel");
-    let told = |mut report: Report| {
+    let with_reason = |mut report: Report| {
         if given_up && report.status == Status::Declined {
             report.status = Status::Cancelled;
         }
@@ -35,7 +35,7 @@ pub(crate) fn report_refusal(
     let of = |id: &Option<String>| id.clone().filter(|id| is_plain(id));
     if let Some(link) = of(&item.hints.link) {
         return match link::end(account, &item.reference, &link, DETAIL) {
-            Ok(report) => Ok(report.map(told)),
+            Ok(report) => Ok(report.map(with_reason)),
             // Adyen retries the notification, so that the link can be queried later.
             Err(QueryFailure::Unavailable(why)) => Err(CallbackFailure::Later(why)),
             Err(QueryFailure::Absent) => Ok(None),
@@ -45,12 +45,12 @@ pub(crate) fn report_refusal(
         .map_err(|refusal| CallbackFailure::Later(refusal.detail))?;
     let report = payment.at(Stage::Cancelled).cancelled(DETAIL);
     Ok(match (keep_open, of(&item.hints.session)) {
-        (false, _) => Some(link_json(Report {
+        (false, _) => Some(with_reason(Report {
             status: Status::Declined,
             ..report
         })),
         // The page's id: the host would otherwise use the refused payment as the attempt's reference.
-        (true, Some(session)) => Some(link_json(Report {
+        (true, Some(session)) => Some(with_reason(Report {
             status: Status::Pending,
             reference: session,
             ..report

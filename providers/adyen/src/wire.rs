@@ -391,7 +391,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_result_names_the_authorised_payments_of_its_own_session() {
-        let told = |status: &str| {
+        let result_json = |status: &str| {
             json!({
                 "id": "CS1", "reference": "attempt-1", "status": status,
                 "payments": [
@@ -404,18 +404,18 @@ pub(crate) mod tests {
             })
         };
         let read = |value: &Value| session_result(value.to_string().as_bytes(), "CS1", "attempt-1");
-        let result = read(&link_json("completed")).unwrap();
+        let result = read(&result_json("completed")).unwrap();
         assert_eq!(result.status, SessionStatus::Completed);
         assert_eq!(result.instrument.as_deref(), Some("visa 1111"));
         let ids: Vec<_> = result.payments.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids, ["993617898204183D"]);
-        let odd = read(&link_json("settled")).unwrap();
+        let odd = read(&result_json("settled")).unwrap();
         assert_eq!(
             (odd.status, odd.payments.len()),
             (SessionStatus::Unknown, 1)
         );
         for (field, odd) in [("id", json!("CS2")), ("reference", json!("attempt-2"))] {
-            let mut other = link_json("completed");
+            let mut other = result_json("completed");
             other[field] = odd;
             assert_eq!(read(&other), None, "{field}");
         }

@@ -97,7 +97,7 @@ fn find_refund(account: &Account, paid: &Paid, order: &Order) -> Result<Option<G
                     RefundState::Pending => 1,
                     RefundState::Failed => 2,
                 });
-            Ok(found.map(|refund| given(refund.id, refund.state)))
+            Ok(found.map(|refund| given_with_state(refund.id, refund.state)))
         }
         Err(QueryFailure::Unavailable(why)) => Err(why),
         Err(QueryFailure::Absent) => Err("the orders cannot be listed".into()),
@@ -143,14 +143,14 @@ fn given(made: &wire::Order, now: u64) -> Given {
         state => state,
     };
     let why = made.payments.iter().find_map(|each| each.decline.clone());
-    let mut given = given(made.id.clone(), state);
+    let mut given = given_with_state(made.id.clone(), state);
     if let Some(why) = why {
         given.detail = format!("{}, {why}", given.detail);
     }
     given
 }
 
-fn given(reference: String, state: RefundState) -> Given {
+fn given_with_state(reference: String, state: RefundState) -> Given {
     let detail = match state {
         RefundState::Pending => "processing",
         RefundState::Succeeded => "completed",
