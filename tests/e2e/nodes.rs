@@ -47,8 +47,8 @@ fn each(server: &Server) -> [Server; 3] {
     NAMES.map(|name| server.node(name))
 }
 
-fn pid(told: &Value) -> u32 {
-    u32::try_from(told["pid"].as_u64().unwrap()).unwrap()
+fn pid(acknowledged: &Value) -> u32 {
+    u32::try_from(acknowledged["pid"].as_u64().unwrap()).unwrap()
 }
 
 /// Whether a process is running. A zombie does not count.
@@ -260,8 +260,8 @@ async fn the_list_of_nodes_reports_how_each_fares() {
         assert_eq!(node["state"], "live", "{node}");
         assert_eq!(node["drift"], json!([]), "{node}");
         assert!(node["beat_age_seconds"].as_f64().unwrap() < 1.5, "{node}");
-        let told = server.node_entry(name);
-        let address = told["base_url"].as_str().unwrap();
+        let acknowledged = server.node_entry(name);
+        let address = acknowledged["base_url"].as_str().unwrap();
         assert_eq!(
             format!("http://{}", node["public_address"].as_str().unwrap()),
             address
@@ -533,7 +533,7 @@ async fn a_candidate_decides_its_share_on_every_node_and_is_rolled_back_on_all()
 #[derive(Default)]
 struct Journal {
     /// Acknowledged requests with their payments.
-    told: Mutex<Vec<(Value, Value)>>,
+    acknowledged: Mutex<Vec<(Value, Value)>>,
     failed: Mutex<Vec<String>>,
     over: AtomicBool,
 }
@@ -558,7 +558,7 @@ impl Journal {
             let Some(payment) = self.answer(create.bearer_auth(key), 201).await else {
                 continue;
             };
-            self.told.lock().push((request, payment.clone()));
+            self.acknowledged.lock().push((request, payment.clone()));
             let id = payment["payment_id"].as_str().unwrap();
             let start = json!({ "payment_id": id, "payment_method": "ideal" });
             let start = client.post(format!("{url}/start")).json(&start);
@@ -584,7 +584,7 @@ impl Journal {
     async fn reaches(&self, server: &Server, payments: usize) {
         server
             .wait_for("some payments", async || {
-                (self.told.lock().len() >= payments).then_some(())
+                (self.acknowledged.lock().len() >= payments).then_some(())
             })
             .await;
     }
@@ -633,8 +633,8 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
             let before = pid(&server.node_entry(name));
             signal(before, "KILL");
             wait_for_another(&server, name, before).await;
-            let told = journal.told.lock().len();
-            journal.reaches(&server, told + 20).await;
+            let acknowledged = journal.acknowledged.lock().len();
+            journal.reaches(&server, acknowledged + 20).await;
         }
         let before = pid(&server.ready_now()["store"]);
         signal(before, "KILL");
@@ -643,13 +643,13 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
                 (pid(&server.ready_now()["store"]) != before).then_some(())
             })
             .await;
-        let told = journal.told.lock().len();
-        journal.reaches(&server, told + 20).await;
+        let acknowledged = journal.acknowledged.lock().len();
+        journal.reaches(&server, acknowledged + 20).await;
     })
     .await;
     let key = server.test_key();
-    let told = std::mem::take(&mut *journal.told.lock());
-    for (request, payment) in &told {
+    let acknowledged = std::mem::take(&mut *journal.acknowledged.lock());
+    for (request, payment) in &acknowledged {
         let mut expected = comparable(payment);
         let found = comparable(&read(&server, payment).await);
         assert!(
@@ -666,7 +666,7 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
     // A killed node's attempt claims end after their lease.
     server.advance(120).await;
     // The last payments were in flight when the database was killed.
-    let last: Vec<_> = told
+    let last: Vec<_> = acknowledged
         .iter()
         .rev()
         .take(20)
@@ -729,8 +729,8 @@ async fn one_node_after_the_other_restarts_without_a_failed_request() {
             let before = pid(&server.node_entry(name));
             signal(before, "TERM");
             wait_for_another(&server, name, before).await;
-            let told = journal.told.lock().len();
-            journal.reaches(&server, told + 20).await;
+            let acknowledged = journal.acknowledged.lock().len();
+            journal.reaches(&server, acknowledged + 20).await;
         }
     })
     .await;

@@ -24,14 +24,14 @@ enum Way {
 
 /// IDs of a payment's received events, by event type.
 fn event_ids_by_type(receiver: &Receiver, payment: &Value) -> BTreeMap<String, Vec<String>> {
-    let mut told = BTreeMap::<String, Vec<String>>::new();
+    let mut ids_by_type = BTreeMap::<String, Vec<String>>::new();
     for got in receiver.got() {
         if got.event()["data"]["payment_id"] == payment["payment_id"] {
-            let ids = told.entry(got.kind()).or_default();
+            let ids = ids_by_type.entry(got.kind()).or_default();
             ids.push(got.event_id().to_owned());
         }
     }
-    told
+    ids_by_type
 }
 
 #[tokio::test]
@@ -80,8 +80,11 @@ async fn a_completed_payment_is_reported_exactly_once_whoever_learns_of_it_first
     for delivery in server.settled(&hook).await {
         assert_eq!(delivery["status"], "delivered");
         let payment = json!({ "payment_id": delivery["payment_id"] });
-        let told = event_ids_by_type(&receiver, &payment);
-        assert_eq!(told["payment.completed"].len(), 1, "{told:?}");
-        assert!(told.values().all(|ids| ids.len() == 1), "{told:?}");
+        let ids_by_type = event_ids_by_type(&receiver, &payment);
+        assert_eq!(ids_by_type["payment.completed"].len(), 1, "{ids_by_type:?}");
+        assert!(
+            ids_by_type.values().all(|ids| ids.len() == 1),
+            "{ids_by_type:?}"
+        );
     }
 }

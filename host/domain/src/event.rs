@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn each_status_that_a_payment_moves_to_is_reported_by_the_event_of_its_name() {
-        let told = Status::ALL.map(|status| {
+        let reported = Status::ALL.map(|status| {
             let event = EventType::of_transition(status);
             (status.as_str(), event.map(EventType::as_str))
         });
@@ -220,7 +220,7 @@ mod tests {
             ("cancelled", Some("payment.cancelled")),
             ("expired", Some("payment.expired")),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]

@@ -269,10 +269,10 @@ mod tests {
                 );
             }
             for value in wrong {
-                let told = problem_texts(&specs, &[("of", value)]);
+                let reported = problem_texts(&specs, &[("of", value)]);
                 assert!(
-                    told.len() == 1 && told[0].contains("must be"),
-                    "{value}: {told:?}"
+                    reported.len() == 1 && reported[0].contains("must be"),
+                    "{value}: {reported:?}"
                 );
             }
         }

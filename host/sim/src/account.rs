@@ -315,9 +315,9 @@ impl Account {
         let mut number = books.next_callback();
         for mut session in books.ripe(now, moved) {
             while let Some(happened) = self.ripen(&mut session, now, moved) {
-                let told = self.callbacks(&session, happened, number, now)?;
-                number = number.saturating_add(told.len() as u64);
-                callbacks.extend(told);
+                let rendered = self.callbacks(&session, happened, number, now)?;
+                number = number.saturating_add(rendered.len() as u64);
+                callbacks.extend(rendered);
             }
             changed.push(session);
         }
@@ -339,9 +339,9 @@ impl Account {
                 .choose(self, &mut session, Outcome::Approve, now);
             let Ok(happened) = chosen else { continue };
             if let Some(happened) = happened {
-                let told = self.callbacks(&session, happened, number, now)?;
-                number = number.saturating_add(told.len() as u64);
-                callbacks.extend(told);
+                let rendered = self.callbacks(&session, happened, number, now)?;
+                number = number.saturating_add(rendered.len() as u64);
+                callbacks.extend(rendered);
             }
             released.push(session);
         }

@@ -141,14 +141,14 @@ fn movements(session: &Session, provider: &dyn Provider) -> Vec<BookMovement> {
     }
     all.retain(|(_, _, _, amount)| amount.0 > 0);
     all.sort_by_key(|(at, ..)| *at);
-    let told = |(at, kind, id, amount): (u64, &str, &str, Amount)| BookMovement {
+    let rendered = |(at, kind, id, amount): (u64, &str, &str, Amount)| BookMovement {
         kind: kind.to_owned(),
         id: id.to_owned(),
         amount: amount.to_string(),
         currency: received.currency.clone(),
         at: rfc3339::utc(at),
     };
-    all.into_iter().map(told).collect()
+    all.into_iter().map(rendered).collect()
 }
 
 /// A callback to be delivered.

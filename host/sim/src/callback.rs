@@ -102,10 +102,10 @@ impl Account {
                     body,
                     ..plain.clone()
                 });
-                let told = unknown.into_iter().chain([plain]);
+                let rendered = unknown.into_iter().chain([plain]);
                 (number..)
-                    .zip(told)
-                    .map(|(number, told)| Callback { number, ..told })
+                    .zip(rendered)
+                    .map(|(number, rendered)| Callback { number, ..rendered })
                     .collect()
             }
             _ => vec![plain],

@@ -262,7 +262,7 @@ mod tests {
                 );
             }
             assert!(later(Later::RefundFails, None).await.0, "{module}");
-            let (disputed, told) = later(Later::Dispute, None).await;
+            let (disputed, rendered) = later(Later::Dispute, None).await;
             let (again, retold) = later(Later::Dispute, None).await;
             assert_eq!((disputed, again), (module != "btcpay", module != "btcpay"));
             let session = desk.session();
@@ -275,9 +275,9 @@ mod tests {
             // Mollie's and BTCPay's callbacks contain no such ids, Paysafe's no disputes; Stripe's callback about
             // a refund contains the whole charge.
             if !["mollie", "btcpay"].contains(&module) {
-                let told = |refund: &&Refund| module != "stripe" || refund.has_failed();
+                let rendered = |refund: &&Refund| module != "stripe" || refund.has_failed();
                 // PayPal sends no webhook about a failed refund, but sent one about its execution.
-                for refund in session.refunds.iter().filter(told) {
+                for refund in session.refunds.iter().filter(rendered) {
                     assert!(bodies.contains(&refund.id), "{module}: {}", refund.id);
                 }
             }
@@ -285,11 +285,11 @@ mod tests {
                 && !["mollie", "paysafe"].contains(&module)
             {
                 assert!(
-                    told.is_some_and(|told| told.contains(&dispute.id)),
+                    rendered.is_some_and(|rendered| rendered.contains(&dispute.id)),
                     "{module}"
                 );
                 assert!(
-                    retold.is_some_and(|told| told.contains(&dispute.id)),
+                    retold.is_some_and(|rendered| rendered.contains(&dispute.id)),
                     "{module}"
                 );
             }

@@ -196,19 +196,19 @@ fn own_id(item: &Item, payment: &Payment) -> String {
 
 /// Adds the details that all events share.
 fn particular(item: &Item, mut report: Report) -> Report {
-    let told = &mut report.particulars;
-    told.provider_status = Some(item.event.clone());
+    let reported = &mut report.particulars;
+    reported.provider_status = Some(item.event.clone());
     if !item.original.is_empty() && is_plain(&item.psp_reference) {
-        told.references.push(item.psp_reference.clone());
+        reported.references.push(item.psp_reference.clone());
     }
     match item.event.as_str() {
-        "AUTHORISATION" => told.instrument.clone_from(&item.hints.instrument),
-        "CAPTURE" if item.success => told.captured_at = item.hints.at,
+        "AUTHORISATION" => reported.instrument.clone_from(&item.hints.instrument),
+        "CAPTURE" if item.success => reported.captured_at = item.hints.at,
         _ => {}
     }
     // Only for failures: the reason of an authorized card contains its digits.
     if !item.success || item.event.ends_with("_FAILED") {
-        told.reason.clone_from(&item.hints.reason);
+        reported.reason.clone_from(&item.hints.reason);
     }
     report
 }
@@ -304,12 +304,12 @@ mod tests {
                 "993617898204183D/4990EUR/authorised"
             )
         );
-        let told = &report.particulars;
-        assert_eq!(told.instrument.as_deref(), Some("visa 4242"));
-        assert_eq!(told.authorised_at, Some(1_800_000_000_000));
-        assert_eq!(told.captured_at, None);
+        let reported = &report.particulars;
+        assert_eq!(reported.instrument.as_deref(), Some("visa 4242"));
+        assert_eq!(reported.authorised_at, Some(1_800_000_000_000));
+        assert_eq!(reported.captured_at, None);
         assert_eq!(
-            told.capture_before,
+            reported.capture_before,
             Some(1_800_000_000_000 + 28 * 86_400_000)
         );
     }
@@ -319,9 +319,9 @@ mod tests {
         let mut item = signed_item("AUTHORISATION", true, "", json!({}));
         item["NotificationRequestItem"]["paymentMethod"] = json!("ideal");
         let reports = reports_from_items(&account(), &[item]);
-        let told = &reports.first().unwrap().particulars;
-        assert_eq!(told.captured_at, Some(1_800_000_000_000));
-        assert_eq!(told.capture_before, None);
+        let reported = &reports.first().unwrap().particulars;
+        assert_eq!(reported.captured_at, Some(1_800_000_000_000));
+        assert_eq!(reported.capture_before, None);
     }
 
     #[test]

@@ -156,11 +156,11 @@ mod tests {
     const END: u64 = 1_800_000_000_000;
 
     fn link(status: &str, updated: Option<&str>) -> Link {
-        let mut told = link_json(status);
+        let mut reported = link_json(status);
         if let Some(updated) = updated {
-            told["updatedAt"] = updated.into();
+            reported["updatedAt"] = updated.into();
         }
-        wire::link(told.to_string().as_bytes()).unwrap()
+        wire::link(reported.to_string().as_bytes()).unwrap()
     }
 
     #[test]

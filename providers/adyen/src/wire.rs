@@ -152,7 +152,7 @@ pub(crate) fn session_result(body: &[u8], id: &str, attempt: &str) -> Option<Ses
     let result = Json::parse(body)?;
     let is = |name: &str, wanted: &str| match result.get(name) {
         None | Some(Json::Null) => true,
-        Some(told) => told.text() == Some(wanted),
+        Some(reported) => reported.text() == Some(wanted),
     };
     if !is("id", id) || !is("reference", attempt) {
         return None;
@@ -200,12 +200,12 @@ pub(crate) fn card(brand: Option<&str>, digits: Option<&str>) -> Option<String> 
 
 /// Whether Adyen accepted a modification. A notification reports its outcome.
 pub(crate) fn is_received(body: &[u8], payment: &str) -> bool {
-    let Some(told) = Json::parse(body) else {
+    let Some(reported) = Json::parse(body) else {
         return false;
     };
     // The answer may omit the payment's id.
-    let of = text(&told, "paymentPspReference");
-    text(&told, "status").as_deref() == Some("received") && of.is_none_or(|of| of == payment)
+    let of = text(&reported, "paymentPspReference");
+    text(&reported, "status").as_deref() == Some("received") && of.is_none_or(|of| of == payment)
 }
 
 /// Merchant reference of a refund: `<attempt>-<order>`.
@@ -230,10 +230,10 @@ pub(crate) fn is_ours(text: &str) -> bool {
 
 /// Adyen's id of an accepted refund. `None` if the answer is about another payment or amount.
 pub(crate) fn refund(body: &[u8], payment: &str, amount: &Money) -> Option<String> {
-    let told = Json::parse(body)?;
-    let of = told.get("amount").and_then(money);
+    let reported = Json::parse(body)?;
+    let of = reported.get("amount").and_then(money);
     let same = is_received(body, payment) && of.is_none_or(|of| of == *amount);
-    text(&told, "pspReference").filter(|id| same && is_plain(id))
+    text(&reported, "pspReference").filter(|id| same && is_plain(id))
 }
 
 /// Parses a refusal. Fields that the body does not contain are empty.

@@ -175,8 +175,8 @@ pub(crate) fn claims(body: &[u8], currency: &str) -> Option<Claims> {
     let mut claims = Claims::default();
     for payout in &payouts {
         let amount = payout.get("originalAmount").and_then(fine);
-        let told = payout.get("originalCurrency").and_then(read::currency);
-        let same = told.is_none_or(|told| told == currency);
+        let reported = payout.get("originalCurrency").and_then(read::currency);
+        let same = reported.is_none_or(|reported| reported == currency);
         match (read::field(payout, "state").unwrap_or_default(), amount) {
             ("AwaitingApproval", _) => claims.unapproved = true,
             ("Completed", Some(amount)) if same => {

@@ -129,9 +129,9 @@ mod tests {
             Condition::Operational
         );
         for (mode, environment) in [("live", Environment::Test), ("test", Environment::Live)] {
-            let told = profile_json(mode, "verified");
+            let reported = profile_json(mode, "verified");
             assert!(matches!(
-                condition(told.as_bytes(), environment),
+                condition(reported.as_bytes(), environment),
                 Condition::Down(_)
             ));
         }

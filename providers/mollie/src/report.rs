@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn refunds_and_chargebacks_are_reported_one_by_one() {
-        let mut told = payment_json("paid");
-        told["amountRefunded"] = euros("14.90");
-        told["_embedded"] = json!({
+        let mut reported = payment_json("paid");
+        reported["amountRefunded"] = euros("14.90");
+        reported["_embedded"] = json!({
             "refunds": [
                 { "id": "re_2", "amount": euros("5.00"), "status": "queued" },
                 { "id": "re_1", "amount": euros("9.90"), "status": "refunded" },
@@ -185,7 +185,7 @@ mod tests {
                 { "id": "chb_1", "amount": euros("35.00"), "reversedAt": "2027-01-15T08:00:00+00:00" },
             ],
         });
-        let report = read(&told).unwrap().report();
+        let report = read(&reported).unwrap().report();
         assert_eq!((report.status, report.given_back), (Status::Completed, 990));
         let states: Vec<RefundState> = report
             .particulars

@@ -334,11 +334,11 @@ pub(crate) mod tests {
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
-        let mut told = payment_json("open");
+        let mut reported = payment_json("open");
         for (name, value) in change {
-            told[*name] = value.clone();
+            reported[*name] = value.clone();
         }
-        opened(read(&told), &account(), &attempt("credit_card"))
+        opened(read(&reported), &account(), &attempt("credit_card"))
     }
 
     #[test]

@@ -212,18 +212,18 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn with(status: &str, name: &str, value: Value) -> Option<Payment> {
-        let mut told = payment_json(status);
-        told.as_object_mut().unwrap().insert(name.into(), value);
-        read(&told)
+        let mut reported = payment_json(status);
+        reported.as_object_mut().unwrap().insert(name.into(), value);
+        read(&reported)
     }
 
     #[test]
     fn what_is_missing_or_odd_hides_nothing_else() {
         assert_eq!(payment(b"{"), None);
         for field in ["id", "status", "amount"] {
-            let mut told = payment_json("open");
-            told.as_object_mut().unwrap().remove(field);
-            assert_eq!(read(&told), None, "{field}");
+            let mut reported = payment_json("open");
+            reported.as_object_mut().unwrap().remove(field);
+            assert_eq!(read(&reported), None, "{field}");
         }
         for id in ["ord_1", "tr_../1"] {
             assert_eq!(with("paid", "id", json!(id)), None, "{id}");

@@ -344,8 +344,8 @@ mod tests {
     #[test]
     fn cancel_leaves_alone_what_is_paid_or_over() {
         for status in ["COMPLETED", "PENDING"] {
-            let told = order_json("COMPLETED", &[captured(status, None)]);
-            let paid = wire::order(&read(&told), None).unwrap();
+            let reported = order_json("COMPLETED", &[captured(status, None)]);
+            let paid = wire::order(&read(&reported), None).unwrap();
             assert_eq!(needed(&paid, QueryPurpose::Cancel), None, "{status}");
         }
         assert_eq!(needed(&order("VOIDED"), QueryPurpose::Cancel), None);

@@ -113,10 +113,10 @@ pub(crate) fn order(value: &Json, currency: Option<&str>) -> Option<Order> {
     }
     // Refunds use the captured currency, which may differ from the order's.
     let taken = captures.first().map(|capture| &capture.amount);
-    let told = taken
+    let reported = taken
         .or(amount.as_ref())
         .map(|money| money.currency.as_str());
-    let currency = told.or(currency)?.to_owned();
+    let currency = reported.or(currency)?.to_owned();
     let mut refunds = Vec::new();
     for item in listed("refunds") {
         match refund(item, &currency, attempt.unwrap_or_default(), None) {

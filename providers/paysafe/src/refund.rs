@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn the_answer_to_our_order_is_about_our_order() {
         let bare = json!({ "id": "r1", "status": "PENDING" });
-        let made = |told: &Value| made(&answer(201, &told.to_string()));
+        let made = |reported: &Value| made(&answer(201, &reported.to_string()));
         assert_eq!(made(&bare).unwrap().state, RefundState::Pending);
         assert_eq!(
             made(&refund_json("ODD")).unwrap().state,

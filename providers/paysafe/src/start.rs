@@ -36,8 +36,8 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     }
     if matches!(answer.status, 200 | 201) {
         // The answer is about this handle, even if it omits its data.
-        let told = answer.json();
-        let handle = told.as_ref().and_then(wire::handle);
+        let reported = answer.json();
+        let handle = reported.as_ref().and_then(wire::handle);
         let handle = handle.ok_or_else(|| unclear("the answer cannot be read"))?;
         return opened(handle, account, attempt);
     }
@@ -262,8 +262,8 @@ mod tests {
         );
     }
 
-    fn open(told: &Value) -> Result<Started, StartFailure> {
-        let handle = wire::handle(&read(told)).unwrap();
+    fn open(reported: &Value) -> Result<Started, StartFailure> {
+        let handle = wire::handle(&read(reported)).unwrap();
         opened(handle, &account(), &attempt())
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn refund(
         let refund = answer
             .json()
             .as_ref()
-            .and_then(|told| answered(told, order));
+            .and_then(|reported| answered(reported, order));
         return refund
             .map(|refund| given(&refund))
             .ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()));
@@ -87,7 +87,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
         let refund = answer
             .json()
             .as_ref()
-            .and_then(|told| answered(told, order));
+            .and_then(|reported| answered(reported, order));
         return refund
             .map(|refund| given(&refund))
             .ok_or_else(query::unreadable);
@@ -141,9 +141,9 @@ const fn progress(state: RefundState) -> u8 {
 }
 
 /// Reads the answer to the order's own request, which may omit the order's id and amount.
-fn answered(told: &Json, order: &Order) -> Option<Refund> {
+fn answered(reported: &Json, order: &Order) -> Option<Refund> {
     let amount = order.amount.amount;
-    let refund = wire::refund_of(told, Some(amount))?;
+    let refund = wire::refund_of(reported, Some(amount))?;
     (refund.amount == amount).then_some(refund)
 }
 

@@ -418,20 +418,23 @@ mod tests {
         };
         let read = [("pay_1".to_owned(), read)];
         let captured = [paid("captured", true, 2970)];
-        let told = report_for("paid", &captured, &read, &[], SOON).unwrap();
-        assert_eq!((told.status, told.given_back), (Status::Completed, 990));
-        assert_eq!(told.particulars.refunds.len(), 3);
+        let reported = report_for("paid", &captured, &read, &[], SOON).unwrap();
+        assert_eq!(
+            (reported.status, reported.given_back),
+            (Status::Completed, 990)
+        );
+        assert_eq!(reported.particulars.refunds.len(), 3);
         // Razorpay's own sum, because the refunds were not read.
-        let told = report_for("paid", &captured, &[], &[], SOON).unwrap();
-        assert_eq!(told.given_back, 2970);
+        let reported = report_for("paid", &captured, &[], &[], SOON).unwrap();
+        assert_eq!(reported.given_back, 2970);
     }
 
     #[test]
     fn a_payment_that_was_made_twice_is_reported_with_its_sum() {
         let twice = [paid("captured", true, 0), paid("captured", true, 0)];
-        let told = report_for("paid", &twice, &[], &[], SOON).unwrap();
-        assert_eq!(told.received.amount, 9980);
-        assert_eq!(told.particulars.fee.unwrap().amount, 236);
+        let reported = report_for("paid", &twice, &[], &[], SOON).unwrap();
+        assert_eq!(reported.received.amount, 9980);
+        assert_eq!(reported.particulars.fee.unwrap().amount, 236);
     }
 
     #[test]
@@ -439,25 +442,25 @@ mod tests {
         let mut first = failed("incorrect_pin");
         first.id = "pay_0".into();
         let tries = [first, paid("captured", true, 0)];
-        let told = report_for("paid", &tries, &[], &[], SOON)
+        let reported = report_for("paid", &tries, &[], &[], SOON)
             .unwrap()
             .particulars;
-        assert_eq!(told.provider_status.as_deref(), Some("captured"));
+        assert_eq!(reported.provider_status.as_deref(), Some("captured"));
         assert_eq!(
-            told.references,
+            reported.references,
             ["order_1", "pay_1", "103608848276", "pay_0"]
         );
-        assert_eq!(told.instrument.as_deref(), Some("upi @okaxis"));
-        assert_eq!(told.reason, None);
+        assert_eq!(reported.instrument.as_deref(), Some("upi @okaxis"));
+        assert_eq!(reported.reason, None);
     }
 
     #[test]
     fn a_refused_try_reports_its_reason_while_the_payer_may_go_on() {
-        let told = report_for("created", &[failed("incorrect_pin")], &[], &[], SOON).unwrap();
-        assert_eq!(told.status, Status::Pending);
-        let told = told.particulars;
-        assert_eq!(told.reason.as_deref(), Some("incorrect_pin"));
-        assert_eq!(told.provider_status.as_deref(), Some("failed"));
+        let reported = report_for("created", &[failed("incorrect_pin")], &[], &[], SOON).unwrap();
+        assert_eq!(reported.status, Status::Pending);
+        let reported = reported.particulars;
+        assert_eq!(reported.reason.as_deref(), Some("incorrect_pin"));
+        assert_eq!(reported.provider_status.as_deref(), Some("failed"));
     }
 
     #[test]
@@ -466,8 +469,11 @@ mod tests {
             let change = serde_json::json!({ "amount": amount, "fee": fee, "fee_bearer": bearer });
             let told_payment = crate::wire::tests::payment_json(&change);
             let payment = crate::wire::payment(told_payment.to_string().as_bytes()).unwrap();
-            let told = report_for("paid", &[payment], &[], &[], SOON).unwrap();
-            (told.received.amount, told.particulars.fee.unwrap().amount)
+            let reported = report_for("paid", &[payment], &[], &[], SOON).unwrap();
+            (
+                reported.received.amount,
+                reported.particulars.fee.unwrap().amount,
+            )
         };
         assert_eq!(pays(5108, 118, "customer"), (4990, 118));
         assert_eq!(pays(5108, 118, "platform"), (4990, 118));
@@ -483,10 +489,10 @@ mod tests {
         let tried = [failed("payment_cancelled")];
         let (status, _) = said("cancelled", &tried, LATER).unwrap();
         assert_eq!(status, Status::Cancelled);
-        let told = report_for("created", &tried, &[], &[], SOON).unwrap();
-        assert_eq!(told.status, Status::Pending);
+        let reported = report_for("created", &tried, &[], &[], SOON).unwrap();
+        assert_eq!(reported.status, Status::Pending);
         assert_eq!(
-            told.detail,
+            reported.detail,
             "payment_cancelled: tried; the payer may try again; the last try may be authorised until 2027-01-20T08:00:00Z"
         );
     }
@@ -494,9 +500,9 @@ mod tests {
     #[test]
     fn a_declined_payer_learns_until_when_the_try_may_be_authorised() {
         let tried = [failed("insufficient_funds"), failed("incorrect_pin")];
-        let told = report_for("cancelled", &tried, &[], &[], SOON).unwrap();
+        let reported = report_for("cancelled", &tried, &[], &[], SOON).unwrap();
         assert_eq!(
-            told.detail,
+            reported.detail,
             "insufficient_funds: over, but a try to pay it may still be authorised; \
              the last try may be authorised until 2027-01-15T08:15:00Z"
         );
@@ -507,7 +513,7 @@ mod tests {
     #[test]
     fn no_more_is_refunded_than_was_received() {
         let captured = [paid("captured", true, 9980)];
-        let told = report_for("paid", &captured, &[], &[], SOON).unwrap();
-        assert_eq!(told.given_back, 4990);
+        let reported = report_for("paid", &captured, &[], &[], SOON).unwrap();
+        assert_eq!(reported.given_back, 4990);
     }
 }

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_paid_order_reports_fee_times_card_and_the_ids_of_statements() {
-        let told = gathered(&paid(card()), &[]);
+        let reported = gathered(&paid(card()), &[]);
         let expected = Particulars {
             provider_status: Some("completed".into()),
             references: vec![PAYMENT.into(), "74839572049583726403928".into()],
@@ -208,7 +208,7 @@ mod tests {
             instrument: Some("visa 0368".into()),
             ..Particulars::default()
         };
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -238,10 +238,10 @@ mod tests {
         let mut order = tried("authorised", "authorised", 4990);
         order["payments"][0]["payment_method"] =
             json!({ "type": "card", "capture_deadline": "2027-01-22T08:00:00Z" });
-        let told = gathered(&read(&order).unwrap(), &[]);
-        assert_eq!(told.capture_before, Some(1_800_604_800_000));
+        let reported = gathered(&read(&order).unwrap(), &[]);
+        assert_eq!(reported.capture_before, Some(1_800_604_800_000));
         assert_eq!(
-            (told.captured_at, told.references),
+            (reported.captured_at, reported.references),
             (None, vec![PAYMENT.into()])
         );
     }
@@ -254,9 +254,9 @@ mod tests {
             "payment": { "id": PAYMENT, "order_id": ID, "arn": "74839572049583726403928" },
         });
         let objection = dispute(objection.to_string().as_bytes()).unwrap();
-        let told = gathered(&paid(card()), &[objection]);
+        let reported = gathered(&paid(card()), &[objection]);
         assert_eq!(
-            told.disputes,
+            reported.disputes,
             [provider::Dispute {
                 id: DISPUTE.into(),
                 amount: 4990,
@@ -271,20 +271,20 @@ mod tests {
             }]
         );
         assert_eq!(
-            told.references.len(),
+            reported.references.len(),
             2,
             "the same acquirer's reference once"
         );
         // The payment has changed since the capture.
-        assert_eq!(told.captured_at, None);
+        assert_eq!(reported.captured_at, None);
     }
 
     #[test]
     fn why_the_last_try_was_declined_is_reported() {
         let mut order = tried("cancelled", "declined", 4990);
         order["payments"][0]["decline_reason"] = json!("insufficient_funds");
-        let told = gathered(&read(&order).unwrap(), &[]);
-        assert_eq!(told.reason.as_deref(), Some("insufficient_funds"));
-        assert!(told.references.is_empty());
+        let reported = gathered(&read(&order).unwrap(), &[]);
+        assert_eq!(reported.reason.as_deref(), Some("insufficient_funds"));
+        assert!(reported.references.is_empty());
     }
 }

@@ -132,8 +132,8 @@ mod tests {
     use crate::wire::tests::{ID, PAYMENT, order_json, read, tried};
     use serde_json::{Value, json};
 
-    fn reported(told: &Value, disputes: &[Dispute], over: bool) -> Report {
-        report(read(told).unwrap(), disputes, over)
+    fn reported(body: &Value, disputes: &[Dispute], over: bool) -> Report {
+        report(read(body).unwrap(), disputes, over)
     }
 
     fn dispute(verdict: Verdict) -> Dispute {

@@ -219,11 +219,11 @@ mod tests {
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
-        let mut told = order_json("pending");
+        let mut reported = order_json("pending");
         for (name, value) in change {
-            told[*name] = value.clone();
+            reported[*name] = value.clone();
         }
-        opened(read(&told), &attempt())
+        opened(read(&reported), &attempt())
     }
 
     #[test]

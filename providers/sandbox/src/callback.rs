@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn signed_callback_is_reported_with_its_report() {
-        let told = session_json("captured", false, "49.90");
-        let answer = read_keyed(incoming(NOW_SECONDS, &told)).unwrap();
+        let reported = session_json("captured", false, "49.90");
+        let answer = read_keyed(incoming(NOW_SECONDS, &reported)).unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
         let [notice] = answer.notices.as_slice() else {
             panic!("one notice")

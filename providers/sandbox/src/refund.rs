@@ -152,8 +152,8 @@ mod tests {
         })
     }
 
-    fn made_of(told: &Value) -> Result<Given, RefundFailure> {
-        made(told.to_string().as_bytes(), &order(None))
+    fn made_of(reported: &Value) -> Result<Given, RefundFailure> {
+        made(reported.to_string().as_bytes(), &order(None))
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_answer_to_our_order_is_about_our_order() {
-        for (told, state) in [
+        for (reported, state) in [
             (
                 refund_json("re_1", json!(null), "succeeded"),
                 RefundState::Succeeded,
@@ -180,7 +180,7 @@ mod tests {
                 RefundState::Pending,
             ),
         ] {
-            assert_eq!(made_of(&told).unwrap().state, state, "{told}");
+            assert_eq!(made_of(&reported).unwrap().state, state, "{reported}");
         }
         for odd in [
             json!({}),

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_report() {
-        for (told, payable, received, status, settlement) in [
+        for (reported, payable, received, status, settlement) in [
             ("open", true, "0.00", Status::Pending, Settlement::Pending),
             (
                 "declined",
@@ -158,11 +158,11 @@ mod tests {
                 Settlement::Pending,
             ),
         ] {
-            let report = report(told, payable, received).unwrap();
+            let report = report(reported, payable, received).unwrap();
             assert_eq!(
                 (report.status, report.settlement),
                 (status, settlement),
-                "{told}"
+                "{reported}"
             );
             assert_eq!(
                 amount::format(report.received.amount, "EUR"),

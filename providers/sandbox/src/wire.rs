@@ -240,14 +240,14 @@ pub(crate) mod tests {
     fn what_is_missing_hides_nothing_else() {
         assert!(session(b"{").is_none());
         for field in ["id", "merchant_reference", "amount"] {
-            let mut told = session_json("open", true, "0.00");
-            told.as_object_mut().unwrap().remove(field);
-            assert_eq!(session_of(&parsed(&told)), None, "{field}");
+            let mut reported = session_json("open", true, "0.00");
+            reported.as_object_mut().unwrap().remove(field);
+            assert_eq!(session_of(&parsed(&reported)), None, "{field}");
         }
         for field in ["payable", "method", "returned", "expires_at", "next_action"] {
-            let mut told = session_json("captured", false, "49.9");
-            told[field] = Value::Null;
-            let read = session_of(&parsed(&told)).unwrap();
+            let mut reported = session_json("captured", false, "49.9");
+            reported[field] = Value::Null;
+            let read = session_of(&parsed(&reported)).unwrap();
             assert_eq!(
                 (read.phase, read.received.amount),
                 (Phase::Captured, 4990),

@@ -175,12 +175,12 @@ fn instrument(details: &Json) -> Option<String> {
     let kind = text(details, "type")?;
     let of = details.get(&kind)?;
     let card = of.path(&["funding", "card"]).unwrap_or(of);
-    let told = match (text(card, "brand"), text(card, "last4"), text(of, "bank")) {
+    let reported = match (text(card, "brand"), text(card, "last4"), text(of, "bank")) {
         (Some(brand), Some(last), _) => format!("{brand} {last}"),
         (_, _, Some(bank)) => bank,
         _ => kind,
     };
-    (told.len() <= MOST_INSTRUMENT).then_some(told)
+    (reported.len() <= MOST_INSTRUMENT).then_some(reported)
 }
 
 /// Reads a list of disputes. A payment has one or two, so a second page is only noted in `unreadable`. A dispute

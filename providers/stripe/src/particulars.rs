@@ -12,7 +12,7 @@ pub(crate) fn from_session(session: &Session, disputes: &[Dispute]) -> Particula
             ..Particulars::default()
         };
     };
-    let mut told = Particulars {
+    let mut reported = Particulars {
         provider_status: Some(payment.phase.word().to_owned()),
         reason: reason(payment),
         unreadable: payment.unreadable.clone(),
@@ -21,31 +21,31 @@ pub(crate) fn from_session(session: &Session, disputes: &[Dispute]) -> Particula
         ..Particulars::default()
     };
     let Some(charge) = &payment.charge else {
-        return told;
+        return reported;
     };
-    told.references.push(charge.id.clone());
-    told.instrument.clone_from(&charge.instrument);
+    reported.references.push(charge.id.clone());
+    reported.instrument.clone_from(&charge.instrument);
     let approved = matches!(payment.phase, Phase::RequiresCapture | Phase::Succeeded);
-    told.authorised_at = charge.created_at.filter(|_| approved);
+    reported.authorised_at = charge.created_at.filter(|_| approved);
     if payment.phase == Phase::RequiresCapture {
-        told.capture_before = charge.capture_before;
+        reported.capture_before = charge.capture_before;
     }
     if payment.received.amount > 0 {
         if let Some(booking) = &charge.booking {
-            told.references.push(booking.id.clone());
-            told.captured_at = booking.created_at;
-            told.fee = Some(booking.fee.clone());
+            reported.references.push(booking.id.clone());
+            reported.captured_at = booking.created_at;
+            reported.fee = Some(booking.fee.clone());
         }
-        told.captures = vec![Capture {
+        reported.captures = vec![Capture {
             id: charge.id.clone(),
             amount: payment.received.amount,
-            at: told.captured_at,
+            at: reported.captured_at,
             reversed: false,
         }];
-        told.refunds.clone_from(&charge.refunds);
+        reported.refunds.clone_from(&charge.refunds);
     }
-    told.disputes = disputes.to_vec();
-    told
+    reported.disputes = disputes.to_vec();
+    reported
 }
 
 /// Reason of a cancellation, a review or a failed attempt to pay. For the latter, the issuer's code if there is
@@ -85,21 +85,21 @@ mod tests {
             json!({ "type": "card", "card": { "brand": "visa", "last4": "4242" } });
         charge["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "pending" }]);
-        let told = particulars_of(&session);
-        assert_eq!(told.provider_status.as_deref(), Some("succeeded"));
-        assert_eq!(told.references, ["pi_1", "ch_1", "txn_1"]);
-        assert_eq!(told.fee.unwrap().amount, 175);
-        assert_eq!(told.authorised_at, Some(1_800_000_000_000));
-        assert_eq!(told.captured_at, Some(1_800_000_060_000));
-        assert_eq!(told.instrument.as_deref(), Some("visa 4242"));
-        let [refund] = told.refunds.as_slice() else {
+        let reported = particulars_of(&session);
+        assert_eq!(reported.provider_status.as_deref(), Some("succeeded"));
+        assert_eq!(reported.references, ["pi_1", "ch_1", "txn_1"]);
+        assert_eq!(reported.fee.unwrap().amount, 175);
+        assert_eq!(reported.authorised_at, Some(1_800_000_000_000));
+        assert_eq!(reported.captured_at, Some(1_800_000_060_000));
+        assert_eq!(reported.instrument.as_deref(), Some("visa 4242"));
+        let [refund] = reported.refunds.as_slice() else {
             panic!("one refund")
         };
         assert_eq!(
             (refund.id.as_str(), refund.amount, refund.state),
             ("re_1", 990, RefundState::Pending)
         );
-        assert_eq!(told.reason, None);
+        assert_eq!(reported.reason, None);
     }
 
     #[test]
@@ -108,10 +108,10 @@ mod tests {
         let charge = &mut session["payment_intent"]["latest_charge"];
         charge["payment_method_details"] =
             json!({ "type": "card", "card": { "capture_before": 1_800_604_800 } });
-        let told = particulars_of(&session);
-        assert_eq!(told.capture_before, Some(1_800_604_800_000));
-        assert_eq!(told.authorised_at, Some(1_800_000_000_000));
-        assert_eq!((told.captured_at, told.fee), (None, None));
+        let reported = particulars_of(&session);
+        assert_eq!(reported.capture_before, Some(1_800_604_800_000));
+        assert_eq!(reported.authorised_at, Some(1_800_000_000_000));
+        assert_eq!((reported.captured_at, reported.fee), (None, None));
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
             listed_as_refund: false,
             at: None,
         };
-        let told = from_session(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
-        assert_eq!(told.disputes, [dispute]);
+        let reported = from_session(&read(&paid()).unwrap(), std::slice::from_ref(&dispute));
+        assert_eq!(reported.disputes, [dispute]);
     }
 }

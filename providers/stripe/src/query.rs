@@ -394,14 +394,14 @@ mod tests {
         QueryPurpose::Cancel,
     ];
 
-    fn act(told: &Value, purpose: QueryPurpose) -> Option<Act> {
-        needed(&read(told).unwrap(), purpose, false)
+    fn act(reported: &Value, purpose: QueryPurpose) -> Option<Act> {
+        needed(&read(reported).unwrap(), purpose, false)
     }
 
     fn declined() -> Value {
-        let mut told = paying("open", "requires_payment_method");
-        told["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
-        told
+        let mut reported = paying("open", "requires_payment_method");
+        reported["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
+        reported
     }
 
     #[test]
@@ -424,9 +424,9 @@ mod tests {
 
     #[test]
     fn sync_leaves_open_what_an_undeclined_payer_could_still_pay() {
-        for told in [session_json("open"), paying("open", "requires_action")] {
-            assert_eq!(act(&told, QueryPurpose::Sync), None);
-            assert_eq!(act(&told, QueryPurpose::Cancel), Some(Act::Expire));
+        for reported in [session_json("open"), paying("open", "requires_action")] {
+            assert_eq!(act(&reported, QueryPurpose::Sync), None);
+            assert_eq!(act(&reported, QueryPurpose::Cancel), Some(Act::Expire));
         }
     }
 
@@ -441,14 +441,14 @@ mod tests {
 
     #[test]
     fn cancel_leaves_alone_what_is_paid_or_over() {
-        for told in [
+        for reported in [
             paid(),
             session_json("expired"),
             paying("complete", "canceled"),
             paying("complete", "requires_payment_method"),
             paying("complete", "processing"),
         ] {
-            assert_eq!(act(&told, QueryPurpose::Cancel), None, "{told}");
+            assert_eq!(act(&reported, QueryPurpose::Cancel), None, "{reported}");
         }
     }
 

@@ -58,8 +58,8 @@ pub(crate) fn refund(
         return Err(refused(&answer));
     }
     let uncertain = |why: &str| RefundFailure::Uncertain(why.into());
-    let told = answer.json().and_then(|body| read(&body, order));
-    let given = told.ok_or_else(|| uncertain("the answer cannot be read"))?;
+    let reported = answer.json().and_then(|body| read(&body, order));
+    let given = reported.ok_or_else(|| uncertain("the answer cannot be read"))?;
     if !api::is_replayed(&answer) {
         return Ok(given);
     }
@@ -119,8 +119,8 @@ fn by_id(account: &Account, order: &Order, id: &str) -> Result<Given, QueryFailu
     if answer.status != 200 {
         return Err(unavailable(&answer));
     }
-    let told = answer.json().and_then(|body| read(&body, order));
-    told.ok_or_else(unreadable)
+    let reported = answer.json().and_then(|body| read(&body, order));
+    reported.ok_or_else(unreadable)
 }
 
 /// Searches the payment's refunds, newest first.

@@ -391,17 +391,17 @@ mod tests {
 
     #[test]
     fn an_answer_that_does_not_repeat_the_reference_is_about_the_attempt() {
-        let mut told = session_json("open");
+        let mut reported = session_json("open");
         for name in ["client_reference_id", "metadata", "livemode"] {
-            told[name] = serde_json::Value::Null;
+            reported[name] = serde_json::Value::Null;
         }
-        let opened = opened(&account(&[]), &attempt(), read(&told).unwrap());
+        let opened = opened(&account(&[]), &attempt(), read(&reported).unwrap());
         assert!(matches!(opened, Ok(Started::Open(_))));
     }
 
     #[test]
     fn a_session_that_is_over_cannot_be_started() {
-        let opened = |told| opened(&account(&[]), &attempt(), read(&told).unwrap());
+        let opened = |reported| opened(&account(&[]), &attempt(), read(&reported).unwrap());
         for over in [
             session_json("expired"),
             paying("complete", "canceled"),

@@ -459,13 +459,13 @@ pub(crate) mod tests {
     #[test]
     fn only_an_id_and_an_amount_make_an_answer() {
         assert!(session(b"{").is_none());
-        let mut told = paid();
-        told["id"] = json!(null);
-        assert_eq!(read(&told), None);
+        let mut reported = paid();
+        reported["id"] = json!(null);
+        assert_eq!(read(&reported), None);
         for field in ["id", "currency"] {
-            let mut told = paid();
-            told["payment_intent"][field] = json!(null);
-            assert_eq!(read(&told), None, "payment_intent.{field}");
+            let mut reported = paid();
+            reported["payment_intent"][field] = json!(null);
+            assert_eq!(read(&reported), None, "payment_intent.{field}");
         }
         for field in [
             "object",
@@ -476,9 +476,9 @@ pub(crate) mod tests {
             "expires_at",
             "url",
         ] {
-            let mut told = paid();
-            told[field] = json!(null);
-            let payment = read(&told).and_then(|session| session.payment);
+            let mut reported = paid();
+            reported[field] = json!(null);
+            let payment = read(&reported).and_then(|session| session.payment);
             assert_eq!(payment.unwrap().received.amount, 4990, "{field}");
         }
         for field in [
@@ -488,9 +488,9 @@ pub(crate) mod tests {
             "latest_charge",
             "last_payment_error",
         ] {
-            let mut told = paid();
-            told["payment_intent"][field] = json!(null);
-            let payment = read(&told).and_then(|session| session.payment);
+            let mut reported = paid();
+            reported["payment_intent"][field] = json!(null);
+            let payment = read(&reported).and_then(|session| session.payment);
             assert_eq!(
                 payment.unwrap().received.amount,
                 4990,

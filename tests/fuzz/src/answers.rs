@@ -114,9 +114,9 @@ fn run<P: Provider>(input: &[u8]) {
         };
         with_host(FakeProvider(Rc::new(answers)), call)
     };
-    let told = ask(answers.clone());
-    talk::show(|| format!("{told:?}"));
-    if let Ok(report) = &told
+    let reported = ask(answers.clone());
+    talk::show(|| format!("{reported:?}"));
+    if let Ok(report) = &reported
         && is_taken(report)
     {
         assert_amount_occurs(input, report);
@@ -126,9 +126,13 @@ fn run<P: Provider>(input: &[u8]) {
         each.collect()
     };
     let more = ask(changed(add_fields));
-    assert_eq!(format!("{told:?}"), format!("{more:?}"), "with more fields");
+    assert_eq!(
+        format!("{reported:?}"),
+        format!("{more:?}"),
+        "with more fields"
+    );
     // If no money was reported, the unreadable entry may contain some, and the module may return an error.
-    if let Ok(report) = &told
+    if let Ok(report) = &reported
         && report.received.amount > 0
     {
         assert_not_hidden(report, ask(changed(add_entries)));

@@ -146,7 +146,7 @@ impl PaymentAggregate {
         references.extend(particulars.references.iter().cloned());
         // A report without an amount says nothing about returned money.
         let tells = (same && report.returned > Minor::ZERO) || received.is_some();
-        let told = ReportedFunds {
+        let reported = ReportedFunds {
             received,
             due: (report.currency == due.currency.code()).then_some(due.amount),
             captures: &particulars.captures,
@@ -158,7 +158,7 @@ impl PaymentAggregate {
             disputes: &particulars.disputes,
             fee: particulars.fee.as_ref(),
         };
-        let difference = attempt.funds.merge(told, attempt.id, log.now);
+        let difference = attempt.funds.merge(reported, attempt.id, log.now);
         if via != Via::Callback || !particulars.unreadable.is_empty() {
             attempt
                 .particulars
@@ -278,13 +278,13 @@ impl PaymentAggregate {
         if !self.attempts[i].authorize(log.now) {
             return;
         }
-        let told = self.attempts[i]
+        let reported = self.attempts[i]
             .provider_facts
             .as_ref()
             .is_some_and(|facts| facts.received > Minor(0));
         if self.payment.risk_review {
             self.review(ReviewCause::Risk, log);
-        } else if told && self.receipt_differs(i, false) {
+        } else if reported && self.receipt_differs(i, false) {
             self.review(ReviewCause::Mismatch, log);
         } else {
             self.follow(Status::Processing, log);

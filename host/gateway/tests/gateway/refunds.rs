@@ -111,12 +111,13 @@ impl World {
         let history = self.store.history(payment).await.unwrap().unwrap();
         let refunded =
             |event: &&kassette_domain::event::Event| event.kind == EventType::PaymentRefunded;
-        let told = history.events.iter().filter(refunded);
-        told.map(|event| match event.subject.as_deref() {
-            Some(EventSubject::Refund(refund)) => refund.refund,
-            other => panic!("{other:?}"),
-        })
-        .collect()
+        let requests = history.events.iter().filter(refunded);
+        requests
+            .map(|event| match event.subject.as_deref() {
+                Some(EventSubject::Refund(refund)) => refund.refund,
+                other => panic!("{other:?}"),
+            })
+            .collect()
     }
 }
 

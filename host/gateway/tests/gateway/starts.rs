@@ -84,10 +84,10 @@ async fn nothing_new_is_routed_to_a_slot_that_is_switched_off_and_what_is_under_
             "{slot}: {refused:?}"
         );
         let report = world.provider.payer(attempt, ProviderStatus::Completed);
-        let told = world
+        let requests = world
             .callback(Subject::Attempt(attempt), Some(report))
             .await;
-        assert_eq!(told.status, 200, "{slot}");
+        assert_eq!(requests.status, 200, "{slot}");
         world.becomes(payment, Status::Completed).await;
         world.provider.switch(slot, true);
         let started = world.gateway.start(by_page(&later, MethodId::Ideal)).await;
@@ -148,9 +148,9 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
     world.provider.be_silent(true);
     let payment = world.direct().await;
     let refused = world.gateway.start(by_api(&payment)).await;
-    let told = Duration::from_secs(2);
+    let requests = Duration::from_secs(2);
     assert!(
-        matches!(refused, Err(StartError::Unsettled { retry_after }) if retry_after == told),
+        matches!(refused, Err(StartError::Unsettled { retry_after }) if retry_after == requests),
         "{refused:?}"
     );
     let aggregate = world.aggregate(payment.id).await;

@@ -128,10 +128,14 @@ async fn an_account_lets_every_payment_go_that_it_holds() {
             .await
             .unwrap();
         assert!(desk.session().held, "{module}");
-        let told = desk.callbacks().len();
+        let rendered = desk.callbacks().len();
         assert_eq!(desk.account.release_held().unwrap(), 1, "{module}");
         assert!(!desk.session().held, "{module}");
-        assert_eq!(desk.callbacks().len(), told + 1, "{module}: it is reported");
+        assert_eq!(
+            desk.callbacks().len(),
+            rendered + 1,
+            "{module}: it is reported"
+        );
         assert_eq!(desk.account.release_held().unwrap(), 0, "{module}");
     }
 }

@@ -234,8 +234,8 @@ async fn pull_payments(
         made.map(move |made| (session, made))
     });
     let shown = all.filter(|(_, made)| archived || !made.has_failed());
-    let told = shown.map(|(session, made)| wire::pull_payment(&account, session, made));
-    Ok(Json(told.collect()))
+    let rendered = shown.map(|(session, made)| wire::pull_payment(&account, session, made));
+    Ok(Json(rendered.collect()))
 }
 
 /// Ends a refund that the payer has not claimed.

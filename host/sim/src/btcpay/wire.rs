@@ -206,7 +206,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         "New" | "Processing" | "Expired" => &["Settled", "Invalid"],
         _ => &[],
     };
-    let mut told = json!({
+    let mut rendered = json!({
         "id": session.reference,
         "storeId": store_id(&account.settings),
         "amount": session.due.value,
@@ -226,7 +226,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         "receipt": { "enabled": null },
     });
     if is_old(session)
-        && let Some(fields) = told.as_object_mut()
+        && let Some(fields) = rendered.as_object_mut()
     {
         // In the format of servers of 2021.
         if paid == session.due.value {
@@ -240,7 +240,7 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
         let amount: Result<Value, _> = serde_json::from_str(&session.due.value.to_string());
         fields.insert("amount".into(), amount.unwrap_or_default());
     }
-    told
+    rendered
 }
 
 /// Whether an invoice has an old server's format: about every second one.
@@ -304,7 +304,7 @@ fn metadata(session: &Session) -> Value {
 /// The webhook about an event. `None` if the server sends none: refunds are separate payouts.
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
-    let mut told = json!({
+    let mut rendered = json!({
         "deliveryId": event.id,
         "webhookId": "webhook",
         "originalDeliveryId": event.id,
@@ -335,7 +335,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         | Happened::DisputeWon
         | Happened::DisputeLost => return None,
     };
-    let fields = told.as_object_mut()?;
+    let fields = rendered.as_object_mut()?;
     fields.insert("type".into(), kind.into());
     if !name.is_empty() {
         fields.insert(name.into(), value.into());
@@ -343,7 +343,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     if kind == "InvoiceSettled" {
         fields.insert("manuallyMarked".into(), false.into());
     }
-    Some(told)
+    Some(rendered)
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ async fn a_refused_capture_takes_nothing_and_leaves_what_the_provider_leaves() {
         desk.account.faults.arm(Fault::CaptureRefused, 1);
         let answer = capture(&desk).await;
         let refusal = desk.account.provider.captures().refusal;
-        let told = matches!(answer, Err(Unchanged::Refused));
-        assert_eq!(told, refusal == CaptureRefusal::Answered, "{module}");
+        let rendered = matches!(answer, Err(Unchanged::Refused));
+        assert_eq!(rendered, refusal == CaptureRefusal::Answered, "{module}");
         assert_eq!(stands(&desk), (State::Authorised, 0), "{module}");
         desk.move_clock(1_000 + LATER_MS);
         desk.account.ripen_in_time().await.unwrap();

@@ -210,11 +210,11 @@ async fn read(
 ) -> Result<Response, Problem> {
     let asked = belongings::asked(query.as_deref())?;
     let session = known(&account, &id)?;
-    let mut told = wire::payment(&account, &session, account.now());
+    let mut rendered = wire::payment(&account, &session, account.now());
     if !asked.is_empty() {
-        told["_embedded"] = belongings::embedded(&account, &session, &asked);
+        rendered["_embedded"] = belongings::embedded(&account, &session, &asked);
     }
-    Ok(hal(StatusCode::OK, &told))
+    Ok(hal(StatusCode::OK, &rendered))
 }
 
 async fn cancel(

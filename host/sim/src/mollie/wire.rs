@@ -362,7 +362,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     };
     let own = belongings::own(session);
     let link = |href: &str, media: &str| json!({ "href": href, "type": media });
-    let mut told = json!({
+    let mut rendered = json!({
         "resource": "payment",
         "id": session.reference,
         "mode": account.settings.environment.as_str(),
@@ -383,7 +383,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         },
     });
     let mut put = |name: &str, value: Value| {
-        told[name] = value;
+        rendered[name] = value;
     };
     if captures {
         let mode = if is_manual(session) {
@@ -445,9 +445,9 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     }
     if phase == Phase::Open {
         put("expiresAt", time(session.expires_at).into());
-        told["_links"]["checkout"] = link(&account.page_url(session), "text/html");
+        rendered["_links"]["checkout"] = link(&account.page_url(session), "text/html");
     }
-    told
+    rendered
 }
 
 /// The merchant's metadata: the gateway's attempt id, or any JSON.

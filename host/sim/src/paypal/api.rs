@@ -341,12 +341,12 @@ async fn disputes(
 ) -> Result<Json<Value>, Problem> {
     let session = api.captured(&asked.disputed_transaction_id)?;
     let disputes = session.disputes.iter().map(|dispute| {
-        let mut told = returns::dispute(&session, dispute);
-        if let Some(fields) = told.as_object_mut() {
+        let mut rendered = returns::dispute(&session, dispute);
+        if let Some(fields) = rendered.as_object_mut() {
             fields.remove("dispute_outcome");
             fields.remove("disputed_transactions");
         }
-        told
+        rendered
     });
     let disputes: Vec<Value> = disputes.collect();
     Ok(Json(json!({ "items": disputes, "links": [] })))

@@ -22,8 +22,8 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Message> {
         "WH-{}",
         event.id.trim_start_matches("evt_").to_ascii_uppercase()
     );
-    let told = event_json(account, &id, event.happened, event.at, event.session)?;
-    Some(Message::json(&told))
+    let rendered = event_json(account, &id, event.happened, event.at, event.session)?;
+    Some(Message::json(&rendered))
 }
 
 fn event_json(

@@ -80,8 +80,8 @@ async fn create_handle(
     })?;
     match account.create(session).await? {
         Created::New(session) => {
-            let told = wire::handle(&account, &session, account.now());
-            Ok((StatusCode::CREATED, Json(told)).into_response())
+            let rendered = wire::handle(&account, &session, account.now());
+            Ok((StatusCode::CREATED, Json(rendered)).into_response())
         }
         // The first answer is never repeated.
         Created::Replay(_) | Created::Differs => Err(Problem::repeated()),
@@ -146,8 +146,8 @@ async fn create_payment(
     };
     let session = account.capturing(handle.reference, act).await?;
     // The webhook and later queries report the result.
-    let told = wire::payment(&session).unwrap_or_default();
-    Ok((StatusCode::CREATED, Json(told)).into_response())
+    let rendered = wire::payment(&session).unwrap_or_default();
+    Ok((StatusCode::CREATED, Json(rendered)).into_response())
 }
 
 async fn find_handles(
@@ -210,8 +210,8 @@ async fn refund(
         .await?
     {
         Outcome::Made(session, refund) => {
-            let told = Json(wire::refund(&session, &refund));
-            Ok((StatusCode::CREATED, told).into_response())
+            let rendered = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, rendered).into_response())
         }
         // The first answer is never repeated.
         Outcome::Replayed(..) | Outcome::Differs => Err(Problem::repeated()),
@@ -231,10 +231,10 @@ async fn read_refund(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let session = account.by_part(&id);
-    let told = session
+    let rendered = session
         .as_ref()
         .and_then(|session| Some(wire::refund(session, session.refund_of(&id)?)));
-    told.map(Json).ok_or_else(Problem::not_found)
+    rendered.map(Json).ok_or_else(Problem::not_found)
 }
 
 async fn find_refunds(

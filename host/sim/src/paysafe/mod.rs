@@ -127,7 +127,7 @@ impl Provider for Paysafe {
     }
 
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
-        wire::event(account, &event).map(|told| Message::json(&told))
+        wire::event(account, &event).map(|rendered| Message::json(&rendered))
     }
 
     fn sign(&self, _: &Account, secret: &str, body: &str, _: u64) -> Vec<(&'static str, String)> {

@@ -245,7 +245,7 @@ pub(crate) fn released(of: &Session) -> Option<Value> {
 /// The disputes, oldest first. The bank's inquiry has the phase `fraud`.
 pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     let money = of.received.as_ref().unwrap_or(&of.due);
-    let told = |name: &str, amount: Amount, chargeback, status, respond_by: u64, at: u64| {
+    let rendered = |name: &str, amount: Amount, chargeback, status, respond_by: u64, at: u64| {
         json!({
             "id": name,
             "entity": "dispute",
@@ -269,7 +269,7 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
         };
         let respond_by = of.updated_at.saturating_add(ANSWER_MS);
         let id = format!("disp_{}", end(of));
-        all.push(told(
+        all.push(rendered(
             &id,
             money.value,
             false,
@@ -286,7 +286,7 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
             DisputeState::Lost => "lost",
         };
         let (id, amount) = (dispute.id.as_str(), dispute.amount);
-        told(
+        rendered(
             id,
             amount,
             !dispute.inquiry,

@@ -136,11 +136,11 @@ impl Provider for Revolut {
         // A refund is a separate order, with the reference of its request.
         let of_refund = |name: &str| {
             let refund = session.newest_refund();
-            let told = refund
+            let rendered = refund
                 .map(|refund| wire::refund(session, refund))
                 .unwrap_or_default();
-            let mut event = json!({ "event": name, "order_id": told["id"] });
-            if let Some(reference) = told["merchant_order_data"]["reference"].as_str() {
+            let mut event = json!({ "event": name, "order_id": rendered["id"] });
+            if let Some(reference) = rendered["merchant_order_data"]["reference"].as_str() {
                 event["merchant_order_ext_ref"] = reference.into();
             }
             event

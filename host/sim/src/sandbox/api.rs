@@ -287,8 +287,8 @@ async fn refund(
     };
     match api.account.make_refund(&id, asked, u64::MAX).await? {
         Outcome::Made(session, refund) => {
-            let told = Json(wire::refund(&session, &refund));
-            Ok((StatusCode::CREATED, told).into_response())
+            let rendered = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, rendered).into_response())
         }
         Outcome::Replayed(session, refund) => {
             Ok(Json(wire::refund(&session, &refund)).into_response())

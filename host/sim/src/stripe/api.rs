@@ -129,8 +129,8 @@ fn replay(api: &Api, known: &Session, fingerprint: &str) -> Result<Response, Pro
         return Err(Problem::key_reused());
     }
     let then = known.unpaid();
-    let told = wire::session(&api.account, &then, then.created_at, &[]);
-    Ok(replayed(Json(told).into_response()))
+    let rendered = wire::session(&api.account, &then, then.created_at, &[]);
+    Ok(replayed(Json(rendered).into_response()))
 }
 
 pub(crate) fn replayed(mut answer: Response) -> Response {
@@ -375,9 +375,9 @@ struct Was {
 }
 
 impl Was {
-    fn answer(self, refusal: &str, told: impl FnOnce() -> Json<Value>) -> Response {
+    fn answer(self, refusal: &str, rendered: impl FnOnce() -> Json<Value>) -> Response {
         let answer = if self.done {
-            told().into_response()
+            rendered().into_response()
         } else if self.declined {
             Problem::declined().into_response()
         } else {

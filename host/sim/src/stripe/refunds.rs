@@ -86,8 +86,8 @@ async fn create(
             return Ok(Json(wire::refund(&session, &made)).into_response());
         }
         Outcome::Replayed(session, made) => {
-            let told = wire::refund(&session, &made.at_first());
-            return Ok(replayed(Json(told).into_response()));
+            let rendered = wire::refund(&session, &made.at_first());
+            return Ok(replayed(Json(rendered).into_response()));
         }
         Outcome::Differs => Problem::key_reused(),
         Outcome::Unpaid => Problem::invalid(format!(

@@ -143,7 +143,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "revolut" => "revolut_pay",
         other => other,
     };
-    let mut told = json!({
+    let mut rendered = json!({
         "id": of.reference,
         "object": "checkout.session",
         "adaptive_pricing": { "enabled": false },
@@ -170,9 +170,9 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "url": (status == "open").then(|| account.page_url(of)),
     });
     if expand.iter().any(|path| path == "line_items") {
-        told["line_items"] = line_items(of);
+        rendered["line_items"] = line_items(of);
     }
-    told
+    rendered
 }
 
 /// A line item.

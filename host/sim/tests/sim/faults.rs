@@ -239,12 +239,12 @@ async fn wrong_amount_and_currency_are_what_the_provider_took() {
     w.sim.set_fault(TEST, Fault::WrongCurrency, 1).unwrap();
     let session = w.create("attempt-1").await;
     w.choose(&session, "approve").await;
-    let told = w.read(&session).await;
+    let received = w.read(&session).await;
     assert_eq!(
-        told["received"],
+        received["received"],
         json!({ "value": "49.89", "currency": "USD" })
     );
-    assert_eq!(told["amount"], session["amount"]);
+    assert_eq!(received["amount"], session["amount"]);
     assert_eq!(
         (w.entry().amount.as_str(), w.entry().currency.as_str()),
         ("49.89", "USD")

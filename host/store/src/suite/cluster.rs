@@ -13,19 +13,19 @@ const LONG: Duration = Duration::from_secs(30);
 
 pub async fn a_node_alone_reports_itself_and_has_all_there_is(harness: &dyn Harness) {
     let store = harness.open().await;
-    let told = NodeInfo {
+    let node_info = NodeInfo {
         version: "1.2.3".into(),
         started_at: NOW,
         draining: true,
         ..NodeInfo::default()
     };
-    store.announce(told.clone());
+    store.announce(node_info.clone());
     let is_reported = async {
         loop {
             let nodes = store.nodes().await.unwrap();
             assert_eq!(nodes.len(), 1);
             assert!(nodes[0].is_self);
-            if nodes[0].info == told && nodes[0].lag == 0 {
+            if nodes[0].info == node_info && nodes[0].lag == 0 {
                 return;
             }
             tokio::task::yield_now().await;

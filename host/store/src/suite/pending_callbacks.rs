@@ -51,14 +51,14 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
         .await
         .unwrap()
         .unwrap();
-    let told = history.events.iter().map(|event| event.kind);
-    assert!(told.eq(change_events_with_pending(&change)));
+    let event_kinds = history.events.iter().map(|event| event.kind);
+    assert!(event_kinds.eq(change_events_with_pending(&change)));
 }
 
 /// Events without the `pending` event of the opening: those of the start and of the notice.
 fn change_events_with_pending(change: &Change) -> impl Iterator<Item = EventType> + '_ {
     let opened = EventType::PaymentPending;
-    std::iter::once(opened).chain(change.events.iter().map(|told| told.kind))
+    std::iter::once(opened).chain(change.events.iter().map(|event| event.kind))
 }
 
 pub async fn a_bare_pending_callback_makes_the_provider_be_asked(harness: &dyn Harness) {

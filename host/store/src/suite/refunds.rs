@@ -422,7 +422,7 @@ pub async fn a_refund_is_found_by_its_id_and_its_event_reports_it(harness: &dyn 
         (Some("https://pay.example/claim"), Some("it broke"))
     );
     let history = store.history(id_of_payment("a")).await.unwrap().unwrap();
-    let told: Vec<_> = history
+    let event_kinds: Vec<_> = history
         .events
         .iter()
         .filter(|event| event.kind == EventType::PaymentRefunded)
@@ -431,7 +431,7 @@ pub async fn a_refund_is_found_by_its_id_and_its_event_reports_it(harness: &dyn 
             _ => None,
         })
         .collect();
-    assert_eq!(told, [(refund_id("one"), Minor(1000))]);
+    assert_eq!(event_kinds, [(refund_id("one"), Minor(1000))]);
 }
 
 pub async fn a_refund_of_a_sum_keeps_the_id_that_was_reported(harness: &dyn Harness) {

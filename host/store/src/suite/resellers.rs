@@ -484,14 +484,14 @@ pub async fn an_operators_word_is_audited_with_what_was_before(harness: &dyn Har
     let shown = |status: &str, refunds: bool| {
         Some(format!("{{\"status\":\"{status}\",\"refunds\":{refunds}}}"))
     };
-    let told = |at: usize| (lines[at].before.clone(), lines[at].after.clone());
-    assert_eq!(told(4), (None, shown("authorized", false)));
+    let states = |at: usize| (lines[at].before.clone(), lines[at].after.clone());
+    assert_eq!(states(4), (None, shown("authorized", false)));
     assert_eq!(
-        told(3),
+        states(3),
         (shown("authorized", false), shown("authorized", true))
     );
     assert_eq!(
-        told(1),
+        states(1),
         (shown("authorized", true), shown("revoked", false))
     );
 }

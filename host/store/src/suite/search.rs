@@ -209,9 +209,9 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
 
 /// The provider reports further names of an attempt's payment in its statements.
 pub async fn called(store: &Arc<dyn Store>, name: &str, reference: &str, names: &[&str]) {
-    let mut told = report(reference, ProviderStatus::Pending);
-    told.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
-    let step = report_step(&format!("attempt of {name}"), told);
+    let mut reported = report(reference, ProviderStatus::Pending);
+    reported.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
+    let step = report_step(&format!("attempt of {name}"), reported);
     done(store, payment_of(name), step, NOW).await;
 }
 
@@ -345,22 +345,25 @@ pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dy
             &format!("provider-{name}"),
         )
         .await;
-        let mut told = report(&format!("provider-{name}"), ProviderStatus::Completed);
-        told.particulars.instrument = Some("visa 4242".into());
+        let mut reported = report(&format!("provider-{name}"), ProviderStatus::Completed);
+        reported.particulars.instrument = Some("visa 4242".into());
         let disputed = name == "b";
-        told.particulars.disputes.extend(disputed.then(|| Dispute {
-            id: "dp_7".into(),
-            kind: DisputeKind::Dispute,
-            amount: Minor(100),
-            withdrawn: Minor(0),
-            ends_by_refund: false,
-            listed_as_refund: false,
-            at: None,
-            state: DisputeState::Open,
-            reason: None,
-            respond_by: None,
-        }));
-        let step = report_step(&format!("attempt of {name}"), told);
+        reported
+            .particulars
+            .disputes
+            .extend(disputed.then(|| Dispute {
+                id: "dp_7".into(),
+                kind: DisputeKind::Dispute,
+                amount: Minor(100),
+                withdrawn: Minor(0),
+                ends_by_refund: false,
+                listed_as_refund: false,
+                at: None,
+                state: DisputeState::Open,
+                reason: None,
+                respond_by: None,
+            }));
+        let step = report_step(&format!("attempt of {name}"), reported);
         done(&store, payment_of(name), step, later(9)).await;
     }
     let four = || by(SearchKey::LastFour("4242".into()));

@@ -27,7 +27,7 @@ fn assert_timeline(history: &History, changes: &[Change]) {
         .collect();
     assert_eq!(history.decisions.iter().collect::<Vec<_>>(), decisions);
     let events: Vec<_> = changes.iter().flat_map(|change| &change.events).collect();
-    let told: Vec<_> = history
+    let event_kinds: Vec<_> = history
         .events
         .iter()
         .map(|event| NewEvent {
@@ -37,7 +37,7 @@ fn assert_timeline(history: &History, changes: &[Change]) {
             subject: event.subject.as_deref().cloned(),
         })
         .collect();
-    assert_eq!(told.iter().collect::<Vec<_>>(), events);
+    assert_eq!(event_kinds.iter().collect::<Vec<_>>(), events);
     let mut ids: Vec<_> = history.events.iter().map(|event| event.id).collect();
     ids.sort();
     ids.dedup();
@@ -102,10 +102,13 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
             let is_last = writing.is_finished();
             let history = store.history(id).await.unwrap().unwrap();
             let mut moves = history.transitions.iter().filter(|line| line.applied);
-            let told = moves.next_back().map_or(Status::Created, |line| line.to);
-            assert_eq!(told, history.aggregate.payment.status);
-            let is_reported = history.events.iter().any(|event| event.status == told);
-            assert!(is_reported || told == Status::Created, "{history:?}");
+            let event_kinds = moves.next_back().map_or(Status::Created, |line| line.to);
+            assert_eq!(event_kinds, history.aggregate.payment.status);
+            let is_reported = history
+                .events
+                .iter()
+                .any(|event| event.status == event_kinds);
+            assert!(is_reported || event_kinds == Status::Created, "{history:?}");
             if is_last {
                 break;
             }

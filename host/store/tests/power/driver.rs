@@ -53,13 +53,13 @@ pub(crate) const TASK_VARIABLE: &str = "KASSETTE_POWER_DRIVER";
 /// spaces.
 pub(crate) const STATES: &str = "KASSETTE_POWER_STATES";
 
-/// Runs the process. `told` contains kind and number of the plan, number of operations, end, and folder.
-pub(crate) fn main(told: &str) {
+/// Runs the process. `task` contains kind and number of the plan, number of operations, end, and folder.
+pub(crate) fn main(task: &str) {
     std::io::stdin()
         .lock()
         .read_line(&mut String::new())
         .unwrap();
-    let mut words = told.splitn(5, ' ');
+    let mut words = task.splitn(5, ' ');
     let kind = words.next().unwrap();
     let mut number = || words.next().unwrap().parse::<usize>().unwrap();
     let (plan, operations) = (Plan::read(kind, number()), number());

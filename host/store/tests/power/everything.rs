@@ -384,12 +384,12 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
     let code = |name| connect_code(name, "https://shop.example", Environment::Test);
     let reseller = ResellerId(1);
     let attempt = attempt_id("three");
-    let told = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
+    let done_deed = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
     let step = async |name: &str, step: Step| {
-        assert!(told.starts_with(deed(&step)), "{told}: {step:?}");
+        assert!(done_deed.starts_with(deed(&step)), "{done_deed}: {step:?}");
         done(store, payment_of(name), step, now).await;
     };
-    match told {
+    match done_deed {
         "create_merchant" => drop(
             store
                 .create_merchant(merchant(true), line(), now)

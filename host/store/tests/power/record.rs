@@ -65,9 +65,9 @@ impl Record {
                 End::WrittenAnew => "written-anew",
             };
             let plan = judge.plan().to_text(seed);
-            let told = format!("{plan} {operations} {end} {}", root.display());
+            let task = format!("{plan} {operations} {end} {}", root.display());
             let mut program = Command::new(std::env::current_exe().unwrap());
-            recorder.run(program.env(TASK_VARIABLE, told).env(STATES, judge.states()));
+            recorder.run(program.env(TASK_VARIABLE, task).env(STATES, judge.states()));
         }
         let mut disk = base.clone();
         recorder.events.iter().for_each(|event| disk.happen(event));

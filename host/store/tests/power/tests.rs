@@ -238,11 +238,11 @@ pub(crate) fn a_store_without_folder_syncs_is_found_to_lose(options: &Options) {
 
 /// Prints one example of each kind of loss.
 fn print_losses(losses: &[Loss]) {
-    let mut told = Vec::new();
+    let mut printed = Vec::new();
     for loss in losses {
         let kind = loss.why.split(':').next().unwrap_or_default();
-        if !told.contains(&kind) {
-            told.push(kind);
+        if !printed.contains(&kind) {
+            printed.push(kind);
             let alike = losses.iter().filter(|other| other.why.starts_with(kind));
             println!(
                 "power: {} times: {} ({})",

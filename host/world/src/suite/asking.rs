@@ -16,12 +16,12 @@ pub fn every_outcome_has_its_report<V: ProviderUnderTest>() {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
         payment.choose(outcome);
-        let told = if V::BY_NOTICE && outcome != "pending" {
+        let reported = if V::BY_NOTICE && outcome != "pending" {
             payment.receive_next()
         } else {
             Vec::new()
         };
-        let report = match told.into_iter().next() {
+        let report = match reported.into_iter().next() {
             Some(first) if outcome != "approve" => first,
             _ => payment.settle(),
         };
@@ -50,13 +50,13 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: ProviderUnderTest>() 
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.choose("decline");
     world.advance(V::DECLINED_AFTER_MS);
-    let told = if V::BY_NOTICE {
+    let reported = if V::BY_NOTICE {
         payment.receive_next().remove(0)
     } else {
         payment.ask(QueryPurpose::Sync)
     };
     assert_eq!(
-        (told.status, told.received.amount),
+        (reported.status, reported.received.amount),
         (V::DECLINED_FOR_GOOD, 0)
     );
     assert_eq!(payment.choose("approve"), 409);

@@ -12,7 +12,7 @@ pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: ProviderUnderTe
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised_by(&world, by_setting);
         let due = payment.attempt.due.clone();
-        let told = if V::REPORTS_AUTHORISED_AMOUNT {
+        let reported = if V::REPORTS_AUTHORISED_AMOUNT {
             due.amount
         } else {
             0
@@ -20,7 +20,7 @@ pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: ProviderUnderTe
         let authorised = payment.ask(QueryPurpose::Sync);
         assert_eq!(
             (authorised.status, authorised.received.amount),
-            (Status::Processing, told)
+            (Status::Processing, reported)
         );
         assert_ne!(authorised.settlement, Settlement::Confirmed);
         assert_eq!(world.entry().captured_times, 0);

@@ -278,8 +278,8 @@ impl<'w, V: ProviderUnderTest> Payment<'w, V> {
     }
 
     /// Passes a callback to the module and returns the reports in its notices.
-    pub fn receive(&mut self, news: &CallbackRequest) -> Vec<Report> {
-        let notices = self.world.callback(news).unwrap().notices;
+    pub fn receive(&mut self, callback: &CallbackRequest) -> Vec<Report> {
+        let notices = self.world.callback(callback).unwrap().notices;
         let reports: Vec<_> = notices.into_iter().filter_map(|one| one.report).collect();
         if let Some(last) = reports.last() {
             self.reference.clone_from(&last.reference);

@@ -92,8 +92,8 @@ impl<'w, V: ProviderUnderTest> Taken<'w, V> {
     /// State of a refund from the next callbacks.
     fn refund_state_in_callbacks(&mut self, id: &str) -> RefundState {
         let mut reports = (0..MAX_CALLBACKS).flat_map(|_| self.payment.receive_next());
-        let told = reports.find_map(|report| state_in(&report, id));
-        told.unwrap_or_else(|| panic!("no news of the refund {id}"))
+        let reported = reports.find_map(|report| state_in(&report, id));
+        reported.unwrap_or_else(|| panic!("no news of the refund {id}"))
     }
 
     /// Total refunded in minor units, from the simulator's books.
@@ -112,8 +112,8 @@ fn known(order: &Order, given: &Given) -> Order {
 
 fn state_in(report: &Report, id: &str) -> Option<RefundState> {
     let refunds = &report.particulars.refunds;
-    let told = refunds.iter().find(|refund| refund.id == id)?;
-    Some(told.state)
+    let reported = refunds.iter().find(|refund| refund.id == id)?;
+    Some(reported.state)
 }
 
 /// Converts an amount such as `12.34` to minor units.
@@ -292,10 +292,13 @@ pub fn our_refund_is_reported_by_its_order_and_one_of_the_dashboard_by_none<
     let given = taken.given(&order);
     assert_eq!(taken.done(&order, &given), RefundState::Succeeded);
     assert!(world.refund(&taken.payment.open, "5.00").0 < 400);
-    let told = taken.payment.ask(QueryPurpose::Sync);
-    assert_eq!((told.status, told.given_back), (Status::Completed, 1500));
+    let reported = taken.payment.ask(QueryPurpose::Sync);
+    assert_eq!(
+        (reported.status, reported.given_back),
+        (Status::Completed, 1500)
+    );
     let of = |amount| {
-        let refunds = told.particulars.refunds.iter();
+        let refunds = reported.particulars.refunds.iter();
         let mut found = refunds.filter(|refund| refund.amount == amount);
         let refund = found.next().unwrap();
         assert!(found.next().is_none());

@@ -94,9 +94,9 @@ fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
 #[test]
 fn support_sees_what_and_when_a_payer_paid_and_under_which_ids() {
     let w = world();
-    let (_, _, told) = paid(&w, "credit_card");
-    let [approved, captured] = told.as_slice() else {
-        panic!("two reports: {told:?}")
+    let (_, _, reported) = paid(&w, "credit_card");
+    let [approved, captured] = reported.as_slice() else {
+        panic!("two reports: {reported:?}")
     };
     let of = &approved.particulars;
     assert_eq!(of.instrument.as_deref(), Some("visa 1111"));
@@ -112,23 +112,23 @@ fn support_sees_what_and_when_a_payer_paid_and_under_which_ids() {
     assert_eq!(of.captured_at.map(|at| at / 1_000), Some(w.now() / 1_000));
     assert_eq!(of.references.len(), 2, "the payment's and the capture's");
     assert_eq!(of.references.first(), Some(payment));
-    let (_, _, told) = paid(&w, "ideal");
-    let bank = told
+    let (_, _, reported) = paid(&w, "ideal");
+    let bank = reported
         .first()
-        .and_then(|told| told.particulars.instrument.as_deref());
+        .and_then(|reported| reported.particulars.instrument.as_deref());
     assert_eq!(bank, Some("bank TESTNL01"));
 }
 
 #[test]
 fn what_was_reported_afterwards_changes_nothing_about_the_capture() {
     let w = world();
-    let (attempt, open, told) = paid(&w, "ideal");
+    let (attempt, open, reported) = paid(&w, "ideal");
     let refund = w.sim.refund_part(w.id(), &open.reference, 1_000);
     w.run_at_provider(refund).unwrap();
     let refunded = report(&w);
     let asked = w.query(&attempt, Some(&refunded.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Pending);
-    let first = told.first().unwrap();
+    let first = reported.first().unwrap();
     let asked = w.query(&attempt, Some(&first.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Completed);
 }
@@ -139,7 +139,7 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
     let [approved, done] = reports.as_slice() else {
         panic!("two reports")
     };
-    let told = Paid {
+    let reported = Paid {
         attempt: attempt.id,
         method: method.into(),
         reference: done.reference.clone(),
@@ -149,14 +149,14 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
         merchant_order: attempt.merchant_order,
         merchant: attempt.merchant,
     };
-    (open, told)
+    (open, reported)
 }
 
 /// The only refund in the next notification.
 fn next_refund(w: &World) -> Refund {
-    let told = report(w);
-    let [refund] = told.particulars.refunds.as_slice() else {
-        panic!("one refund: {told:?}")
+    let reported = report(w);
+    let [refund] = reported.particulars.refunds.as_slice() else {
+        panic!("one refund: {reported:?}")
     };
     refund.clone()
 }
@@ -166,11 +166,11 @@ fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
     let given = w.request_refund(paid, order).unwrap();
     assert_eq!(given.state, RefundState::Pending);
     w.confirm();
-    let told = next_refund(w);
-    assert_eq!(told.id, given.reference);
-    assert_eq!(told.order_id.as_deref(), Some(order.id.as_str()));
-    assert_eq!(told.amount, order.amount.amount);
-    told.state
+    let reported = next_refund(w);
+    assert_eq!(reported.id, given.reference);
+    assert_eq!(reported.order_id.as_deref(), Some(order.id.as_str()));
+    assert_eq!(reported.amount, order.amount.amount);
+    reported.state
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn a_refund_that_adyen_refuses_later_is_reported_with_its_reason() {
         w.fault(fault);
         w.request_refund(&paid, &order).unwrap();
         w.confirm();
-        let told = report(&w);
-        let reason = told.particulars.reason.as_deref();
+        let reported = report(&w);
+        let reason = reported.particulars.reason.as_deref();
         assert_eq!(reason, Some("Insufficient balance on payment"), "{fault}");
-        let [refund] = told.particulars.refunds.as_slice() else {
-            panic!("one refund: {told:?}")
+        let [refund] = reported.particulars.refunds.as_slice() else {
+            panic!("one refund: {reported:?}")
         };
         assert_eq!(refund.state, RefundState::Failed);
         assert_eq!(refund.order_id.as_deref(), Some(order.id.as_str()));
@@ -246,8 +246,8 @@ fn a_refund_of_the_customer_area_names_no_order() {
     assert_eq!(given_back(&w, &paid, &order), RefundState::Succeeded);
     let refund = w.sim.refund_part(w.id(), &open.reference, 500);
     w.run_at_provider(refund).unwrap();
-    let told = next_refund(&w);
-    assert_eq!((told.amount, told.order_id), (500, None));
+    let reported = next_refund(&w);
+    assert_eq!((reported.amount, reported.order_id), (500, None));
 }
 
 #[test]

@@ -81,9 +81,9 @@ fn reports(answer: CallbackReply) -> Vec<Option<Report>> {
 
 /// The only report of the next notification.
 fn report(w: &World) -> Report {
-    let told = next_reports(w);
-    let [Some(report)] = told.as_slice() else {
-        panic!("one report: {told:?}")
+    let reported = next_reports(w);
+    let [Some(report)] = reported.as_slice() else {
+        panic!("one report: {reported:?}")
     };
     report.clone()
 }

@@ -137,9 +137,9 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
         let w = world();
         let (attempt, open) = started(&w, method);
         choose(&w, &open, "review");
-        let told = next_reports(&w);
-        let [Some(review), Some(authorised)] = told.as_slice() else {
-            panic!("two reports: {told:?}")
+        let reported = next_reports(&w);
+        let [Some(review), Some(authorised)] = reported.as_slice() else {
+            panic!("two reports: {reported:?}")
         };
         assert_eq!(
             (review.status, authorised.status),

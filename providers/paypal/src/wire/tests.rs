@@ -41,8 +41,8 @@ pub(crate) fn captured(status: &str, reason: Option<&str>) -> Value {
     capture
 }
 
-fn report(told: &Value) -> Option<Report> {
-    order(&read(told), None).unwrap().report()
+fn report(reported: &Value) -> Option<Report> {
+    order(&read(reported), None).unwrap().report()
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn a_refund_is_reported_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
     // The dashboard's refund may contain the capture's `invoice_id`.
     let mut other = refund("1JU2", "10.00", "COMPLETED");
     other["invoice_id"] = json!("attempt-1");
-    let told = refunded("PARTIALLY_REFUNDED", &[ours, other]);
-    let orders = told.particulars.refunds.iter();
+    let reported = refunded("PARTIALLY_REFUNDED", &[ours, other]);
+    let orders = reported.particulars.refunds.iter();
     let orders: Vec<_> = orders.map(|refund| refund.order_id.as_deref()).collect();
     assert_eq!(orders, [Some("refund-1"), None]);
 }
@@ -312,15 +312,15 @@ fn a_minimal_answer_is_read_as_far_as_it_goes() {
 #[test]
 fn an_entry_that_cannot_be_read_hides_no_other() {
     let odd = json!({ "id": "3C679366HH908993G", "status": "COMPLETED", "amount": null });
-    let mut told = order_json("COMPLETED", &[odd, captured("COMPLETED", None)]);
-    let unit = &mut told["purchase_units"][0];
+    let mut reported = order_json("COMPLETED", &[odd, captured("COMPLETED", None)]);
+    let unit = &mut reported["purchase_units"][0];
     unit["amount"] = json!(null);
     unit["payments"]["refunds"] = json!([
         { "id": "1JU1", "status": "COMPLETED" },
         refund("1JU2", "9.90", "FROZEN"),
         refund("1JU3", "10.00", "COMPLETED"),
     ]);
-    let order = order(&read(&told), None).unwrap();
+    let order = order(&read(&reported), None).unwrap();
     assert_eq!(
         order.unreadable,
         [

@@ -158,17 +158,20 @@ fn a_paid_order_reports_what_support_and_bookkeeping_ask_for() {
     let taken_at = w.now();
     w.advance(1_000);
     w.refund(&started, "10.00");
-    let told = ask(QueryPurpose::Sync).particulars;
+    let reported = ask(QueryPurpose::Sync).particulars;
     assert_eq!(
-        (paid.captured_at, told.captured_at),
+        (paid.captured_at, reported.captured_at),
         (Some(taken_at), Some(taken_at))
     );
-    assert_eq!(told.provider_status.as_deref(), Some("PARTIALLY_REFUNDED"));
-    assert_eq!(told.instrument.as_deref(), Some("paypal"));
+    assert_eq!(
+        reported.provider_status.as_deref(),
+        Some("PARTIALLY_REFUNDED")
+    );
+    assert_eq!(reported.instrument.as_deref(), Some("paypal"));
     // Fee: 3.49 % of 49.90, plus 0.49.
-    assert_eq!(told.fee.map(|fee| fee.amount), Some(223));
+    assert_eq!(reported.fee.map(|fee| fee.amount), Some(223));
     let capture = format!("3{}", &started.reference[1..]);
-    assert_eq!(told.references, [capture]);
+    assert_eq!(reported.references, [capture]);
 }
 
 #[test]

@@ -34,9 +34,9 @@ fn callback_of_our_refund_leads_to_the_payment() {
         // The webhooks of the handle and the payment come first.
         w.next_callback();
         w.next_callback();
-        let told = w.callback(&w.next_callback()).unwrap();
-        let [notice] = told.notices.as_slice() else {
-            panic!("one notice: {:?}", told.notices)
+        let reported = w.callback(&w.next_callback()).unwrap();
+        let [notice] = reported.notices.as_slice() else {
+            panic!("one notice: {:?}", reported.notices)
         };
         assert_eq!(notice.about, Subject::Attempt(attempt.id.clone()));
         assert_eq!(notice.report, None);

@@ -47,17 +47,17 @@ pub(crate) fn failed(reason: &str) -> Payment {
 
 #[test]
 fn a_link_is_read_with_its_order_and_what_was_captured() {
-    let mut told = link_json("paid");
-    told["payments"] = json!([{ "payment_id": "pay_1", "status": "captured" }]);
-    let link = read(&told).unwrap();
+    let mut reported = link_json("paid");
+    reported["payments"] = json!([{ "payment_id": "pay_1", "status": "captured" }]);
+    let link = read(&reported).unwrap();
     assert_eq!(link.attempt, "attempt-1");
     assert_eq!(link.order.as_deref(), Some("order_1"));
     assert_eq!(link.paid, ["pay_1"]);
     assert_eq!((link.due.amount, link.due.currency.as_str()), (4990, "INR"));
     for none in [json!(null), json!([])] {
-        told["payments"] = none;
-        told.as_object_mut().unwrap().remove("order_id");
-        let link = read(&told).unwrap();
+        reported["payments"] = none;
+        reported.as_object_mut().unwrap().remove("order_id");
+        let link = read(&reported).unwrap();
         assert_eq!((link.order, link.paid), (None, Vec::new()));
     }
 }
@@ -66,9 +66,9 @@ fn a_link_is_read_with_its_order_and_what_was_captured() {
 fn only_an_id_and_an_amount_make_an_answer() {
     assert!(link(b"{").is_none());
     for field in ["id", "amount", "currency"] {
-        let mut told = link_json("paid");
-        told.as_object_mut().unwrap().remove(field);
-        assert_eq!(read(&told), None, "{field}");
+        let mut reported = link_json("paid");
+        reported.as_object_mut().unwrap().remove(field);
+        assert_eq!(read(&reported), None, "{field}");
         let mut tried = payment_json(&json!({}));
         tried.as_object_mut().unwrap().remove(field);
         assert_eq!(payment(tried.to_string().as_bytes()), None, "{field}");
@@ -80,9 +80,9 @@ fn only_an_id_and_an_amount_make_an_answer() {
         "expire_by",
         "order_id",
     ] {
-        let mut told = link_json("paid");
-        told[field] = json!(null);
-        assert!(read(&told).is_some(), "{field}");
+        let mut reported = link_json("paid");
+        reported[field] = json!(null);
+        assert!(read(&reported).is_some(), "{field}");
     }
     for field in [
         "entity",

@@ -34,17 +34,17 @@ fn a_declined_payer_may_try_again_at_razorpay_and_it_is_one_attempt() {
     let started = open(w.start(&attempt));
     for _ in 0..6 {
         w.choose(&started, "decline");
-        let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-        let told = told.unwrap();
-        assert_eq!(told.status, Status::Pending);
-        let reason = told.particulars.reason.as_deref();
+        let reported = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+        let reported = reported.unwrap();
+        assert_eq!(reported.status, Status::Pending);
+        let reason = reported.particulars.reason.as_deref();
         assert_eq!(reason, Some("payment_declined"));
         w.advance(5 * MINUTE);
     }
     assert_eq!(w.entries().len(), 1);
     w.choose(&started, "approve");
-    let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-    assert_eq!(told.unwrap().status, Status::Completed);
+    let reported = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+    assert_eq!(reported.unwrap().status, Status::Completed);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a_payment_reports_its_ids_its_fee_and_what_was_paid_with() {
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     let ask = || {
-        let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-        told.unwrap().particulars
+        let reported = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+        reported.unwrap().particulars
     };
     let fresh = ask();
     assert_eq!(fresh.provider_status.as_deref(), Some("created"));
@@ -167,8 +167,8 @@ fn a_dispute_is_found_behind_a_hundred_newer_ones() {
         w.choose(&other, "approve");
         w.choose(&other, "dispute");
     }
-    let told = w.query(&mine, Some(&started.reference), QueryPurpose::Sync);
-    assert_eq!(told.unwrap().particulars.disputes.len(), 1);
+    let reported = w.query(&mine, Some(&started.reference), QueryPurpose::Sync);
+    assert_eq!(reported.unwrap().particulars.disputes.len(), 1);
 }
 
 #[test]

@@ -60,8 +60,8 @@ fn every_callback_reports_the_same_as_a_question() {
             "refund_part" => w.refund(&started, "10.00"),
             outcome => w.choose(&started, outcome),
         };
-        let told = w.callback(&w.next_callback()).unwrap();
-        let [notice] = told.notices.as_slice() else {
+        let reported = w.callback(&w.next_callback()).unwrap();
+        let [notice] = reported.notices.as_slice() else {
             panic!("one notice")
         };
         let asked = query_report(&w, &attempt, &started);

@@ -53,10 +53,10 @@ fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id
         assert_eq!(asked, given);
         w.advance(2_000);
         // The two callbacks may arrive in either order.
-        let told = [(); 2].map(|()| {
-            let told = w.callback(&w.next_callback()).unwrap();
-            let [notice] = told.notices.as_slice() else {
-                panic!("one notice: {:?}", told.notices)
+        let reported = [(); 2].map(|()| {
+            let reported = w.callback(&w.next_callback()).unwrap();
+            let [notice] = reported.notices.as_slice() else {
+                panic!("one notice: {:?}", reported.notices)
             };
             let report = notice.report.as_ref().unwrap();
             let [refund] = report.particulars.refunds.as_slice() else {
@@ -66,7 +66,7 @@ fn one_that_is_taken_in_is_pending_until_a_callback_reports_its_end_under_our_id
             assert_eq!(refund.id, given.reference);
             refund.state
         });
-        assert!(told.contains(&RefundState::Pending) && told.contains(&end));
+        assert!(reported.contains(&RefundState::Pending) && reported.contains(&end));
         assert_eq!(w.query_refund(&paid, &order).unwrap().state, end);
     }
 }

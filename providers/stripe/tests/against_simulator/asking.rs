@@ -45,9 +45,9 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
         back = w.choose(&started, "decline").1;
         // The payer's query does not matter unless it shows that they left the page.
         for return_query in [None, Some("redirect_status=failed")] {
-            let told = ask(return_query);
-            assert_eq!(told.status, Status::Pending);
-            let reason = told.particulars.reason.as_deref();
+            let reported = ask(return_query);
+            assert_eq!(reported.status, Status::Pending);
+            let reason = reported.particulars.reason.as_deref();
             assert_eq!(reason, Some("generic_decline"));
         }
     }
@@ -68,13 +68,13 @@ fn a_payer_who_left_and_had_paid_in_another_tab_is_reported_as_paid() {
     w.choose(&started, "approve");
     let back = back.unwrap();
     let query = back.split_once('?').map(|(_, query)| query);
-    let told = w.query_returned(
+    let reported = w.query_returned(
         &attempt,
         Some(&started.reference),
         QueryPurpose::Sync,
         query,
     );
-    assert_eq!(told.unwrap().status, Status::Completed);
+    assert_eq!(reported.unwrap().status, Status::Completed);
     assert_eq!(w.entry().captured_times, 1);
 }
 
@@ -141,14 +141,18 @@ fn a_review_that_finds_fraud_ends_the_attempt_without_money() {
         QueryPurpose::Capture,
         QueryPurpose::Cancel,
     ] {
-        let told = w
+        let reported = w
             .query(&attempt, Some(&started.reference), purpose)
             .unwrap();
         assert_eq!(
-            (told.status, told.received.amount, told.given_back),
+            (
+                reported.status,
+                reported.received.amount,
+                reported.given_back
+            ),
             (Status::Declined, 0, 0)
         );
-        assert_eq!(told.particulars.reason.as_deref(), Some("fraudulent"));
+        assert_eq!(reported.particulars.reason.as_deref(), Some("fraudulent"));
     }
     assert_eq!(w.entry().captured_times, 0);
 }
@@ -161,10 +165,10 @@ fn what_was_captured_in_part_is_reported_with_what_was_taken() {
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     w.fault(Fault::CaptureShort);
-    let told = w
+    let reported = w
         .query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
-    assert_eq!((told.received.amount, told.given_back), (4890, 0));
+    assert_eq!((reported.received.amount, reported.given_back), (4890, 0));
 }
 
 #[test]
@@ -179,10 +183,10 @@ fn a_payment_reports_its_ids_its_fee_its_times_and_what_was_paid_with() {
         let attempt = w.attempt(method, "EUR");
         let started = open(w.start(&attempt));
         let ask = |purpose| {
-            let told = w
+            let reported = w
                 .query(&attempt, Some(&started.reference), purpose)
                 .unwrap();
-            told.particulars
+            reported.particulars
         };
         assert_eq!(
             ask(QueryPurpose::Sync).provider_status.as_deref(),
@@ -227,9 +231,9 @@ fn a_charge_with_more_refunds_than_it_reports_is_reported_one_by_one() {
         assert!(w.refund(&started, "1.00").0 < 400);
     }
     let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
-    let told = asked.unwrap();
+    let reported = asked.unwrap();
     assert_eq!(
-        (told.particulars.refunds.len(), told.given_back),
+        (reported.particulars.refunds.len(), reported.given_back),
         (12, 1_200)
     );
 }

@@ -108,9 +108,13 @@ fn what_becomes_of_a_payment_is_reported_by_these_events_and_no_others() {
     for (place, (course, status, events)) in rows.into_iter().enumerate() {
         let mut shop = Shop::new();
         course(&mut shop);
-        let told: Vec<_> = shop.events.iter().map(|told| told.kind.as_str()).collect();
+        let reported: Vec<_> = shop
+            .events
+            .iter()
+            .map(|event| event.kind.as_str())
+            .collect();
         assert_eq!(
-            (shop.status().as_str(), &told[..]),
+            (shop.status().as_str(), &reported[..]),
             (status, events),
             "{place}"
         );

@@ -560,7 +560,7 @@ fn a_reversal_under_an_id_of_its_own_takes_the_capture_of_its_amount_back_once()
 #[test]
 fn a_refund_that_comes_back_is_recorded_at_its_own_time() {
     let (out, back) = (START.before(DAY), START.before(HOUR));
-    for (told, recorded) in [(out, START), (back, back)] {
+    for (reported, recorded) in [(out, START), (back, back)] {
         let listed = |state, at| {
             let mut report = listing("re-1", None, 500, state);
             report.particulars.refunds[0].at = Some(at);
@@ -568,7 +568,7 @@ fn a_refund_that_comes_back_is_recorded_at_its_own_time() {
         };
         let mut shop = Shop::paid();
         shop.receive(1, listed(RefundState::Succeeded, out), Via::Callback);
-        shop.receive(1, listed(RefundState::Failed, told), Via::Callback);
+        shop.receive(1, listed(RefundState::Failed, reported), Via::Callback);
         let reversed = |movement: &&Movement| movement.kind == MovementKind::RefundReversed;
         let reversed = shop.movements.iter().find(reversed).unwrap();
         assert_eq!(reversed.occurred_at, recorded);

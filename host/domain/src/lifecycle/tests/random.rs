@@ -360,8 +360,8 @@ impl Shop {
             }
         }
         assert_eq!(at, self.aggregate.payment.status);
-        let told = self.last.events.iter().map(|told| told.kind);
-        let moves: Vec<_> = told
+        let reported = self.last.events.iter().map(|event| event.kind);
+        let moves: Vec<_> = reported
             .filter(|event| {
                 !matches!(
                     event,
@@ -377,7 +377,7 @@ impl Shop {
             .collect();
         assert_eq!(moves, expected);
         let failed = self.last.events.iter();
-        for failed in failed.filter(|told| told.kind == EventType::PaymentAttemptFailed) {
+        for failed in failed.filter(|event| event.kind == EventType::PaymentAttemptFailed) {
             assert!(matches!(failed.subject, Some(EventSubject::Decline(_))));
             assert_eq!(before.status, Status::Pending);
             assert!(matches!(failed.status, Status::Created | Status::Pending));

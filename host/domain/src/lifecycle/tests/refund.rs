@@ -45,7 +45,7 @@ fn with_sum(sum: u64) -> Report {
 
 fn refund_events(shop: &Shop) -> Vec<(RefundId, u64)> {
     let told = shop.events.iter();
-    told.filter(|told| told.kind == EventType::PaymentRefunded)
+    told.filter(|event| event.kind == EventType::PaymentRefunded)
         .filter_map(refund_of)
         .map(|refund| (refund.refund, refund.amount.0))
         .collect()

@@ -341,7 +341,7 @@ impl Books {
             let made = self.entries.iter().filter(|entry| entry.order == Some(id));
             assert!(made.count() <= 1, "given back twice for one refund");
             let told = self.shop.events.iter();
-            let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
+            let told = told.filter(|event| event.kind == EventType::PaymentRefunded);
             let told = told
                 .filter_map(refund_of)
                 .filter(|given| given.refund == id);
@@ -401,7 +401,7 @@ impl Books {
                 && (refund.state, at_provider) == (RefundState::Succeeded, RefundState::Failed);
             assert!(untold || refund.state == at_provider, "{refund:?}");
             let told = self.shop.events.iter();
-            let told = told.filter(|told| told.kind == EventType::PaymentRefunded);
+            let told = told.filter(|event| event.kind == EventType::PaymentRefunded);
             let told = told.filter_map(refund_of);
             let told = told.filter(|given| given.refund == id).count();
             let known_else = !self.ways.orders;

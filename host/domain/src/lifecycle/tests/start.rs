@@ -377,10 +377,10 @@ fn attempts_that_the_payer_called_off_do_not_count_as_declines() {
             (shop.status(), shop.state(number)),
             (Status::Created, AttemptState::Cancelled)
         );
-        let told = shop.events.last().unwrap();
-        assert_eq!(told.kind, EventType::PaymentAttemptFailed);
+        let reported = shop.events.last().unwrap();
+        assert_eq!(reported.kind, EventType::PaymentAttemptFailed);
         let cancelled = EventSubject::Decline(DeclineCode::Cancelled);
-        assert_eq!(told.subject, Some(cancelled));
+        assert_eq!(reported.subject, Some(cancelled));
     }
     assert_eq!(shop.aggregate.payment.declines, 0);
 }

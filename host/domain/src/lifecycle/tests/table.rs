@@ -92,9 +92,9 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
         let mut shop = Shop::started();
         shop.callback(1, said);
         assert_eq!((shop.status(), shop.state(1)), (status, state), "{said:?}");
-        let told = EventType::of_transition(status);
+        let reported = EventType::of_transition(status);
         assert_eq!(
-            shop.events.last().map(|told| told.kind),
+            shop.events.last().map(|event| event.kind),
             match status {
                 Status::Created
                     if matches!(state, AttemptState::Declined | AttemptState::Cancelled) =>
@@ -104,7 +104,7 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
                 Status::Pending | Status::Created | Status::Completed => {
                     Some(EventType::PaymentPending)
                 }
-                _ => told,
+                _ => reported,
             }
         );
         let after = shop.aggregate.clone();

@@ -251,7 +251,7 @@ fn money_refunded_before_completion_is_reviewed() {
 #[test]
 fn each_refund_after_completion_is_reported_and_changes_neither_status_nor_settlement() {
     let mut shop = completed();
-    for (total, told) in [(100, 1), (100, 1), (50, 1), (300, 2)] {
+    for (total, reported) in [(100, 1), (100, 1), (50, 1), (300, 2)] {
         let back = Report {
             returned: Minor(total),
             ..confirmed()
@@ -259,7 +259,7 @@ fn each_refund_after_completion_is_reported_and_changes_neither_status_nor_settl
         shop.receive(1, back, Via::Callback);
         assert_eq!(
             shop.event_count(EventType::PaymentRefunded),
-            told,
+            reported,
             "{total}"
         );
         assert_eq!(

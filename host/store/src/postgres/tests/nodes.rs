@@ -303,7 +303,7 @@ async fn nodes_show_what_they_report_of_themselves() {
         return;
     };
     let (a, b) = (node(&scratch, "a").await, node(&scratch, "b").await);
-    let told = NodeInfo {
+    let node_info = NodeInfo {
         version: "1.2.3".into(),
         started_at: NOW,
         public_address: "http://10.0.0.2:8080".into(),
@@ -312,10 +312,10 @@ async fn nodes_show_what_they_report_of_themselves() {
         configuration: "c0ffee".into(),
         modules: "beef".into(),
     };
-    b.announce(told.clone());
+    b.announce(node_info.clone());
     until("it is told", async || {
         let nodes = a.nodes().await.unwrap();
-        nodes.iter().any(|node| node.info == told)
+        nodes.iter().any(|node| node.info == node_info)
     })
     .await;
     let nodes = a.nodes().await.unwrap();

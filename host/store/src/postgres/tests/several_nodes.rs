@@ -207,8 +207,8 @@ async fn a_step_is_done_once_over_two_stores_and_reported_once() {
         endpoint: Some(endpoint),
         ..DeliveryFilter::default()
     };
-    let told = page(stores[1].deliveries(filter, first(100)).await.unwrap()).items;
-    assert_eq!(told.len(), 2, "pending and completed: {told:?}");
+    let arrived = page(stores[1].deliveries(filter, first(100)).await.unwrap()).items;
+    assert_eq!(arrived.len(), 2, "pending and completed: {arrived:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
