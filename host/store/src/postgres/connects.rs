@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use tokio_postgres::Row;
 
-use crate::connects::{LISTED_FOR, told, verify};
+use crate::connects::{LISTED_FOR, audit_text, verify};
 use crate::postgres::database::{Database, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::keys::{self, environment};
 use crate::postgres::directory::merchants;

@@ -558,10 +558,7 @@ impl Shop {
     }
 
     pub(super) fn event_count(&self, event: EventType) -> usize {
-        self.events
-            .iter()
-            .filter(|event| event.kind == event)
-            .count()
+        self.events.iter().filter(|each| each.kind == event).count()
     }
 
     pub(super) fn listed(&self, number: u8) -> Vec<WorkKind> {

@@ -244,7 +244,7 @@ impl PostgresStore {
     }
 
     /// Releases the leases of deliveries that were claimed but not attempted.
-    pub(crate) async fn end_leases(&self, deliveries: &[DeliveryId]) -> Result<(), Fault> {
+    pub(crate) async fn release_unattempted(&self, deliveries: &[DeliveryId]) -> Result<(), Fault> {
         let (ids, until) = self.claims.remove_leases(deliveries);
         if ids.is_empty() {
             return Ok(());

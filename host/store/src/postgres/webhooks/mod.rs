@@ -277,7 +277,7 @@ impl Deliveries for PostgresStore {
     }
 
     fn release_deliveries(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
-        self.run_to_end(async move |store| store.end_leases(&deliveries).await)
+        self.run_to_end(async move |store| store.release_unattempted(&deliveries).await)
     }
 
     fn tried(

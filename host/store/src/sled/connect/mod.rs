@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use kassette_engine::{Operation, Span};
 
-use crate::connects::{LISTED_FOR, told, verify};
+use crate::connects::{LISTED_FOR, audit_text, verify};
 use crate::rows::seal::Secrets;
 use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{merchants, records, schema};

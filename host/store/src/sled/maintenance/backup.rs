@@ -321,7 +321,7 @@ impl Streaming {
 
     /// Sends the groups that were committed since.
     async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
-        while let Some(commit) = self.commits.take() {
+        while let Some(commit) = self.commits.pop() {
             let piece = encoder.group(commit.number, &commit.made.written)?;
             self.send(piece).await?;
         }
