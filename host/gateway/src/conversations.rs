@@ -112,7 +112,7 @@ impl Gateway {
     /// Writes the queued conversations. If the store does not accept them, they are lost, and metrics count
     /// them.
     pub(crate) async fn write_conversations(&self) {
-        let batches = self.inner.conversations.0.lock().waiting.take(1);
+        let batches = self.inner.conversations.0.lock().waiting.take_batches(1);
         self.append("conversations", batches, count).await;
     }
 }
@@ -191,7 +191,7 @@ mod tests {
         let large = MOST - 2048;
         let taken = (0..1000).take_while(|_| put(large) == Ok(())).count();
         assert!((32..40).contains(&taken), "{taken}");
-        conversations.0.lock().waiting.take(1);
+        conversations.0.lock().waiting.take_batches(1);
         assert_eq!(put(large), Ok(()));
     }
 }
