@@ -290,7 +290,7 @@ async fn a_named_host_leads_to_private_networks_and_nowhere_else_inside() {
 /// Serves HTTP in the negotiated version.
 async fn serve(
     stream: TlsStream<TcpStream>,
-    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     refuses: Arc<AtomicUsize>,
 ) {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);

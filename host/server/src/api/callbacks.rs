@@ -73,13 +73,13 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         }
         Some(_) => {
             let taken = limits.unproved(&account, from, state.now());
-            let proven = taken
+            let permit = taken
                 .map_err(ApiError::TooMany)
                 .and_then(|()| state.unproved_callback().ok_or(ApiError::Busy));
-            if room.is_err() {
+            if permit.is_err() {
                 state.gateway().count_limited_callback(&account);
             }
-            Some(room?)
+            Some(permit?)
         }
     };
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;

@@ -780,7 +780,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             for (mode, command) in [(0o644, "600"), (0o604, "600"), (0o620, "go-w")] {
                 set_mode(&path, mode);
                 let found = exposed(folder.path(), Profile::Serve);
-                assert_eq!(found, [format!("{found} {command}")]);
+                assert_eq!(found, [format!("{shown} {command}")]);
                 assert!(exposed(folder.path(), Profile::Dev).is_empty());
             }
             set_mode(&path, 0o600);
