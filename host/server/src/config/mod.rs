@@ -769,7 +769,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         ]);
         set_mode(&folder.path().join("providers/file.toml"), 0o644);
         assert!(exposed(folder.path(), Profile::Serve).is_empty());
-        for (name, found) in [
+        for (name, shown) in [
             ("providers/inline.toml", "providers/inline.toml"),
             ("providers/rotating.toml", "providers/rotating.toml"),
             ("secret", "providers/file.toml"),
