@@ -33,12 +33,12 @@ pub(crate) struct Entry {
     pub(crate) body: String,
     /// Number of the server's life in which it was first sent.
     pub(crate) life: usize,
-    pub(crate) told: Mutex<Told>,
+    pub(crate) responses: Mutex<Responses>,
 }
 
 /// Responses about a payment.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Responses {
     pub(crate) id: Option<String>,
     /// Number of 201 responses.
     pub(crate) made: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Told {
 pub(crate) struct RefundAsked {
     pub(crate) body: String,
     /// Latest response, and its time.
-    pub(crate) told: Option<(Value, Instant)>,
+    pub(crate) responses: Option<(Value, Instant)>,
 }
 
 #[derive(Default)]
@@ -120,27 +120,32 @@ impl Journal {
 impl Entry {
     /// Records a payment's state from a response to a request sent at `sent`. Fails if the state contradicts
     /// earlier ones.
-    pub(crate) fn hear(&self, payment: &Value, made: bool, sent: Instant) -> Result<(), String> {
-        let mut told = self.told.lock();
+    pub(crate) fn record_payment(
+        &self,
+        payment: &Value,
+        made: bool,
+        sent: Instant,
+    ) -> Result<(), String> {
+        let mut responses = self.responses.lock();
         let id = payment["payment_id"].as_str().ok_or("no payment_id")?;
-        let known = told.id.get_or_insert_with(|| id.to_owned());
+        let known = responses.id.get_or_insert_with(|| id.to_owned());
         if known != id {
             return Err(format!("two payments for one key: {known} and {id}"));
         }
         if made {
-            told.made += 1;
-            if told.made > 1 {
+            responses.made += 1;
+            if responses.made > 1 {
                 return Err(format!("{id} was created twice"));
             }
         }
         let fixed = fixed(payment, self.direct);
-        let known = told.fixed.get_or_insert_with(|| fixed.clone());
+        let known = responses.fixed.get_or_insert_with(|| fixed.clone());
         if *known != fixed {
             return Err(format!("{fixed}, acknowledged as {known}"));
         }
         let text = |name: &str| payment[name].as_str().unwrap_or_default().to_owned();
         let now = (text("status"), text("settlement_status"));
-        if let Some((before, when)) = &told.seen {
+        if let Some((before, when)) = &responses.seen {
             if *when >= sent {
                 // The two requests were concurrent, so the order of their states is unknown.
                 return Ok(());
@@ -149,21 +154,21 @@ impl Entry {
                 return Err(format!("{id}: {wrong}"));
             }
         }
-        told.seen = Some((now, Instant::now()));
+        responses.seen = Some((now, Instant::now()));
         Ok(())
     }
 
     /// Records a refund's state from a response to a request sent at `sent`. Fails if the refund is another one or
     /// its state has moved back.
-    pub(crate) fn hear_refund(
+    pub(crate) fn record_refund(
         &self,
         nth: usize,
         refund: &Value,
         sent: Instant,
     ) -> Result<(), String> {
-        let mut told = self.told.lock();
-        let asked = &mut told.refunds[nth];
-        if let Some((before, when)) = &asked.told {
+        let mut responses = self.responses.lock();
+        let asked = &mut responses.refunds[nth];
+        if let Some((before, when)) = &asked.responses {
             if before["refund_id"] != refund["refund_id"] {
                 return Err(format!("{}: made twice", asked.body));
             }
@@ -174,18 +179,21 @@ impl Entry {
                 return Err(format!("{}: {wrong}", asked.body));
             }
         }
-        asked.told = Some((refund.clone(), Instant::now()));
+        asked.responses = Some((refund.clone(), Instant::now()));
         Ok(())
     }
 
     pub(crate) fn status(&self) -> Option<String> {
-        let told = self.told.lock();
-        told.seen.as_ref().map(|((status, _), _)| status.clone())
+        let responses = self.responses.lock();
+        responses
+            .seen
+            .as_ref()
+            .map(|((status, _), _)| status.clone())
     }
 
     /// ID of the payment. `None` until a response contained it.
     pub(crate) fn id(&self) -> Option<String> {
-        self.told.lock().id.clone()
+        self.responses.lock().id.clone()
     }
 }
 

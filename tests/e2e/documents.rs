@@ -90,7 +90,7 @@ const BODIES: [(&str, &str); 3] = [
 ];
 
 /// The document that shows JSON and requests of providers.
-const OF_VENDORS: &str = "providers/README.md";
+const OF_PROVIDERS: &str = "providers/README.md";
 
 fn blocks() -> impl Iterator<Item = (String, Block)> {
     documents().into_iter().flat_map(|document| {
@@ -489,7 +489,7 @@ async fn every_request_is_one_that_a_listener_takes() {
             let of_shop = path.contains("/.well-known/") || path.contains("/wp-json/");
             let base = match path {
                 _ if of_shop => continue,
-                _ if document.name == OF_VENDORS && !path.starts_with("/admin/") => continue,
+                _ if document.name == OF_PROVIDERS && !path.starts_with("/admin/") => continue,
                 _ if is_of(&admin) => server.admin_root(),
                 _ if is_of(&public) => server.base(),
                 _ => {
@@ -533,7 +533,7 @@ async fn examples_in_json_are_as_the_api_describes_them() {
     for (document, block) in blocks().filter(|(_, block)| block.language == "json") {
         let body: Value = serde_json::from_str(&block.text)
             .unwrap_or_else(|error| panic!("{}: {error}", block.at));
-        if document == OF_VENDORS {
+        if document == OF_PROVIDERS {
             continue;
         }
         let found = BODIES.iter().find(|(field, _)| body.get(field).is_some());

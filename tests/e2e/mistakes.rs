@@ -520,7 +520,7 @@ fn mistakes_in_the_main_file_are_refused_by_the_check_and_at_the_start_in_the_sa
 }
 
 #[test]
-fn every_mistake_in_files_of_accounts_is_told_in_one_check_with_file_and_line() {
+fn every_mistake_in_files_of_accounts_is_reported_in_one_check_with_file_and_line() {
     let folder = good();
     for (path, text, _) in files() {
         write(&folder.path().join("config").join(path), &text);
@@ -566,7 +566,7 @@ fn mistakes_in_files_of_accounts_and_methods_are_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn mistakes_in_a_file_of_exchange_rates_are_told_by_all_three() {
+async fn mistakes_in_a_file_of_exchange_rates_are_reported_by_all_three() {
     let folder = good();
     let main = folder.path().join("config/kassette.toml");
     let right = std::fs::read_to_string(&main).unwrap();
@@ -631,8 +631,8 @@ fn the_check_knows_the_accounts_that_run_without_a_file() {
         let said = String::from_utf8_lossy(&output.stderr);
         let case = format!("{account} for {profile}: {said}");
         assert_eq!(output.status.success(), is_there, "{case}");
-        let is_told = said.contains("wero-accounts must be ids of configured accounts");
-        assert_eq!(is_told, !is_there, "{case}");
+        let is_reported = said.contains("wero-accounts must be ids of configured accounts");
+        assert_eq!(is_reported, !is_there, "{case}");
     }
 }
 

@@ -33,7 +33,7 @@ async fn declined_then_paid(server: &Server, key: &str) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn the_details_of_a_payment_tell_what_happened_to_it() {
+async fn the_details_of_a_payment_report_what_happened_to_it() {
     let server = shared().await;
     let (merchant, key, live) = server.merchant(json!({})).await;
     let giving = server.refund_key(merchant, "test").await;

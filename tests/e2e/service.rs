@@ -384,7 +384,7 @@ async fn settings_that_need_a_restart_are_named_once_and_the_others_are_live() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_told_to_stop_serves_on_until_it_is_told_again() {
+async fn a_server_that_is_asked_to_stop_serves_on_until_it_is_asked_again() {
     let server = Server::configured("drain_seconds = 300").await;
     signal(server.pid(), "TERM");
     let why = unready(&server).await;
@@ -413,7 +413,7 @@ async fn a_drain_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn systemd_hears_of_start_reload_stop_and_that_all_is_well() {
+async fn systemd_learns_of_start_reload_stop_and_that_all_is_well() {
     let folder = fresh_folder();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

@@ -250,7 +250,7 @@ async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_commands_upload_take_back_and_tell() {
+async fn the_commands_upload_take_back_and_report() {
     let server = Server::fresh().await;
     let run = async |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));

@@ -241,7 +241,7 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
         "WARN",
         "provider.id=sandbox-test",
         "provider.state=\"down\"",
-        "provider.reason=\"vendor\"",
+        "provider.reason=\"provider\"",
     ];
     line(&server, &parts).await;
     server.fault("sandbox-test", "none", 1).await;
@@ -515,7 +515,7 @@ async fn the_end_of_a_listeners_certificate_is_shown() {
 }
 
 #[tokio::test]
-async fn status_is_told_over_the_api_and_by_the_file_with_the_same_exit_code() {
+async fn status_is_reported_over_the_api_and_by_the_file_with_the_same_exit_code() {
     let server = Server::fresh().await;
     server.advance(3600).await;
     let clock = server.admin("GET", "/dev/clock", None).await.expect(200);

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::id::{Digest as ModuleDigest, OperatorId, Slot};
 use crate::time::Time;
 
-pub use slot::{AuditedSlot, KeptSlot};
+pub use slot::{AuditedSlot, SlotSnapshot};
 
 /// The operator's name in lines about the server's own changes.
 pub const SYSTEM: &str = "system";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::extras::{Extras, Locale, NotesKept};
+use crate::extras::{Extras, Locale, NotesSummary};
 use crate::id::{MerchantId, PaymentId, ResellerId};
 use crate::key::Environment;
 use crate::method::MethodId;
@@ -189,7 +189,8 @@ pub struct NewPayment {
 #[serde(rename_all = "snake_case")]
 pub enum ReviewCause {
     /// The provider reported `review`: its final status ends it.
-    Vendor,
+    #[serde(rename = "vendor")]
+    Provider,
     /// The provider gave no final answer to the scheduled queries: its final status ends it.
     Silence,
     /// The merchant's risk policy.
@@ -212,7 +213,7 @@ impl ReviewCause {
     /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Vendor => "vendor",
+            Self::Provider => "vendor",
             Self::Silence => "silence",
             Self::Risk => "risk",
             Self::Mismatch => "mismatch",
@@ -225,7 +226,7 @@ impl ReviewCause {
     }
 
     pub const ALL: [Self; 9] = [
-        Self::Vendor,
+        Self::Provider,
         Self::Silence,
         Self::Risk,
         Self::Mismatch,
@@ -239,7 +240,7 @@ impl ReviewCause {
     /// English sentence for people.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Vendor => "The provider has a person look at it.",
+            Self::Provider => "The provider has a person look at it.",
             Self::Silence => "The provider gave no answer for long.",
             Self::Risk => "The amount is over the limit of the merchant's risk policy.",
             Self::Mismatch => "Amount or currency differs from the invoice.",
@@ -251,9 +252,9 @@ impl ReviewCause {
         }
     }
 
-    /// Whether the vendor's final word ends the review; otherwise only an operator does.
-    pub const fn ends_by_vendor(self) -> bool {
-        matches!(self, Self::Vendor | Self::Silence)
+    /// Whether the provider's final word ends the review; otherwise only an operator does.
+    pub const fn ends_by_provider(self) -> bool {
+        matches!(self, Self::Provider | Self::Silence)
     }
 }
 
@@ -346,7 +347,7 @@ pub struct Payment {
     /// Whether the request set the lifetime.
     pub is_lifetime_asked: bool,
     /// Data about the merchant's notes. `None` if the request had none.
-    pub notes: Option<NotesKept>,
+    pub notes: Option<NotesSummary>,
     /// Opens the hosted page.
     pub token: Secret,
     pub status: Status,
@@ -450,10 +451,11 @@ impl Payment {
         &self,
         request: &Request,
         email_mark: Option<[u8; 32]>,
-        notes: Option<NotesKept>,
+        notes: Option<NotesSummary>,
     ) -> Option<&'static str> {
-        let metadata = |notes: Option<NotesKept>| notes.and_then(|notes| notes.metadata_mark);
-        let description = |notes: Option<NotesKept>| notes.and_then(|notes| notes.description_mark);
+        let metadata = |notes: Option<NotesSummary>| notes.and_then(|notes| notes.metadata_mark);
+        let description =
+            |notes: Option<NotesSummary>| notes.and_then(|notes| notes.description_mark);
         let lifetime = request.extras.lifetime;
         let expires_at = self.created_at.after(lifetime.duration());
         let other_lifetime =

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_answer_is_believed() {
+    fn an_honest_answer_is_trusted() {
         assert_eq!(
             check_verdicts(&context(100), &[says("a", true), says("b", false)]),
             Ok(())

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn told(specs: &[SettingSpec], settings: &[(&str, &str)]) -> Vec<String> {
+    fn problem_texts(specs: &[SettingSpec], settings: &[(&str, &str)]) -> Vec<String> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let settings: Vec<_> = settings.iter().map(own).collect();
         let surroundings = Surroundings {
@@ -201,15 +201,15 @@ mod tests {
             spec("base-url", SettingForm::Text),
         ];
         assert_eq!(
-            told(&specs, &[("captur", "manual")]),
+            problem_texts(&specs, &[("captur", "manual")]),
             ["the setting captur is unknown: is capture meant?"]
         );
         assert_eq!(
-            told(&specs, &[("priority", "1")]),
+            problem_texts(&specs, &[("priority", "1")]),
             ["the setting priority is unknown: its module knows capture, base-url"]
         );
         assert_eq!(
-            told(&[], &[("priority", "1")]),
+            problem_texts(&[], &[("priority", "1")]),
             ["the setting priority is unknown: its module has none"]
         );
     }
@@ -263,16 +263,16 @@ mod tests {
             let specs = [spec("of", form)];
             for value in good {
                 assert_eq!(
-                    told(&specs, &[("of", value)]),
+                    problem_texts(&specs, &[("of", value)]),
                     Vec::<String>::new(),
                     "{value}"
                 );
             }
             for value in wrong {
-                let told = told(&specs, &[("of", value)]);
+                let reported = problem_texts(&specs, &[("of", value)]);
                 assert!(
-                    told.len() == 1 && told[0].contains("must be"),
-                    "{value}: {told:?}"
+                    reported.len() == 1 && reported[0].contains("must be"),
+                    "{value}: {reported:?}"
                 );
             }
         }
@@ -290,15 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn a_required_setting_that_is_missing_is_told_with_where_it_is_found() {
+    fn a_required_setting_that_is_missing_is_reported_with_where_it_is_found() {
         let required = SettingSpec {
             required: true,
             ..spec("store-id", SettingForm::Text)
         };
         assert_eq!(
-            told(std::slice::from_ref(&required), &[]),
+            problem_texts(std::slice::from_ref(&required), &[]),
             ["the setting store-id is missing: found on the desk"]
         );
-        assert!(told(&[required], &[("store-id", "1")]).is_empty());
+        assert!(problem_texts(&[required], &[("store-id", "1")]).is_empty());
     }
 }

@@ -268,11 +268,11 @@ impl<E: Embedder> Writer<'_, E> {
         let mut settles: Vec<Settle> = Vec::new();
         loop {
             let begun = !settles.is_empty();
-            let room = settles.len() < GROUP
+            let has_capacity = settles.len() < GROUP
                 && self.rows.len() < GROUP_ROWS
                 && self.rows.bytes() < GROUP_BYTES;
-            match self.shared.inbox.next(begun, room) {
-                Next::Job(job) if !begun => match self.opener.room() {
+            match self.shared.inbox.next(begun, has_capacity) {
+                Next::Job(job) if !begun => match self.opener.check_space() {
                     Ok(()) => settles.push(self.apply(job)),
                     Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
                 },
@@ -331,7 +331,7 @@ impl<E: Embedder> Writer<'_, E> {
     /// Appends a group to the log and returns once it is on disk.
     fn log(&mut self, number: u64, made: &Made) -> std::io::Result<()> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
-        if !self.journal.has_room(made) {
+        if !self.journal.fits(made) {
             // The new epoch overwrites the other file, so the database must first have that file's groups; then
             // the epoch that ends here is checkpointed.
             self.memtable.hurry();

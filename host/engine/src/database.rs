@@ -187,7 +187,7 @@ impl<E: Embedder> DatabaseOpener<E> {
     ///
     /// # Errors
     /// The disk is full, or the file system does not report its free space.
-    pub(crate) fn room(&self) -> io::Result<()> {
+    pub(crate) fn check_space(&self) -> io::Result<()> {
         let free = (self.free_bytes)(&self.descriptor)?;
         if free < RESERVE {
             return Err(io::Error::new(
@@ -267,7 +267,8 @@ impl<E: Embedder> DatabaseOpener<E> {
     }
 
     fn attempt(&self) -> Result<Opened<E::State>, OpenError> {
-        self.room().map_err(OpenError::io(self.folder.path()))?;
+        self.check_space()
+            .map_err(OpenError::io(self.folder.path()))?;
         self.embedder.open(&self.folder)
     }
 }

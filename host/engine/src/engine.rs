@@ -144,7 +144,7 @@ impl<S: State> Reader<S> {
         let counter = Arc::clone(&slices);
         let mut run = move || {
             while Arc::strong_count(&counter) > 1 {
-                let read = look(&database, |view| {
+                let read = with_view(&database, |view| {
                     let read = slice(view);
                     stats.read(name, view.touched());
                     read
@@ -190,7 +190,7 @@ impl<S: State> Reader<S> {
 }
 
 /// Runs a closure on a view of the rows. No group becomes visible during it.
-fn look<S: State, T>(
+fn with_view<S: State, T>(
     database: &Shared<S>,
     look: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {

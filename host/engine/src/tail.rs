@@ -67,7 +67,7 @@ pub(crate) fn settle_tail(folder: &Path) -> io::Result<()> {
         database => database?,
     };
     // This is also sled's own lock: a worker of an engine that was just closed may still write.
-    crate::folder::take(&database)?;
+    crate::folder::lock_with_retries(&database)?;
     durable_write::trust(&database)?;
     if let Some(heads) = read(folder)? {
         heads

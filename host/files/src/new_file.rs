@@ -23,7 +23,7 @@ impl NewFile {
     /// Creates a temporary file with the given mode, in the folder of `path`.
     ///
     /// # Errors File system errors, or a path without a file name.
-    pub fn beside(path: &Path, mode: u32) -> io::Result<Self> {
+    pub fn create_next_to(path: &Path, mode: u32) -> io::Result<Self> {
         let name = path
             .file_name()
             .ok_or_else(|| io::Error::other("this is no name for a file"))?;
@@ -83,7 +83,7 @@ impl Write for NewFile {
 ///
 /// # Errors File system errors. The old file then remains, unless only the sync of the folder has failed.
 pub fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-    let mut file = NewFile::beside(path, mode)?;
+    let mut file = NewFile::create_next_to(path, mode)?;
     file.write_all(bytes)?;
     file.replace().map(drop)
 }
@@ -148,7 +148,10 @@ mod tests {
     fn a_name_aside_cannot_be_known_in_advance() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ready.json");
-        let (one, other) = (NewFile::beside(&path, 0o600), NewFile::beside(&path, 0o600));
+        let (one, other) = (
+            NewFile::create_next_to(&path, 0o600),
+            NewFile::create_next_to(&path, 0o600),
+        );
         let aside = names(folder.path());
         assert_eq!(aside.len(), 2);
         let pid = std::process::id().to_string();
@@ -165,13 +168,16 @@ mod tests {
     fn what_turns_up_meanwhile_is_only_replaced_where_that_is_asked_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup");
-        let new = NewFile::beside(&path, 0o600).unwrap();
+        let new = NewFile::create_next_to(&path, 0o600).unwrap();
         symlink("nowhere", &path).unwrap();
         let refused = new.keep_new().unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("nowhere"));
         assert_eq!(names(folder.path()), ["backup"]);
-        NewFile::beside(&path, 0o600).unwrap().replace().unwrap();
+        NewFile::create_next_to(&path, 0o600)
+            .unwrap()
+            .replace()
+            .unwrap();
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
 }

@@ -65,14 +65,15 @@ impl fmt::Display for SettingsFile {
 
 /// Returns everything that [`Gateway::configure`] would reject in these files; needs no gateway. Checks that
 /// need a module are skipped if the module, or all of `modules`, is missing. Calls modules, which takes
-/// milliseconds each if a module is interpreted. Settings may also refer to the accounts in `beside`.
+/// milliseconds each if a module is interpreted. Settings may also refer to the accounts in `other_accounts`.
 pub fn settings_problems(
     settings: &Settings,
-    beside: &[AccountId],
+    other_accounts: &[AccountId],
     modules: Option<&dyn Modules>,
 ) -> Vec<SettingsProblem> {
     let is_account = |id: &str| {
-        let known = |id: &AccountId| settings.accounts.contains_key(id) || beside.contains(id);
+        let known =
+            |id: &AccountId| settings.accounts.contains_key(id) || other_accounts.contains(id);
         AccountId::parse(id).is_ok_and(|id| known(&id))
     };
     let methods = settings.methods.iter().flat_map(|(method, own)| {

@@ -241,7 +241,7 @@ impl Gateway {
     /// See [`ConnectError`].
     pub async fn connect(&self, claim: ConnectClaim) -> Result<Connected, ConnectError> {
         let outcome = self.exchange(&claim).await;
-        let told = match &outcome {
+        let outcome_label = match &outcome {
             Ok(_) => "connected",
             Err(ConnectError::CodeRefused) => "code_refused",
             Err(ConnectError::UnderWay { .. }) => "under_way",
@@ -249,7 +249,8 @@ impl Gateway {
             Err(ConnectError::NoControl(_) | ConnectError::AskedTooOften) => "no_control",
             Err(_) => "failed",
         };
-        metrics::counter!("kassette_connect_exchanges_total", "outcome" => told).increment(1);
+        metrics::counter!("kassette_connect_exchanges_total", "outcome" => outcome_label)
+            .increment(1);
         if let Ok(Connected { connection, .. }) = &outcome {
             tracing::info!(
                 merchant.id = connection.merchant.0, site = %connection.origin,

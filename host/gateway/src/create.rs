@@ -88,7 +88,7 @@ impl CreateError {
 }
 
 /// Logs at debug level why a payment was refused before routing.
-fn tell_refused(merchant: &Merchant, environment: Environment, refused: &CreateError) {
+fn log_refused(merchant: &Merchant, environment: Environment, refused: &CreateError) {
     if matches!(
         refused,
         CreateError::NoRate(_) | CreateError::TooSmall | CreateError::OverLimit
@@ -132,7 +132,7 @@ impl Gateway {
         let (now, environment) = (self.now(), request.environment);
         let checked = self.checked(request, &merchant, now).await;
         let (new, decision) =
-            checked.inspect_err(|refused| tell_refused(&merchant, environment, refused))?;
+            checked.inspect_err(|refused| log_refused(&merchant, environment, refused))?;
         let created = self.store().create(new, authority, now).await?;
         if let Created::New(payment) = &created {
             if let Some(decision) = decision {
@@ -255,7 +255,7 @@ impl Gateway {
                 Ok(first.map(decision))
             }
             Err(barred) => {
-                self.tell_why_not(method, &question).await;
+                self.log_why_refused(method, &question).await;
                 Err(CreateError::NotEligible(barred.words()))
             }
         }

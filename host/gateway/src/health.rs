@@ -215,13 +215,13 @@ impl Gateway {
         let said = match health.unwell {
             None | Some(UnhealthyReason::Misconfigured) => return troubles,
             Some(UnhealthyReason::Unchecked) => "nothing recent is known of it",
-            Some(UnhealthyReason::Vendor) => "its vendor says so",
-            Some(UnhealthyReason::NoAnswer) => "its vendor did not answer in time",
+            Some(UnhealthyReason::Provider) => "its provider says so",
+            Some(UnhealthyReason::NoAnswer) => "its provider did not answer in time",
             Some(UnhealthyReason::Module) => "its module failed when it was asked",
             Some(UnhealthyReason::Calls) => "calls that payments needed failed",
         };
         troubles.push(match (health.unwell, health.detail.as_str()) {
-            (Some(UnhealthyReason::Vendor | UnhealthyReason::Module), detail)
+            (Some(UnhealthyReason::Provider | UnhealthyReason::Module), detail)
                 if !detail.is_empty() =>
             {
                 format!("{said}: {detail}")
@@ -312,11 +312,12 @@ impl Gateway {
         let answer = tokio::time::timeout(deadline, module.health(&access)).await;
         let (found, detail) = match answer {
             Ok(Ok(Condition::Operational)) => (None, String::new()),
-            Ok(Ok(Condition::Degraded(why))) => {
-                (Some((Availability::Degraded, UnhealthyReason::Vendor)), why)
-            }
+            Ok(Ok(Condition::Degraded(why))) => (
+                Some((Availability::Degraded, UnhealthyReason::Provider)),
+                why,
+            ),
             Ok(Ok(Condition::Down(why))) => {
-                (Some((Availability::Down, UnhealthyReason::Vendor)), why)
+                (Some((Availability::Down, UnhealthyReason::Provider)), why)
             }
             Ok(Err(CallError::Timeout)) | Err(_) => {
                 let silent = (Availability::Down, UnhealthyReason::NoAnswer);
@@ -335,18 +336,18 @@ impl Gateway {
             .inner
             .measured
             .probed(account, found, &detail, self.now());
-        tell(account, change, &detail);
+        log_change(account, change, &detail);
     }
 
     pub(crate) fn note_call(&self, account: &AccountId, call: CallSample) {
         let change = self.inner.measured.call(account, call, self.now());
-        tell(account, change, "");
+        log_change(account, change, "");
     }
 }
 
 /// Logs that an account became unhealthy or healthy again: once per change, regardless of the number of
 /// probes.
-fn tell(account: &AccountId, change: Option<HealthState>, detail: &str) {
+fn log_change(account: &AccountId, change: Option<HealthState>, detail: &str) {
     match change {
         None => {}
         Some((_, None)) => {

@@ -12,7 +12,7 @@
 //! | `conversations` | calls to provider modules, recorded in the routing log |
 //! | `trials` | versions on trial next to the active one: shadow, canary |
 //! | `replay` | repeats recorded decisions with another version, setting or policy |
-//! | `vendor` | calls to a provider module, with metrics and time limits |
+//! | `provider_calls` | calls to a provider module, with metrics and time limits |
 //! | `apply` | applies reports: the only path from a provider's answer into the store |
 //! | `modules`, `wasm` | the interface to the modules, and its implementation over the runtime |
 //! | `directory_cache` | cache of keys, merchants, resellers, delegations and endpoints |
@@ -50,6 +50,7 @@ pub mod modules;
 pub mod nonces;
 pub mod operator_acts;
 mod permits;
+mod provider_calls;
 mod rates;
 mod read;
 mod reconcile;
@@ -64,7 +65,6 @@ pub mod shared_modules;
 pub mod start;
 pub mod trials;
 mod unproved_notices;
-mod vendor;
 pub mod wasm;
 mod watch;
 pub mod webhooks;
@@ -368,7 +368,7 @@ impl Gateway {
             aggregate, change, ..
         } = &stepped
         {
-            self.tell_of(aggregate, change).await;
+            self.log_change(aggregate, change).await;
             self.count_resolved(aggregate, &change.resolved);
             if let Some(due) = aggregate.due_at() {
                 self.inner.alarm.due(due);

@@ -16,7 +16,7 @@ use crate::Gateway;
 
 /// Maximum number of attempts that are closed before one cancel. A payment has few attempts, and a provider
 /// whose attempts never close must not keep the loop running.
-const VENDORS_MOST: usize = 8;
+const MAX_CLOSED_ATTEMPTS: usize = 8;
 
 /// Reason why nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -367,7 +367,7 @@ impl Gateway {
     ) -> Result<PaymentAggregate, DecideError> {
         let by_api = matches!(act, Act::CancelByApi(_));
         let _guard = self.inner.payment_locks.lock(payment).await;
-        for _ in 0..VENDORS_MOST {
+        for _ in 0..MAX_CLOSED_ATTEMPTS {
             let step = Step::Act(act.clone());
             let about = About::Payment(payment);
             match self.step(about, step, audited.clone()).await? {

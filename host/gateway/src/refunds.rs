@@ -435,7 +435,7 @@ impl Gateway {
             .await?;
         match ordered {
             RefundOrdered::New { aggregate, change } => {
-                self.tell_of(&aggregate, &change).await;
+                self.log_change(&aggregate, &change).await;
             }
             RefundOrdered::Replay { aggregate, refund } => {
                 let found = aggregate.refund(refund);
@@ -584,7 +584,7 @@ impl Gateway {
         if has_answer || access.contact.failure().is_some() {
             self.measure(attempt, false, has_answer, since.elapsed());
         }
-        self.tell_refund_call(attempt, &order, query.is_none(), &answer);
+        self.log_refund_call(attempt, &order, query.is_none(), &answer);
         Ok(answer)
     }
 
@@ -606,7 +606,7 @@ impl Gateway {
         asked.map_or_else(|_| late(), of_query)
     }
 
-    fn tell_refund_call(
+    fn log_refund_call(
         &self,
         attempt: &Attempt,
         order: &RefundOrder,

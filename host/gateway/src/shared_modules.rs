@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 use crate::Gateway;
 
 /// Interval at which the version number of changes, which is in memory, is read.
-const LOOK: Duration = Duration::from_millis(50);
+const VERSION_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval at which the changes are read even if the number stays the same, so that failed changes are tried
 /// again.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which the announcements of other nodes are read. Each announces twice a second.
 const ASK: Duration = Duration::from_millis(100);
 /// Time limit for nodes to check a version. Compiling takes some seconds, and all nodes start it together.
@@ -143,7 +143,7 @@ impl Gateway {
             let installs = self.inner.shared_modules.folder_installs.lock().take();
             let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
             for (slot, digest) in newer {
-                if let Some(prepared) = self.kept(&runtime, slot, digest).await {
+                if let Some(prepared) = self.prepare_stored(&runtime, slot, digest).await {
                     self.propose_folder_install(&runtime, prepared, VersionOrigin::Start)
                         .await;
                 }
@@ -164,9 +164,9 @@ impl Gateway {
                         tracing::warn!(error = %fault, "changes of modules are not followed yet");
                     }
                 }
-                let again = Instant::now() + LOOK_AGAIN;
+                let again = Instant::now() + RETRY_INTERVAL;
                 while self.store().directory_version() == version && Instant::now() < again {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(VERSION_POLL_INTERVAL).await;
                 }
             }
         };
@@ -260,7 +260,7 @@ impl Gateway {
         let gateway = self.clone();
         tokio::spawn(async move {
             for _ in 0..WITHDRAWALS {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
                 if gateway.store().withdraw_version(number).await.is_ok() {
                     return;
                 }
@@ -398,7 +398,7 @@ impl Gateway {
         for change in over.into_iter().rev() {
             // A node that restarts has most of them already.
             let digest =
-                settled_version(change).filter(|digest| !runtime.is_kept(&change.slot, digest));
+                settled_version(change).filter(|digest| !runtime.has_version(&change.slot, digest));
             let Some(digest) = digest else { continue };
             let Some(bytes) = self.store().module_bytes(digest).await? else {
                 continue;
@@ -550,10 +550,15 @@ impl Gateway {
 
     /// Returns a version that this node has stored, after a new check. `None` if it is missing or fails the
     /// check.
-    async fn kept(&self, runtime: &Arc<Runtime>, slot: Slot, digest: Digest) -> Option<Prepared> {
+    async fn prepare_stored(
+        &self,
+        runtime: &Arc<Runtime>,
+        slot: Slot,
+        digest: Digest,
+    ) -> Option<Prepared> {
         let checking = Arc::clone(runtime);
         let prepared = tokio::task::spawn_blocking(move || {
-            checking.prepare_kept(&slot, digest, Cause::Folder)
+            checking.prepare_stored(&slot, digest, Cause::Folder)
         });
         prepared.await.ok()?.ok()
     }

@@ -43,7 +43,7 @@ struct Work {
 
 impl Gateway {
     /// Counts the changes of a step, and logs the end of a payment.
-    pub(crate) async fn tell_of(&self, aggregate: &PaymentAggregate, change: &Change) {
+    pub(crate) async fn log_change(&self, aggregate: &PaymentAggregate, change: &Change) {
         let payment = &aggregate.payment;
         let environment = payment.environment.as_str();
         let applied = change.transitions.iter().filter(|each| each.applied);
@@ -60,11 +60,11 @@ impl Gateway {
         if review {
             self.note_review(payment).await;
         }
-        let is_completion = |told: &NewEvent| told.kind == EventType::PaymentCompleted;
+        let is_completion = |event: &NewEvent| event.kind == EventType::PaymentCompleted;
         if ended {
-            tell(aggregate, "a payment has ended");
+            log_payment(aggregate, "a payment has ended");
         } else if change.events.iter().any(is_completion) {
-            tell(aggregate, "the money of a completed payment is confirmed");
+            log_payment(aggregate, "the money of a completed payment is confirmed");
         }
     }
 
@@ -200,7 +200,7 @@ fn show_account(
 }
 
 /// Logs the current state of a payment, without data of its payer and without tokens.
-fn tell(aggregate: &PaymentAggregate, what: &'static str) {
+fn log_payment(aggregate: &PaymentAggregate, what: &'static str) {
     let PaymentAggregate { payment, attempts } = aggregate;
     let captured = attempts.iter().find(|attempt| attempt.is_captured());
     let attempt = captured.or(attempts.last());

@@ -127,7 +127,7 @@ impl Gateway {
                 () = self.clock().wait_until(wake) => {}
                 () = alarm.ring.notified() => {}
             }
-            self.inner.reconciler.has_room().await;
+            self.inner.reconciler.wait_for_capacity().await;
         }
     }
 
@@ -153,11 +153,11 @@ impl Gateway {
     /// Claims payments that were due at `due_before` and reconciles them. Returns their number.
     async fn claim_and_reconcile(&self, due_before: Time) -> Result<usize, Fault> {
         let _claiming = self.inner.alarm.claiming.lock().await;
-        let room = self.inner.reconciler.room();
-        if room == 0 {
+        let capacity = self.inner.reconciler.capacity();
+        if capacity == 0 {
             return Ok(0);
         }
-        let due = self.store().claim_due(due_before, LEASE, room).await?;
+        let due = self.store().claim_due(due_before, LEASE, capacity).await?;
         for payment in &due {
             self.reconcile_claimed(*payment, due_before.after(LEASE));
         }
@@ -229,7 +229,7 @@ impl Gateway {
         };
         let (deliveries, pruned) = self.prune_deliveries().await;
         if decisions + redacted + deliveries > 0 {
-            self.tell_forgotten(decisions, redacted, deliveries).await?;
+            self.log_deleted(decisions, redacted, deliveries).await?;
         }
         if routing_records > 0 {
             tracing::info!(
@@ -265,7 +265,7 @@ impl Gateway {
         (deliveries, Ok(()))
     }
 
-    async fn tell_forgotten(
+    async fn log_deleted(
         &self,
         decisions: u64,
         redacted: u64,

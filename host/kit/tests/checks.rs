@@ -274,7 +274,7 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
 }
 
 #[test]
-fn the_facts_tell_what_a_module_is() {
+fn the_facts_report_what_a_module_is() {
     let facts = |slot: &str| {
         let bytes = std::fs::read(&kassette_build::guest(slot).path).unwrap();
         let opened = Harness::new().unwrap().open(&bytes).unwrap();

@@ -71,8 +71,8 @@ enum FolderEvent {
 pub(crate) fn watch(folder: &Path) -> Result<FolderWatch, RuntimeError> {
     fs::read_dir(folder)?;
     let (sender, events) = sync_channel(MAX_QUEUED_EVENTS);
-    let tell = sender.clone();
-    let watcher = notify::recommended_watcher(move |event| on_event(event, &tell));
+    let watch_sender = sender.clone();
+    let watcher = notify::recommended_watcher(move |event| on_event(event, &watch_sender));
     let watcher = watcher
         .inspect_err(|error| warn_unwatched(folder, error))
         .ok();

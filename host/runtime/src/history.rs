@@ -16,7 +16,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, Mac as _};
-use kassette_domain::audit::{AuditedSlot, KeptSlot};
+use kassette_domain::audit::{AuditedSlot, SlotSnapshot};
 use kassette_domain::candidate::{Candidate, Counted};
 use kassette_domain::id::{Digest, Slot, digest_text};
 use kassette_domain::time::Time;
@@ -59,7 +59,7 @@ pub enum Cause {
     Rollback,
     /// The version was restored from the kept ones at the start: the plugin folder had no working file, or the
     /// history was not authentic and the audit log names the version.
-    Kept,
+    Restored,
     /// The version is bundled with the program.
     Bundled,
     /// The version's trial ended, and it was not promoted: the one event after which another version serves.
@@ -77,7 +77,7 @@ impl Cause {
             Self::Promote,
             Self::Pin,
             Self::Rollback,
-            Self::Kept,
+            Self::Restored,
         ];
         all.into_iter().find(|cause| cause.as_str() == text)
     }
@@ -91,7 +91,7 @@ impl Cause {
             Self::Promote => "promote",
             Self::Pin => "pin",
             Self::Rollback => "rollback",
-            Self::Kept => "kept",
+            Self::Restored => "kept",
             Self::Bundled => "bundled",
             Self::Ended => "ended",
         }
@@ -155,8 +155,8 @@ pub(crate) struct History {
 
 impl History {
     /// What the audit log says of a slot too.
-    fn kept(&self) -> KeptSlot {
-        KeptSlot {
+    fn snapshot(&self) -> SlotSnapshot {
+        SlotSnapshot {
             version: Some(self.versions.first().map(|saved| saved.digest)),
             since: self.activated().map(|event| event.at),
             is_disabled: Some(self.disabled),
@@ -239,7 +239,7 @@ impl VersionsConfig {
         for slot in slots {
             let said = audited.get(&slot);
             let what = match seal.read(&self.folder, &slot) {
-                Some(Ok(history)) => said.and_then(|said| said.difference(&history.kept())),
+                Some(Ok(history)) => said.and_then(|said| said.difference(&history.snapshot())),
                 Some(Err(_)) => Some(NOT_AUTHENTIC),
                 None => said.filter(|said| said.is_disabled()).map(|_| SWITCH_GONE),
             };
@@ -441,8 +441,8 @@ impl VersionStore {
         }
         for entry in fs::read_dir(&folder)? {
             let name = entry?.file_name();
-            let kept = history.digests().any(|digest| *file_name(&digest) == *name);
-            if !kept && name != HISTORY_FILE {
+            let is_listed = history.digests().any(|digest| *file_name(&digest) == *name);
+            if !is_listed && name != HISTORY_FILE {
                 fs::remove_file(folder.join(name))?;
             }
         }

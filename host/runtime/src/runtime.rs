@@ -260,7 +260,7 @@ impl Runtime {
     pub(crate) fn skips_file_at_start(&self, slot: &Slot) -> bool {
         let history = self.slots.history(slot);
         let last = history.activated();
-        history.set_aside && last.is_some_and(|event| event.cause == Cause::Kept)
+        history.set_aside && last.is_some_and(|event| event.cause == Cause::Restored)
     }
 
     /// Notifies after each processed file or upload, accepted or not.
@@ -361,13 +361,13 @@ impl Runtime {
     }
 
     /// The kept version of a slot whose digest starts with a text. `None` if no version or more than one matches.
-    pub fn kept_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
-        self.slots.kept_version(slot, begin)
+    pub fn find_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
+        self.slots.find_version(slot, begin)
     }
 
     /// Whether a version is kept, loaded or not.
-    pub fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
-        self.slots.is_kept(slot, digest)
+    pub fn has_version(&self, slot: &Slot, digest: &Digest) -> bool {
+        self.slots.has_version(slot, digest)
     }
 
     /// Keeps a version that was active before the active one, for attempts that use it. Blocks during compilation.
@@ -376,13 +376,13 @@ impl Runtime {
     pub fn keep(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<(), LoadError> {
         let _lock = self.loading.lock();
         let digest = Digest::hash(bytes);
-        if self.slots.is_kept(slot, &digest) {
+        if self.slots.has_version(slot, &digest) {
             return Ok(());
         }
         let module = load::load(&self.host, slot, digest, bytes)?;
-        let kept = self.versions.put(slot, &digest, bytes);
+        let stored = self.versions.put(slot, &digest, bytes);
         self.slots.keep(slot, module, now);
-        let saved = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
+        let saved = stored.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
         if let Err(error) = saved {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
@@ -417,13 +417,13 @@ impl Runtime {
     /// # Errors The version does not exist or cannot be loaded any longer.
     pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, RollbackError> {
         let digest = self.slots.previous(slot).ok_or(RollbackError::Nothing)?;
-        self.prepare_kept(slot, digest, Cause::Rollback)
+        self.prepare_stored(slot, digest, Cause::Rollback)
     }
 
     /// Like [`Runtime::prepare`], for a kept version.
     ///
     /// # Errors The version cannot be loaded any longer.
-    pub fn prepare_kept(
+    pub fn prepare_stored(
         &self,
         slot: &Slot,
         digest: Digest,
@@ -566,12 +566,12 @@ impl Runtime {
 
     /// Returns a kept version, or loads these bytes. Records a refusal.
     fn load(&self, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<Module, LoadError> {
-        if let Some(module) = self.slots.kept(slot, &digest) {
+        if let Some(module) = self.slots.loaded_version(slot, &digest) {
             return Ok(module);
         }
         let loaded = load::load(&self.host, slot, digest, bytes).and_then(|module| {
             // Versions from before the last start are not checked again, because payments depend on them.
-            if !self.slots.is_kept(slot, &digest) {
+            if !self.slots.has_version(slot, &digest) {
                 self.judge(&module).map_err(LoadError::NotAccepted)?;
             }
             Ok(module)
@@ -605,7 +605,7 @@ impl Runtime {
         now: Time,
     ) -> Installed {
         let digest = module.identity().digest;
-        let kept = self.versions.put(slot, &digest, bytes);
+        let stored = self.versions.put(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
         if activated.new {
             // Count before writing to disk: an operator who sees the version serve must find it counted.
@@ -613,7 +613,8 @@ impl Runtime {
                 .increment(1);
         }
         // The version serves even if it cannot be saved: a full disk must not prevent a fix.
-        if let Err(error) = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
+        if let Err(error) =
+            stored.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
         {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),

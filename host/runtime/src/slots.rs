@@ -16,7 +16,7 @@ use crate::history::{Activation, Cause, History};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
-use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord, StagedVersion};
+use crate::slot_record::{MAX_VERSIONS, SlotRecord, StagedVersion, StoredVersion};
 use crate::status::SlotStatus;
 
 /// An immutable snapshot. A request uses one throughout. Lists have the active version first, then earlier ones.
@@ -250,21 +250,25 @@ impl Slots {
             .lock()
             .get(slot)?
             .active()
-            .map(|kept| kept.digest)
+            .map(|stored| stored.digest)
     }
 
     pub(crate) fn previous(&self, slot: &Slot) -> Option<Digest> {
         let records = self.records.lock();
-        records.get(slot)?.versions.get(1).map(|kept| kept.digest)
+        records
+            .get(slot)?
+            .versions
+            .get(1)
+            .map(|stored| stored.digest)
     }
 
     /// A kept version that is loaded.
-    pub(crate) fn kept(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
+    pub(crate) fn loaded_version(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
         let records = self.records.lock();
         let record = records.get(slot)?;
         let mut versions = record.versions.iter().chain(&record.retired);
-        if let Some(kept) = versions.find(|kept| kept.digest == *digest) {
-            return kept.module.clone();
+        if let Some(stored) = versions.find(|stored| stored.digest == *digest) {
+            return stored.module.clone();
         }
         let staged = record.candidate.as_ref()?;
         let module = staged.module.clone();
@@ -272,17 +276,17 @@ impl Slots {
     }
 
     /// Whether a version is kept, loaded or not.
-    pub(crate) fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
+    pub(crate) fn has_version(&self, slot: &Slot, digest: &Digest) -> bool {
         let records = self.records.lock();
         let record = records.get(slot);
-        record.is_some_and(|record| record.digests().any(|kept| kept == *digest))
+        record.is_some_and(|record| record.digests().any(|stored| stored == *digest))
     }
 
     /// The kept version whose digest starts with a text. `None` if no version or more than one matches.
-    pub(crate) fn kept_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
+    pub(crate) fn find_version(&self, slot: &Slot, begin: &str) -> Option<Digest> {
         let records = self.records.lock();
-        let kept = records.get(slot)?.digests();
-        let mut found = kept.filter(|digest| digest.to_string().starts_with(begin));
+        let stored = records.get(slot)?.digests();
+        let mut found = stored.filter(|digest| digest.to_string().starts_with(begin));
         let first = found.next()?;
         found.all(|other| other == first).then_some(first)
     }
@@ -291,10 +295,10 @@ impl Slots {
     pub(crate) fn digests(&self) -> Vec<Digest> {
         let records = self.records.lock();
         let at = |age: usize| {
-            let kept = records
+            let stored = records
                 .values()
                 .filter_map(move |record| record.versions.get(age));
-            kept.map(|kept| kept.digest)
+            stored.map(|stored| stored.digest)
         };
         let on_trial = records
             .values()
@@ -303,7 +307,7 @@ impl Slots {
         (0..MAX_VERSIONS)
             .flat_map(at)
             .chain(on_trial.map(|staged| staged.candidate.digest))
-            .chain(retired.map(|kept| kept.digest))
+            .chain(retired.map(|stored| stored.digest))
             .collect()
     }
 
@@ -312,9 +316,9 @@ impl Slots {
         let records = self.records.lock();
         let mut unloaded = Vec::new();
         for (slot, record) in records.iter() {
-            let kept = record.versions.iter().chain(&record.retired);
-            let kept = kept.filter(|kept| kept.module.is_none());
-            unloaded.extend(kept.map(|kept| (slot.clone(), kept.digest)));
+            let stored = record.versions.iter().chain(&record.retired);
+            let stored = stored.filter(|stored| stored.module.is_none());
+            unloaded.extend(stored.map(|stored| (slot.clone(), stored.digest)));
             let staged = record
                 .candidate
                 .iter()
@@ -358,9 +362,9 @@ impl Slots {
         let Some(record) = records.get_mut(slot) else {
             return;
         };
-        for kept in record.versions.iter_mut().chain(&mut record.retired) {
-            if kept.digest == *digest {
-                kept.module = Some(module.clone());
+        for stored in record.versions.iter_mut().chain(&mut record.retired) {
+            if stored.digest == *digest {
+                stored.module = Some(module.clone());
             }
         }
         if let Some(staged) = &mut record.candidate
@@ -375,7 +379,7 @@ impl Slots {
     pub(crate) fn keep(&self, slot: &Slot, module: Module, now: Time) {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        record.versions.push_back(KeptVersion {
+        record.versions.push_back(StoredVersion {
             digest: module.identity().digest,
             since: now,
             module: Some(module),
@@ -396,7 +400,7 @@ impl Slots {
         module.identity().quarantine.lift();
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        let before = record.versions.front().map(|kept| kept.digest);
+        let before = record.versions.front().map(|stored| stored.digest);
         let new = before != Some(digest);
         let mut since = now;
         if new {
@@ -406,12 +410,12 @@ impl Slots {
             record.retire(slot, now);
             let trial = promoted.map(|staged| staged.result());
             record.push(module.event(cause, now, trial));
-        } else if let Some(kept) = record.versions.front() {
-            since = kept.since;
+        } else if let Some(stored) = record.versions.front() {
+            since = stored.since;
         }
-        record.versions.retain(|kept| kept.digest != digest);
-        record.retired.retain(|kept| kept.digest != digest);
-        record.versions.push_front(KeptVersion {
+        record.versions.retain(|stored| stored.digest != digest);
+        record.retired.retain(|stored| stored.digest != digest);
+        record.versions.push_front(StoredVersion {
             digest,
             since,
             module: Some(module),
@@ -419,7 +423,7 @@ impl Slots {
         let forgotten = record.versions.len() > MAX_VERSIONS;
         record.versions.truncate(MAX_VERSIONS);
         match cause {
-            Cause::Kept | Cause::Ended => {}
+            Cause::Restored | Cause::Ended => {}
             // A file that was refused before remains refused.
             Cause::Bundled => record.bundled = true,
             Cause::Folder
@@ -512,7 +516,7 @@ impl Snapshot {
             let retired = record
                 .retired
                 .iter()
-                .filter_map(|kept| kept.module.as_ref());
+                .filter_map(|stored| stored.module.as_ref());
             snapshot
                 .retired
                 .extend(retired.filter_map(|module| match module {
@@ -540,7 +544,7 @@ impl Snapshot {
             for module in record
                 .versions
                 .iter()
-                .filter_map(|kept| kept.module.as_ref())
+                .filter_map(|stored| stored.module.as_ref())
             {
                 match module {
                     Module::Method(module) => {

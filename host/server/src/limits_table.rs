@@ -280,14 +280,14 @@ fn each_limit_in_the_table_is_the_one_that_holds() {
 }
 
 #[test]
-fn the_most_that_requests_and_answers_take_is_told() {
+fn the_most_that_requests_and_answers_take_is_reported() {
     let (_, after) = PAGE.split_once("\nAt most, requests and answers").unwrap();
-    let (told, _) = after.split_once("\n\n").unwrap();
+    let (documented, _) = after.split_once("\n\n").unwrap();
     let (public, admin) = (Caps::default(), Caps::operators());
     let most = |caps: Caps| mib(caps.overall * OWN + caps.bytes);
     let of_address = mib(public.per_address * OWN + public.bytes_per_address);
     assert_eq!(
-        numbers(told),
+        numbers(documented),
         [
             most(public),
             kib(OWN),
@@ -305,8 +305,8 @@ fn the_most_that_requests_and_answers_take_is_told() {
 fn each_limit_in_the_table_has_a_metric_that_is_there() {
     let mut metric = "";
     for row in rows() {
-        let told = row.metric.replace(BEFORE, metric);
-        let names: Vec<_> = code(&told)
+        let documented = row.metric.replace(BEFORE, metric);
+        let names: Vec<_> = code(&documented)
             .filter(|word| word.starts_with("kassette_"))
             .collect();
         assert!(!names.is_empty(), "{} {} has no metric", row.what, row.by);
@@ -327,7 +327,7 @@ fn each_limit_in_the_table_has_a_metric_that_is_there() {
                 known.extend(values);
             }
         }
-        for word in code(&told).filter(|word| !word.starts_with("kassette_")) {
+        for word in code(&documented).filter(|word| !word.starts_with("kassette_")) {
             assert!(known.contains(&word), "{}: {word}", row.what);
         }
         if !row.metric.contains(BEFORE) {

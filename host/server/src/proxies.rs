@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_proxies_is_believed_and_nobody_beside_it() {
+    fn a_network_of_proxies_is_trusted_and_nobody_next_to_it() {
         let trusted = &[
             "10.1.0.0/16",
             "2001:db8:1::/48",

@@ -26,9 +26,9 @@ impl Stop {
             stop_requested: CancellationToken::new(),
             again: CancellationToken::new(),
         };
-        let tell = stop.clone();
+        let signals = stop.clone();
         tokio::spawn(async move {
-            for token in [tell.stop_requested, tell.again] {
+            for token in [signals.stop_requested, signals.again] {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}

@@ -221,7 +221,7 @@ async fn show(
 /// The page, or the result of the amount's script. After a declined attempt the script does not run again: a
 /// person plays the next one.
 async fn open(account: &Arc<Account>, session: Session) -> Response {
-    let scripted = amounts::scripted(session.due.value, account.vendor.has_test_amounts());
+    let scripted = amounts::scripted(session.due.value, account.provider.has_test_amounts());
     match scripted {
         Some(scripted) if session.phase(account.now()) == Phase::Open => {
             let reference = session.reference.clone();
@@ -345,7 +345,7 @@ fn back(account: &Account, session: &Session, outcome: Outcome) -> String {
     };
     match Url::parse(target) {
         Ok(mut url) => {
-            let appended = account.vendor.returns(session, outcome);
+            let appended = account.provider.returns(session, outcome);
             if !appended.is_empty() {
                 url.query_pairs_mut().extend_pairs(appended);
             }
@@ -407,7 +407,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     };
     let claims = session.refunds.iter().any(Refund::waits_for_claim);
     let claim = Some(&CLAIM).filter(|_| claims);
-    let asks = account.vendor.knows(Later::Inquiry);
+    let asks = account.provider.knows(Later::Inquiry);
     let known = choices
         .iter()
         .filter(|choice| asks || choice.value != INQUIRY.value);

@@ -37,7 +37,7 @@ pub use crate::deliveries::{
     Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::modules::{
-    KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
+    MAX_STORED_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
 };
 pub use crate::movements::{
     Booking, CLOSES_AFTER, ClockJump, LedgerState, MAX_CLOCK_STEP, MovementFilter, Movements,
@@ -180,9 +180,9 @@ pub enum RefundOrdered {
 
 /// Result of storing a callback whose reference no attempt had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptCallback {
+pub enum CallbackStored {
     /// Stored. A start that records the reference applies it.
-    Kept,
+    Stored,
     /// The reference is known now: apply the callback.
     Known(AttemptId),
     /// The account has too many stored callbacks. The provider should send it again.
@@ -443,7 +443,7 @@ pub trait Payments: Send + Sync {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> StoreFuture<'_, KeptCallback>;
+    ) -> StoreFuture<'_, CallbackStored>;
 
     /// Claims due payments in order of time: no other caller gets them before `lease` has passed or
     /// [`Step::Release`]. Empty only if there is nothing to claim. Each payment is claimed atomically, but

@@ -230,7 +230,7 @@ pub(crate) fn events(
     change: &Change,
     now: Time,
 ) -> Result<Vec<(u16, Event)>, Fault> {
-    let mut told = Vec::new();
+    let mut stored = Vec::new();
     for new in &change.events {
         let most = if repeats(new.kind) {
             MAX_REPEATED_EVENTS
@@ -251,10 +251,10 @@ pub(crate) fn events(
             subject: new.subject.clone().map(Box::new),
             short: short.clone(),
         };
-        told.push((counters.events, event));
+        stored.push((counters.events, event));
         counters.events += 1;
     }
-    Ok(told)
+    Ok(stored)
 }
 
 /// Finding about a contradiction between timeline, events and payment.
@@ -283,7 +283,7 @@ pub(crate) fn contradiction(
         .iter()
         .filter(|line| line.applied && line.from != line.to)
         .filter_map(|line| Some((EventType::of_transition(line.to)?, line.at)));
-    let told = events
+    let reported = events
         .iter()
         .filter(|event| {
             Status::ALL
@@ -291,7 +291,7 @@ pub(crate) fn contradiction(
                 .any(|status| EventType::of_transition(status) == Some(event.kind))
         })
         .map(|event| (event.kind, event.created_at));
-    if !moved.eq(told) {
+    if !moved.eq(reported) {
         return Some("its events are not those of its timeline");
     }
     let completed = events

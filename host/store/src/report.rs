@@ -10,7 +10,7 @@ const MAX_FINDINGS: usize = 1000;
 
 /// Findings about rows that follow from others.
 pub(crate) const MISSING: &str = "it is missing: what it leads to is there";
-pub(crate) const STRAY: &str =
+pub(crate) const UNREFERENCED: &str =
     "nothing that is there needs it: what it led to is missing or damaged";
 pub(crate) const ELSEWHERE: &str = "it leads elsewhere than it should";
 

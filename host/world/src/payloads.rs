@@ -349,11 +349,11 @@ pub fn callback_reading(reply: &Result<CallbackReply, CallbackFailure>) -> Strin
             Subject::Attempt(id) if id == ATTEMPT => "",
             Subject::Attempt(id) | Subject::Reference(id) => id,
         };
-        let told = match &notice.report {
+        let reported = match &notice.report {
             None => "ask".into(),
             Some(report) => reading(report),
         };
-        format!("{told} {about}").trim().to_owned()
+        format!("{reported} {about}").trim().to_owned()
     });
     let status = reply.status.to_string();
     std::iter::once(status)
@@ -416,23 +416,23 @@ fn reading(report: &Report) -> String {
         Settlement::Failed => " not-settled",
     };
     let received = &report.received;
-    let mut told = format!(
+    let mut reported = format!(
         "{status}{settlement} {} {}",
         decimal(received.amount),
         received.currency
     );
     if report.given_back > 0 {
-        told += &format!(", given back {}", decimal(report.given_back));
+        reported += &format!(", given back {}", decimal(report.given_back));
     }
     for capture in &report.particulars.captures {
         if capture.reversed {
             let amount = decimal(capture.amount);
-            told += &format!(", capture {} {amount} reversed", capture.id);
+            reported += &format!(", capture {} {amount} reversed", capture.id);
         }
     }
     for refund in &report.particulars.refunds {
         let (amount, state) = (decimal(refund.amount), refund_state(refund.state));
-        told += &format!(", refund {} {amount} {state}", refund.id);
+        reported += &format!(", refund {} {amount} {state}", refund.id);
     }
     for dispute in &report.particulars.disputes {
         let state = match dispute.state {
@@ -445,15 +445,15 @@ fn reading(report: &Report) -> String {
             DisputeKind::Inquiry => "inquiry",
             DisputeKind::Dispute => "dispute",
         };
-        told += &format!(", {kind} {} {amount} {state}", dispute.id);
+        reported += &format!(", {kind} {} {amount} {state}", dispute.id);
         if dispute.withdrawn > 0 {
-            told += &format!(" with {} withdrawn", decimal(dispute.withdrawn));
+            reported += &format!(" with {} withdrawn", decimal(dispute.withdrawn));
         }
     }
     for sentence in &report.particulars.unreadable {
-        told += &format!(", unreadable: {sentence}");
+        reported += &format!(", unreadable: {sentence}");
     }
-    told
+    reported
 }
 
 fn refund_state(state: RefundState) -> &'static str {

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payment_is_found_among_everything_that_was_told() {
+    fn the_payment_is_found_among_everything_that_was_reported() {
         let captured = "993617898204183D/4990EUR/captured";
         for known in [
             &[captured][..],
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_and_order_are_the_reference_and_klarna_is_told_what_for() {
+    fn attempt_and_order_are_the_reference_and_klarna_is_sent_what_for() {
         let body = |method| -> Value {
             let body = body(&account(), &paid(method, &["x"]), &order());
             serde_json::from_str(&body.to_string()).unwrap()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_surely_gave_nothing_back_is_refused() {
+    fn only_what_surely_refunded_nothing_is_refused() {
         let refused = |status, code: &str| {
             let body = json!({ "status": status, "errorCode": code, "errorType": "validation" });
             refused(&Answer {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_our_invoices_makes_the_host_ask() {
+    fn callback_of_our_invoices_makes_the_host_ask() {
         for kind in [
             "InvoiceSettled",
             "InvoiceExpired",

@@ -117,21 +117,21 @@ kassette_plugin::provider::export!(Mollie);
 mod tests {
     use super::*;
 
-    fn told(mode: &str, status: &str) -> String {
+    fn profile_json(mode: &str, status: &str) -> String {
         format!(r#"{{"resource":"profile","id":"pfl_1","mode":"{mode}","status":"{status}"}}"#)
     }
 
     #[test]
     fn a_key_of_the_other_mode_is_down() {
-        let live = told("live", "verified");
+        let live = profile_json("live", "verified");
         assert_eq!(
             condition(live.as_bytes(), Environment::Live),
             Condition::Operational
         );
         for (mode, environment) in [("live", Environment::Test), ("test", Environment::Live)] {
-            let told = told(mode, "verified");
+            let reported = profile_json(mode, "verified");
             assert!(matches!(
-                condition(told.as_bytes(), environment),
+                condition(reported.as_bytes(), environment),
                 Condition::Down(_)
             ));
         }
@@ -149,7 +149,7 @@ mod tests {
             ("live", "blocked", Environment::Live, false),
             ("test", "blocked", Environment::Test, false),
         ] {
-            let condition = condition(told(mode, status).as_bytes(), environment);
+            let condition = condition(profile_json(mode, status).as_bytes(), environment);
             assert_eq!(condition == Condition::Operational, good, "{mode} {status}");
         }
     }

@@ -197,7 +197,7 @@ fn refused(problem: Problem) -> StartFailure {
 pub(crate) mod tests {
     use super::*;
     use crate::klarna::tests::answers;
-    use crate::wire::tests::{read, told};
+    use crate::wire::tests::{payment_json, read};
     use kassette_plugin::provider::{Environment, Money, Payer};
     use serde_json::{Value, json};
 
@@ -334,11 +334,11 @@ pub(crate) mod tests {
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
-        let mut told = told("open");
+        let mut reported = payment_json("open");
         for (name, value) in change {
-            told[*name] = value.clone();
+            reported[*name] = value.clone();
         }
-        opened(read(&told), &account(), &attempt("credit_card"))
+        opened(read(&reported), &account(), &attempt("credit_card"))
     }
 
     #[test]

@@ -218,7 +218,7 @@ fn dispute(
     found: Found,
     resource: &Json,
 ) -> Result<Vec<Notice>, CallbackFailure> {
-    let told = match found {
+    let reported = match found {
         Found::Ours(attempt) => Some(attempt),
         Found::Capture(_) => None,
     };
@@ -227,10 +227,10 @@ fn dispute(
         None => None,
     };
     let Some(lone) = lone else {
-        let told = told.map(|attempt| asking((attempt, None)));
-        return Ok(told.into_iter().collect());
+        let reported = reported.map(|attempt| asking((attempt, None)));
+        return Ok(reported.into_iter().collect());
     };
-    let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(told) else {
+    let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(reported) else {
         return Ok(Vec::new());
     };
     // If the dispute has ended without a known decision, read it from PayPal's API.
@@ -239,8 +239,8 @@ fn dispute(
         false => None,
     };
     let resource = asked.as_ref().unwrap_or(resource);
-    let told = dispute::read(resource, &lone.capture);
-    let Some((order, dispute)) = lone.order.clone().zip(told) else {
+    let reported = dispute::read(resource, &lone.capture);
+    let Some((order, dispute)) = lone.order.clone().zip(reported) else {
         return Ok(vec![asking((attempt, lone.order))]);
     };
     // After a decision the host queries the order too, because PayPal books the returned money as a separate

@@ -256,11 +256,11 @@ fn confirmed(
     body.push(b'}');
     let answer = api::ask(account, "/v1/notifications/verify-webhook-signature", body);
     let answer = answer.map_err(later)?;
-    let told = answer.json();
-    let told = told
+    let reported = answer.json();
+    let reported = reported
         .as_ref()
         .and_then(|body| body.get("verification_status"));
-    match (answer.status, told.and_then(Json::text)) {
+    match (answer.status, reported.and_then(Json::text)) {
         (200, Some("SUCCESS")) => Ok(()),
         (200, Some("FAILURE")) => Err(CallbackFailure::Forged(
             "PayPal says that it is not its own".into(),

@@ -185,7 +185,7 @@ fn refused(problem: &Problem) -> StartFailure {
 mod tests {
     use super::*;
     use crate::api::tests::{answer, refusal};
-    use crate::wire::tests::{captured, told};
+    use crate::wire::tests::{captured, order_json};
     use kassette_plugin::provider::{Environment, Money, Payer};
     use serde_json::{Value, json};
 
@@ -303,7 +303,8 @@ mod tests {
     #[test]
     fn a_created_and_a_repeated_order_lead_to_the_payers_page() {
         for status in [200, 201] {
-            let Ok(Started::Open(open)) = judge(status, &told("PAYER_ACTION_REQUIRED", &[])) else {
+            let Ok(Started::Open(open)) = judge(status, &order_json("PAYER_ACTION_REQUIRED", &[]))
+            else {
                 panic!("not open");
             };
             assert_eq!(open.reference, "5O190127TN364715T");
@@ -315,15 +316,15 @@ mod tests {
     #[test]
     fn an_order_that_is_over_is_declined_and_a_paid_one_is_asked_about() {
         assert!(matches!(
-            judge(200, &told("VOIDED", &[])),
+            judge(200, &order_json("VOIDED", &[])),
             Err(StartFailure::Declined(_))
         ));
-        let refused = told("COMPLETED", &[captured("DECLINED", None)]);
+        let refused = order_json("COMPLETED", &[captured("DECLINED", None)]);
         assert!(matches!(
             judge(200, &refused),
             Err(StartFailure::Declined(_))
         ));
-        let mut approved = told("APPROVED", &[]);
+        let mut approved = order_json("APPROVED", &[]);
         approved["links"] = json!([]);
         assert!(matches!(
             judge(200, &approved),
@@ -333,13 +334,13 @@ mod tests {
 
     #[test]
     fn an_order_about_something_else_is_not_ours() {
-        let mut other = told("CREATED", &[]);
+        let mut other = order_json("CREATED", &[]);
         other["purchase_units"][0]["amount"]["value"] = "49.91".into();
         assert!(matches!(
             judge(201, &other),
             Err(StartFailure::Uncertain(_))
         ));
-        let mut other = told("CREATED", &[]);
+        let mut other = order_json("CREATED", &[]);
         other["purchase_units"][0]["custom_id"] = "attempt-2".into();
         assert!(matches!(
             judge(201, &other),

@@ -36,23 +36,25 @@ pub(crate) fn query(
             Ok(handle.says(Status::Review, why))
         }
         (Handled::Payable, QueryPurpose::Capture) => pay(account, attempt, &handle),
-        (Handled::Waiting | Handled::Payable, _) => tell(&handle, account),
+        (Handled::Waiting | Handled::Payable, _) => handle_report(&handle, account),
         (Handled::Used, _) => {
             let payment = payment(account, attempt)?;
             let payment = payment.ok_or_else(|| unavailable("the payment is not shown yet"))?;
-            told(account, attempt, &handle, &payment)
+            payment_report(account, attempt, &handle, &payment)
         }
         // Paysafe may have made a payment automatically just now.
         (Handled::Failed | Handled::Cancelled | Handled::Expired | Handled::Unknown, _) => {
             match payment(account, attempt)? {
-                Some(payment) if !payment.is_over() => told(account, attempt, &handle, &payment),
-                _ => tell(&handle, account),
+                Some(payment) if !payment.is_over() => {
+                    payment_report(account, attempt, &handle, &payment)
+                }
+                _ => handle_report(&handle, account),
             }
         }
     }
 }
 
-fn tell(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
+fn handle_report(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
     let report = handle.report(account.now);
     report.ok_or_else(|| unavailable("the handle tells nothing"))
 }
@@ -77,11 +79,11 @@ fn pay(account: &Account, attempt: &Attempt, handle: &Handle) -> Result<Report, 
             let made = answer.json();
             let made = made.as_ref().and_then(wire::payment);
             let made = made.ok_or_else(|| unavailable("the answer cannot be read"))?;
-            told(account, attempt, handle, &made)
+            payment_report(account, attempt, handle, &made)
         }
         // Paysafe records declined payments, and an earlier payment exists there.
         400..=499 if answer.status != 429 => match payment(account, attempt)? {
-            Some(payment) => told(account, attempt, handle, &payment),
+            Some(payment) => payment_report(account, attempt, handle, &payment),
             None => Err(unavailable(&api::problem(&answer).to_string())),
         },
         _ => Err(unavailable(&api::problem(&answer).to_string())),
@@ -90,7 +92,7 @@ fn pay(account: &Account, attempt: &Attempt, handle: &Handle) -> Result<Report, 
 
 /// Reports a payment. For a completed payment its settlements and the refunds of the Business Portal are read too,
 /// for every purpose.
-fn told(
+fn payment_report(
     account: &Account,
     attempt: &Attempt,
     handle: &Handle,

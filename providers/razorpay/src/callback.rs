@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_secret_the_vendor_is_asked_to_come_again() {
+    fn without_the_secret_the_provider_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(&paid()));
         assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }

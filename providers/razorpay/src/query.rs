@@ -348,7 +348,7 @@ pub(crate) fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{BEGAN, failed, paid, read, told};
+    use crate::wire::tests::{BEGAN, failed, link_json, paid, read};
 
     const PURPOSES: [QueryPurpose; 3] = [
         QueryPurpose::Capture,
@@ -361,7 +361,13 @@ mod tests {
     const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
 
     fn act(status: &str, tries: &[Payment], purpose: QueryPurpose, now: u64) -> Option<Act> {
-        needed(&read(&told(status)).unwrap(), tries, purpose, true, now)
+        needed(
+            &read(&link_json(status)).unwrap(),
+            tries,
+            purpose,
+            true,
+            now,
+        )
     }
 
     #[test]
@@ -398,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_decline_closes_the_link_where_the_operator_wants_that_and_it_is_certain() {
-        let link = read(&told("created")).unwrap();
+        let link = read(&link_json("created")).unwrap();
         let declined = [failed("insufficient_funds")];
         let act = |now| needed(&link, &declined, QueryPurpose::Sync, false, now);
         assert_eq!(act(SOON), None);

@@ -124,7 +124,7 @@ fn refused(problem: &Problem) -> StartFailure {
 mod tests {
     use super::*;
     use crate::signature::tests::{NOW, account};
-    use crate::wire::tests::{ID, read, told};
+    use crate::wire::tests::{ID, order_json, read};
     use kassette_plugin::provider::{Money, Payer};
     use serde_json::{Value, json};
 
@@ -219,11 +219,11 @@ mod tests {
     }
 
     fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
-        let mut told = told("pending");
+        let mut reported = order_json("pending");
         for (name, value) in change {
-            told[*name] = value.clone();
+            reported[*name] = value.clone();
         }
-        opened(read(&told), &attempt())
+        opened(read(&reported), &attempt())
     }
 
     #[test]

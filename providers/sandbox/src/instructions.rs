@@ -171,7 +171,7 @@ const REFERENCES: [(&str, &str); 12] = [
 
 /// Translates instructions into the payer's language (BCP 47), or English if there is no translation. Other
 /// actions, and instructions of other methods, are returned unchanged.
-pub(crate) fn told(action: Action, method: &str, language: Option<&str>) -> Action {
+pub(crate) fn translate(action: Action, method: &str, language: Option<&str>) -> Action {
     match action {
         Action::Show(shown) if method == "crypto" => {
             let details = shown.details.into_iter();
@@ -205,7 +205,7 @@ mod tests {
     fn shown(method: &str, language: Option<&str>) -> Instructions {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let action = Action::Show(Instructions {
-            text: "the vendor's".into(),
+            text: "the provider's".into(),
             details: vec![
                 pair("Address", "sbx1q"),
                 pair("Amount", "49.90 EUR"),
@@ -214,7 +214,7 @@ mod tests {
             qr: Some("qr".into()),
             link: Some("link".into()),
         });
-        match told(action, method, language) {
+        match translate(action, method, language) {
             Action::Show(shown) => shown,
             other => panic!("{other:?}"),
         }
@@ -254,7 +254,7 @@ mod tests {
                 .collect();
             assert_eq!(labels, ["Address", "Amount", label]);
         }
-        assert_eq!(shown("other", Some("pl")).text, "the vendor's");
+        assert_eq!(shown("other", Some("pl")).text, "the provider's");
     }
 
     #[test]

@@ -385,7 +385,7 @@ fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{authorised, paid, paying, read, told};
+    use crate::wire::tests::{authorised, paid, paying, read, session_json};
     use serde_json::{Value, json};
 
     const PURPOSES: [QueryPurpose; 3] = [
@@ -394,14 +394,14 @@ mod tests {
         QueryPurpose::Cancel,
     ];
 
-    fn act(told: &Value, purpose: QueryPurpose) -> Option<Act> {
-        needed(&read(told).unwrap(), purpose, false)
+    fn act(reported: &Value, purpose: QueryPurpose) -> Option<Act> {
+        needed(&read(reported).unwrap(), purpose, false)
     }
 
     fn declined() -> Value {
-        let mut told = paying("open", "requires_payment_method");
-        told["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
-        told
+        let mut reported = paying("open", "requires_payment_method");
+        reported["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
+        reported
     }
 
     #[test]
@@ -413,16 +413,20 @@ mod tests {
         let mut less = authorised;
         less["payment_intent"]["amount_capturable"] = json!(4989);
         assert_eq!(act(&less, QueryPurpose::Capture), None);
-        for other in [told("open"), paid(), paying("complete", "processing")] {
+        for other in [
+            session_json("open"),
+            paid(),
+            paying("complete", "processing"),
+        ] {
             assert_eq!(act(&other, QueryPurpose::Capture), None, "{other}");
         }
     }
 
     #[test]
     fn sync_leaves_open_what_an_undeclined_payer_could_still_pay() {
-        for told in [told("open"), paying("open", "requires_action")] {
-            assert_eq!(act(&told, QueryPurpose::Sync), None);
-            assert_eq!(act(&told, QueryPurpose::Cancel), Some(Act::Expire));
+        for reported in [session_json("open"), paying("open", "requires_action")] {
+            assert_eq!(act(&reported, QueryPurpose::Sync), None);
+            assert_eq!(act(&reported, QueryPurpose::Cancel), Some(Act::Expire));
         }
     }
 
@@ -437,14 +441,14 @@ mod tests {
 
     #[test]
     fn cancel_leaves_alone_what_is_paid_or_over() {
-        for told in [
+        for reported in [
             paid(),
-            told("expired"),
+            session_json("expired"),
             paying("complete", "canceled"),
             paying("complete", "requires_payment_method"),
             paying("complete", "processing"),
         ] {
-            assert_eq!(act(&told, QueryPurpose::Cancel), None, "{told}");
+            assert_eq!(act(&reported, QueryPurpose::Cancel), None, "{reported}");
         }
     }
 

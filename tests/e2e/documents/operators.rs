@@ -82,7 +82,7 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operators_story_happens_as_it_is_told() {
+async fn the_operators_story_happens_as_it_is_written() {
     let server = Server::fresh().await;
     let _second = second_provider(&server).await;
     let machine = tempfile::tempdir().unwrap();

@@ -127,8 +127,8 @@ impl Canary {
     /// See [`BadCanary`].
     pub fn change(&self, steps: &[u8], every_seconds: u64, now: Time) -> Result<Self, BadCanary> {
         let fresh = Self::begin(steps, every_seconds, self.key, now)?;
-        let kept = self.shares.len().saturating_sub(MOST_SHARES - 1);
-        let shares = self.shares.iter().skip(kept).chain(&fresh.shares);
+        let dropped = self.shares.len().saturating_sub(MOST_SHARES - 1);
+        let shares = self.shares.iter().skip(dropped).chain(&fresh.shares);
         Ok(Self {
             shares: shares.copied().collect(),
             ..fresh

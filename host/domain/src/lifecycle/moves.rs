@@ -87,19 +87,19 @@ impl PaymentAggregate {
     }
 
     /// Adds an event about the payment's current state.
-    pub(super) fn tell(&self, kind: EventType, log: &mut StepLog<'_>) {
-        self.tell_of(kind, None, log);
+    pub(super) fn add_event(&self, kind: EventType, log: &mut StepLog<'_>) {
+        self.add_event_about(kind, None, log);
     }
 
     /// Adds an event about an attempt that failed while the payment continues.
-    pub(super) fn tell_failed(&self, i: usize, log: &mut StepLog<'_>) {
+    pub(super) fn add_failed_event(&self, i: usize, log: &mut StepLog<'_>) {
         if let Some(decline) = DeclineCode::of_attempt(&self.attempts[i]) {
             let subject = Some(EventSubject::Decline(decline));
-            self.tell_of(EventType::PaymentAttemptFailed, subject, log);
+            self.add_event_about(EventType::PaymentAttemptFailed, subject, log);
         }
     }
 
-    pub(super) fn tell_of(
+    pub(super) fn add_event_about(
         &self,
         kind: EventType,
         subject: Option<EventSubject>,
@@ -133,7 +133,7 @@ impl PaymentAggregate {
         }
         self.line(from, to, true, log);
         if let Some(event) = EventType::of_transition(to) {
-            self.tell(event, log);
+            self.add_event(event, log);
         }
     }
 
@@ -147,8 +147,11 @@ impl PaymentAggregate {
             }
             return;
         }
-        let weaker = self.payment.review.is_none_or(ReviewCause::ends_by_vendor);
-        if weaker && !cause.ends_by_vendor() {
+        let weaker = self
+            .payment
+            .review
+            .is_none_or(ReviewCause::ends_by_provider);
+        if weaker && !cause.ends_by_provider() {
             self.payment.review = Some(cause);
             self.remark(log);
         }
@@ -174,7 +177,7 @@ impl PaymentAggregate {
         }
         self.move_to(Status::Completed, log);
         if self.payment.is_paid() {
-            self.tell(EventType::PaymentCompleted, log);
+            self.add_event(EventType::PaymentCompleted, log);
         }
         if let Some(i) = own.filter(|_| self.payment.settlement == Settlement::Pending) {
             self.attempts[i].watch(log.now, log.schedule);
@@ -212,7 +215,7 @@ impl PaymentAggregate {
         self.attempts[i].queries.stop();
         self.remark(log);
         if proved == Settlement::Confirmed {
-            self.tell(EventType::PaymentCompleted, log);
+            self.add_event(EventType::PaymentCompleted, log);
         }
     }
 
@@ -235,12 +238,17 @@ impl PaymentAggregate {
             }
             Status::Pending => {
                 self.move_to(Status::Created, log);
-                self.tell_failed(i, log);
+                self.add_failed_event(i, log);
             }
             Status::Processing | Status::VerificationPending => {
                 self.move_to(Status::Failed, log);
             }
-            Status::Review if self.payment.review.is_some_and(ReviewCause::ends_by_vendor) => {
+            Status::Review
+                if self
+                    .payment
+                    .review
+                    .is_some_and(ReviewCause::ends_by_provider) =>
+            {
                 self.move_to(Status::Failed, log);
             }
             // An authorization ended without a capture, and the payment holds no other money.
@@ -259,7 +267,11 @@ impl PaymentAggregate {
 
 /// Settlement that an attempt's facts prove.
 fn proved(attempt: &Attempt) -> Settlement {
-    match attempt.vendor.as_ref().map(|facts| facts.settlement) {
+    match attempt
+        .provider_facts
+        .as_ref()
+        .map(|facts| facts.settlement)
+    {
         Some(ProviderSettlement::Confirmed) => Settlement::Confirmed,
         Some(ProviderSettlement::Failed) => Settlement::Failed,
         Some(ProviderSettlement::Pending) | None => Settlement::Pending,

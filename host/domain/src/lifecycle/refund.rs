@@ -333,11 +333,11 @@ impl PaymentAggregate {
         let difference = match answer {
             RefundAnswer::Given(given) => {
                 let attempt = &mut self.attempts[i];
-                let heard = attempt.funds.answer(id, &given, attempt.id, log.now);
-                if heard.is_none() {
+                let answered = attempt.funds.answer(id, &given, attempt.id, log.now);
+                if answered.is_none() {
                     self.say(i, id, "the provider answered with another refund");
                 }
-                heard.unwrap_or_default()
+                answered.unwrap_or_default()
             }
             RefundAnswer::Refused(why) => {
                 // The provider may know of returned money without having sent a notification.

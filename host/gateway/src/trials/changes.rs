@@ -17,7 +17,7 @@ pub enum TrialError {
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
     #[error("what is kept of the slot cannot be written ({0}); no version is on trial")]
-    NotKept(String),
+    NotSaved(String),
     #[error(transparent)]
     Shared(#[from] ShareError),
     #[error(transparent)]
@@ -91,7 +91,7 @@ impl Gateway {
         };
         let staging = move || runtime.stage(prepared, candidate, now);
         let staged = self.audited(line, staging, |error| error.kind().to_string());
-        staged.await?.map_err(TrialError::NotKept)
+        staged.await?.map_err(TrialError::NotSaved)
     }
 
     /// Returns the candidate of a slot with this share, or these steps of a ramp. A running canary keeps its
@@ -150,7 +150,7 @@ impl Gateway {
             None => runtime.end_trial(&slot, None, now),
         };
         let changed = self.audited(line, changing, |error| error.kind().to_string());
-        changed.await?.map_err(TrialError::NotKept)
+        changed.await?.map_err(TrialError::NotSaved)
     }
 
     /// Makes the candidate the active version, as the last step of its ramp.

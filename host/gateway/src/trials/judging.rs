@@ -17,7 +17,7 @@ use crate::Gateway;
 use crate::modules::Method;
 
 /// Interval between two checks of the trials.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// One node judges for all nodes, until just before its next check.
 const LEASE: Duration = Duration::from_millis(900);
 
@@ -38,15 +38,15 @@ impl Gateway {
         let mut changes = runtime.changes();
         loop {
             if runtime.has_trials() {
-                let next = self.now().after(LOOK_EVERY);
+                let next = self.now().after(CHECK_INTERVAL);
                 tokio::select! {
                     () = self.clock().wait_until(next) => {}
-                    () = self.inner.trials.look.notified() => {}
+                    () = self.inner.trials.check_requested.notified() => {}
                 }
             } else if changes.changed().await.is_err() {
                 return;
             }
-            self.look_at_trials().await;
+            self.check_trials().await;
         }
     }
 
@@ -63,7 +63,7 @@ impl Gateway {
     }
 
     /// Checks each version on trial one time.
-    pub(crate) async fn look_at_trials(&self) {
+    pub(crate) async fn check_trials(&self) {
         let Some(runtime) = self.runtime() else {
             return;
         };
@@ -75,7 +75,7 @@ impl Gateway {
         self.inner.trials.shadows.retain(is_alive);
         for (slot, staged) in &all {
             let looked = match &staged.candidate.canary {
-                Some(canary) => self.look_at_canary(slot, staged, canary).await,
+                Some(canary) => self.check_canary(slot, staged, canary).await,
                 None => {
                     if let OpenedModule::Method(module) = &staged.module {
                         let module = Arc::clone(module) as Arc<dyn Method>;
@@ -91,7 +91,7 @@ impl Gateway {
         }
     }
 
-    async fn look_at_canary(
+    async fn check_canary(
         &self,
         slot: &Slot,
         staged: &Staged,
@@ -128,7 +128,7 @@ impl Gateway {
         let Some(advance) = canary.advance(self.now(), decided, &limits) else {
             return Ok(());
         };
-        self.go_on(slot, candidate, advance, &counted).await;
+        self.advance_ramp(slot, candidate, advance, &counted).await;
         Ok(())
     }
 
@@ -146,9 +146,10 @@ impl Gateway {
         };
         let Ended { word, why } = ended;
         let why = format!("the candidate {} was rolled back: {why}", candidate.digest);
-        let (ending, of, told, now) = (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
-        let kept =
-            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(told), now)).await;
+        let (ending, of, reason, now) =
+            (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
+        let saved =
+            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(reason), now)).await;
         let counted = match counted {
             Some(counted) => Ok(counted),
             None => self.counted(slot, candidate).await,
@@ -172,22 +173,28 @@ impl Gateway {
             after: Some(json!({ "candidate": null, "counted": counted }).to_string()),
             ..Audited::of_system("plugin.rollback", format!("plugin/{slot}"))
         };
-        let told = if self.store().shares_modules() {
+        let recorded = if self.store().shares_modules() {
             let shared = self.share_change(slot.clone(), SlotContent::Candidate(None), line);
             shared.await
         } else {
             self.store().audit(line, now).await.map(drop)
         };
-        if let Err(fault) = told {
+        if let Err(fault) = recorded {
             tracing::error!(plugin.slot = %slot, error = %fault, "the end of a trial is not on record");
         }
-        if !matches!(kept, Ok(Ok(()))) {
+        if !matches!(saved, Ok(Ok(()))) {
             tracing::error!(plugin.slot = %slot, "the end of a trial is not kept over a restart");
         }
     }
 
     /// Performs the next step of a ramp.
-    async fn go_on(&self, slot: &Slot, candidate: &Candidate, advance: Advance, counted: &Counted) {
+    async fn advance_ramp(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        advance: Advance,
+        counted: &Counted,
+    ) {
         let line = |action, after: serde_json::Value| Audited {
             reason: Some("the ramp's next step: nothing speaks against it".into()),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),

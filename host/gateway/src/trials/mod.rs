@@ -36,7 +36,7 @@ pub(crate) struct LocalTrials {
     pending: Mutex<HashMap<Slot, Pending>>,
     refused: Mutex<RefusedPayments>,
     /// Notified when a candidate fails, so that its trial is checked immediately.
-    look: Notify,
+    check_requested: Notify,
     shadows: Shadows,
 }
 

@@ -462,8 +462,8 @@ impl Gateway {
                 object: format!("endpoint/{id}"),
                 ..audited.clone()
             };
-            let room = SLICE - slice.deliveries;
-            let Some(walked) = self.hasten(id, audited, room).await? else {
+            let capacity = SLICE - slice.deliveries;
+            let Some(walked) = self.hasten(id, audited, capacity).await? else {
                 continue;
             };
             slice.deliveries += walked.count;

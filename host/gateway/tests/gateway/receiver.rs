@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// A request as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedRequest {
     /// `POST /hook HTTP/1.1`
     pub(crate) line: String,
     /// Names in lower case.
@@ -20,7 +20,7 @@ pub(crate) struct Heard {
     pub(crate) body: Vec<u8>,
 }
 
-impl Heard {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -54,7 +54,7 @@ pub(crate) struct Receiver {
 struct Shared {
     /// Answers to the next requests. The last one is repeated.
     replies: Mutex<Vec<Reply>>,
-    heard: Mutex<Vec<Heard>>,
+    received: Mutex<Vec<ReceivedRequest>>,
     arrived: Notify,
 }
 
@@ -64,7 +64,7 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             replies: Mutex::new(replies.into_iter().collect()),
-            heard: Mutex::default(),
+            received: Mutex::default(),
             arrived: Notify::new(),
         });
         tokio::spawn({
@@ -89,24 +89,24 @@ impl Receiver {
         *self.shared.replies.lock() = vec![reply];
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
-        self.shared.heard.lock().clone()
+    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
+        self.shared.received.lock().clone()
     }
 
     /// Waits for this many requests.
-    pub(crate) async fn hears(&self, count: usize) -> Vec<Heard> {
-        let hears = async {
+    pub(crate) async fn wait_for_requests(&self, count: usize) -> Vec<ReceivedRequest> {
+        let arrived = async {
             loop {
                 let arrived = self.shared.arrived.notified();
-                let heard = self.heard();
-                if heard.len() >= count {
-                    return heard;
+                let requests = self.received();
+                if requests.len() >= count {
+                    return requests;
                 }
                 arrived.await;
             }
         };
-        let heard = tokio::time::timeout(TEST_TIMEOUT, hears).await;
-        heard.unwrap_or_else(|_| panic!("{} of {count} arrived", self.heard().len()))
+        let requests = tokio::time::timeout(TEST_TIMEOUT, arrived).await;
+        requests.unwrap_or_else(|_| panic!("{} of {count} arrived", self.received().len()))
     }
 }
 
@@ -139,7 +139,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             }
         };
         let line = line.trim().to_owned();
-        shared.heard.lock().push(Heard {
+        shared.received.lock().push(ReceivedRequest {
             line,
             headers,
             body,

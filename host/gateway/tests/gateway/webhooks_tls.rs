@@ -43,14 +43,14 @@ const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
 
 /// A request as it arrived.
-struct Heard {
+struct ReceivedRequest {
     version: Version,
     target: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Heard {
+impl ReceivedRequest {
     fn header(&self, name: &str) -> &str {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next().unwrap().to_str().unwrap();
@@ -63,7 +63,7 @@ impl Heard {
 struct Secured {
     address: SocketAddr,
     authority: CertificateDer<'static>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     /// Number of the next requests that are answered 500.
     refuses: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
@@ -92,22 +92,22 @@ impl Secured {
         let secured = Self {
             address: listener.local_addr().unwrap(),
             authority: authority.der().clone(),
-            heard: Arc::default(),
+            received: Arc::default(),
             refuses: Arc::default(),
             connections: Arc::default(),
         };
-        let (heard, refuses) = (Arc::clone(&secured.heard), Arc::clone(&secured.refuses));
+        let (requests, refuses) = (Arc::clone(&secured.received), Arc::clone(&secured.refuses));
         let connections = Arc::clone(&secured.connections);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let acceptor = acceptor.clone();
-                let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
+                let (requests, refuses) = (Arc::clone(&requests), Arc::clone(&refuses));
                 let connections = Arc::clone(&connections);
                 tokio::spawn(async move {
                     // A client that does not trust the certificate closes the connection.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         connections.fetch_add(1, Ordering::SeqCst);
-                        serve(stream, heard, refuses).await;
+                        serve(stream, requests, refuses).await;
                     }
                 });
             }
@@ -213,7 +213,7 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
         assert!(said.contains("no public address"), "{said}");
     }
     assert_eq!(dialled.load(Ordering::SeqCst), reached);
-    assert_eq!(server.heard.lock().len(), 2);
+    assert_eq!(server.received.lock().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -290,16 +290,16 @@ async fn a_named_host_leads_to_private_networks_and_nowhere_else_inside() {
 /// Serves HTTP in the negotiated version.
 async fn serve(
     stream: TlsStream<TcpStream>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     refuses: Arc<AtomicUsize>,
 ) {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
+        let (requests, refuses) = (Arc::clone(&requests), Arc::clone(&refuses));
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
-            heard.lock().push(Heard {
+            requests.lock().push(ReceivedRequest {
                 version: head.version,
                 target: head.uri.path_and_query().unwrap().to_string(),
                 headers: head.headers,
@@ -346,9 +346,9 @@ async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
             assert_eq!(delivered.attempts[0].status, Some(200));
             assert_eq!(delivered.attempts[0].response.as_deref(), Some("ok"));
         }
-        let heard = server.heard.lock();
-        assert_eq!(heard.len(), EVENTS);
-        for each in heard.iter() {
+        let requests = server.received.lock();
+        assert_eq!(requests.len(), EVENTS);
+        for each in requests.iter() {
             assert_eq!((each.version, &*each.target), (version, "/hook?shop=1"));
             assert_eq!(each.header("content-type"), "application/json");
             let event = EventId::parse(each.header("x-service-event-id")).unwrap();
@@ -357,11 +357,11 @@ async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
             assert_eq!(each.header("x-service-signature"), expected);
         }
         let of_payment = format!("\"payment_id\":\"{payment}\"");
-        let of_payment = |each: &&Heard| {
+        let of_payment = |each: &&ReceivedRequest| {
             let body = String::from_utf8_lossy(&each.body);
             body.contains(&of_payment)
         };
-        assert_eq!(heard.iter().filter(of_payment).count(), 1);
+        assert_eq!(requests.iter().filter(of_payment).count(), 1);
         // Connections are reused, and carry concurrent requests if possible.
         let connections = server.connections.load(Ordering::SeqCst);
         // A connection that was idle for five seconds is not reused, which can happen on a slow machine.
@@ -384,9 +384,9 @@ async fn an_event_that_failed_over_http_2_comes_again_signed_anew() {
     run.later(10).await;
     let delivered = run.attempts(id, 2).await;
     assert_eq!(delivered.status, DeliveryStatus::Delivered);
-    let heard = server.heard.lock();
-    let [first, second] = &heard[..] else {
-        panic!("{} requests", heard.len())
+    let requests = server.received.lock();
+    let [first, second] = &requests[..] else {
+        panic!("{} requests", requests.len())
     };
     assert_eq!(first.body, second.body);
     let event = EventId::parse(first.header("x-service-event-id")).unwrap();
@@ -401,7 +401,7 @@ async fn an_event_that_failed_over_http_2_comes_again_signed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_whose_authority_nobody_trusts_hears_nothing() {
+async fn a_receiver_whose_authority_nobody_trusts_gets_nothing() {
     let server = Secured::speaking(&[H2, H1]).await;
     let client = server.client_that_trusts(Trust::Public);
     let run = Running::through(settings(), client).await;
@@ -412,5 +412,5 @@ async fn a_receiver_whose_authority_nobody_trusts_hears_nothing() {
     assert_eq!(failed.status, DeliveryStatus::Pending);
     let said = failed.attempts[0].error.as_deref().unwrap();
     assert!(said.contains("unknown authority"), "{said}");
-    assert!(server.heard.lock().is_empty());
+    assert!(server.received.lock().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Checks of a provider module whose vendor cannot be reached, and of callbacks from strangers.
+//! Checks of a provider module whose provider cannot be reached, and of callbacks from strangers.
 
 use kassette_domain::id::RefundId;
 use kassette_domain::method::MethodId;
@@ -16,7 +16,7 @@ use crate::account::{account, attempt};
 use crate::harness::NOW;
 
 /// A host that does not exist. Nothing is sent there.
-const HOST: &str = "vendor.invalid";
+const HOST: &str = "provider.invalid";
 
 /// Runs all checks of a provider module.
 pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
@@ -82,7 +82,7 @@ fn ordinary(description: &ProviderDescription) -> AttemptFacts {
 }
 
 fn broke(error: &CallError) -> String {
-    format!("{error}, where the vendor cannot be reached; answer with an error of the contract")
+    format!("{error}, where the provider cannot be reached; answer with an error of the contract")
 }
 
 async fn start(
@@ -160,12 +160,12 @@ async fn query(
                 .await;
             if let Ok(Report { status, .. }) = answer.map_err(|error| broke(&error))? {
                 return Err(format!(
-                    "reports {status:?} though no request was sent: a report is read from the vendor"
+                    "reports {status:?} though no request was sent: a report is read from the provider"
                 ));
             }
         }
     }
-    Ok("reports nothing that the vendor has not said".into())
+    Ok("reports nothing that the provider has not said".into())
 }
 
 async fn refunds(
@@ -244,10 +244,10 @@ fn refund(attempt: &AttemptFacts) -> (PaidFacts, RefundOrder) {
 async fn health(module: &ProviderModule, access: &AccountAccess) -> Result<String, String> {
     match module.health(access).await.map_err(|error| broke(&error))? {
         Condition::Operational => {
-            Err("says that the vendor works, though no request was sent".into())
+            Err("says that the provider works, though no request was sent".into())
         }
         Condition::Degraded(_) | Condition::Down(_) => {
-            Ok("says so where the vendor cannot be reached".into())
+            Ok("says so where the provider cannot be reached".into())
         }
     }
 }

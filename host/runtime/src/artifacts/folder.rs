@@ -90,7 +90,7 @@ impl Folder {
 
     /// Writes a file atomically.
     pub(super) fn write(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let mut file = NewFile::beside(&self.path.join(name), 0o600)?;
+        let mut file = NewFile::create_next_to(&self.path.join(name), 0o600)?;
         file.write_all(head)?;
         file.write_all(body)?;
         file.replace().map(drop)

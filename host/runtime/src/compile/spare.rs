@@ -36,7 +36,7 @@ impl Spare {
     }
 
     /// Returns a prepared child that is still running. `None` if there is none, or it has ended.
-    pub(super) fn take(&self) -> Option<Child> {
+    pub(super) fn take_child(&self) -> Option<Child> {
         let mut child = self.0.get()?.lock().recv().ok()?.0.take()?;
         // The kernel ends compilers first if memory runs out.
         match child.try_wait() {

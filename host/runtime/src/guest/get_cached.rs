@@ -26,8 +26,10 @@ impl CallState {
             body: vec![],
             keep: None,
         };
-        if let Some(as_kept) = self.as_kept(&request) {
-            return self.cached_in_log(identity, request, life, as_kept).await;
+        if let Some(recorded_form) = self.recorded_form(&request) {
+            return self
+                .cached_in_log(identity, request, life, recorded_form)
+                .await;
         }
         self.look_up(identity, request, life).await
     }
@@ -38,18 +40,18 @@ impl CallState {
         identity: &Identity,
         request: wit::Request,
         life: u32,
-        as_kept: HttpRequest,
+        recorded_form: HttpRequest,
     ) -> Result<wit::Response, wit::SendFailure> {
         if let Some(exchange_log) = self
             .exchange_log
             .as_mut()
             .filter(|exchange_log| exchange_log.is_replay())
         {
-            return exchange_log.play(&as_kept);
+            return exchange_log.play(&recorded_form);
         }
         let answer = self.look_up(identity, request, life).await;
         if let Some(exchange_log) = &mut self.exchange_log {
-            exchange_log.record(as_kept, &answer);
+            exchange_log.record(recorded_form, &answer);
         }
         answer
     }

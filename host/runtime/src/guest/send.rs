@@ -52,25 +52,25 @@ impl CallState {
         identity: &Identity,
         request: wit::Request,
     ) -> Result<wit::Response, wit::SendFailure> {
-        let Some(as_kept) = self.as_kept(&request) else {
+        let Some(recorded_form) = self.recorded_form(&request) else {
             return self.send_out(identity, request).await;
         };
         let answer = match &mut self.exchange_log {
             Some(exchange_log) if exchange_log.is_replay() => {
-                let answer = exchange_log.play(&as_kept);
+                let answer = exchange_log.play(&recorded_form);
                 self.replayed(&request, &answer);
                 return answer;
             }
             _ => self.send_out(identity, request).await,
         };
         if let Some(exchange_log) = &mut self.exchange_log {
-            exchange_log.record(as_kept, &answer);
+            exchange_log.record(recorded_form, &answer);
         }
         answer
     }
 
     /// The recorded form of a request. `None` if calls are not recorded or replayed.
-    pub(super) fn as_kept(&self, request: &wit::Request) -> Option<HttpRequest> {
+    pub(super) fn recorded_form(&self, request: &wit::Request) -> Option<HttpRequest> {
         let exchange_log = self.exchange_log.as_ref();
         exchange_log.map(|_| exchange_log::http_request(&self.access.redactor(), request))
     }

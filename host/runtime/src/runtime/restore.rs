@@ -47,7 +47,7 @@ impl Runtime {
                 && let Ok(module) = self.load(slot, *digest, &bytes)
             {
                 let now = (self.config().clock)();
-                self.make_active(slot, module, &bytes, Cause::Kept, now);
+                self.make_active(slot, module, &bytes, Cause::Restored, now);
             }
         }
     }
@@ -82,7 +82,7 @@ impl Runtime {
                     "the plugin folder has no file of {slot} that works; the last good version serves",
                 );
                 let now = (self.config().clock)();
-                self.make_active(&slot, module, &bytes, Cause::Kept, now);
+                self.make_active(&slot, module, &bytes, Cause::Restored, now);
             }
         }
     }

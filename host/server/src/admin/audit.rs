@@ -86,9 +86,9 @@ struct Filter {
 impl Filter {
     fn parse(query: &mut Query) -> Result<Self, ApiError> {
         Ok(Self {
-            action: query.take("action"),
-            object: query.take("object"),
-            operator: query.take("operator"),
+            action: query.take_parameter("action"),
+            object: query.take_parameter("object"),
+            operator: query.take_parameter("operator"),
             since: query.read("since", instant, INSTANT)?,
             until: query.read("until", instant, INSTANT)?,
         })

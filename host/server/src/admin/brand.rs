@@ -138,11 +138,16 @@ mod tests {
         let mut trailing = original.clone();
         trailing.extend(b"<html>");
         for given in [original, trailing] {
-            let kept = logo(&base64(&given)).unwrap();
+            let stored = logo(&base64(&given)).unwrap();
             for hidden in [&b"<script>"[..], b"<html>", b"tEXt"] {
-                assert!(!kept.png().windows(hidden.len()).any(|part| part == hidden));
+                assert!(
+                    !stored
+                        .png()
+                        .windows(hidden.len())
+                        .any(|part| part == hidden)
+                );
             }
-            let mut decoder = Decoder::new(Cursor::new(kept.png().to_vec()));
+            let mut decoder = Decoder::new(Cursor::new(stored.png().to_vec()));
             decoder.set_transformations(Transformations::normalize_to_color8());
             let mut reader = decoder.read_info().unwrap();
             let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

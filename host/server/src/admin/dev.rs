@@ -134,7 +134,7 @@ pub(super) async fn books(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::parse(query.as_deref())?;
-    let provider = query.take("provider_id");
+    let provider = query.take_parameter("provider_id");
     let page = |text: &str| text.parse().ok().filter(|n| (1..=MOST_ENTRIES).contains(n));
     let limit: Option<usize> = query.read("limit", page, "must be between 1 and 50000")?;
     let place = |text: &str| text.parse().ok();

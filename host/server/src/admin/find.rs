@@ -66,7 +66,7 @@ pub(super) async fn find(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::parse(query.as_deref())?;
-    let text = query.take("q").unwrap_or_default();
+    let text = query.take_parameter("q").unwrap_or_default();
     let text = text.trim();
     if text.is_empty() || text.len() > LONGEST {
         let why = "must be the text to find, of at most 512 bytes";

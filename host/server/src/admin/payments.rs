@@ -49,7 +49,7 @@ pub(super) async fn list(
             )?
             .map(MerchantId),
         status: query.read("status", Status::parse, "is no status of a payment")?,
-        order_id: query.take("order_id"),
+        order_id: query.take_parameter("order_id"),
         environment: query.read(
             "environment",
             |text| crate::web::text::environment(text).ok(),

@@ -76,11 +76,11 @@ pub(super) async fn replay(
         examples,
     };
     let replay = state.gateway.replay(turn, &slot, candidate, extent).await?;
-    let told = ReplayAnswer { slot, kind };
+    let replay_answer = ReplayAnswer { slot, kind };
     if !wants_lines(&parts) {
-        return told.whole(replay).await;
+        return replay_answer.whole(replay).await;
     }
-    let body = Body::from_stream(told.lines(replay, last));
+    let body = Body::from_stream(replay_answer.lines(replay, last));
     Ok(([(CONTENT_TYPE, LINES)], body).into_response())
 }
 
@@ -165,13 +165,13 @@ impl ReplayAnswer {
     fn lines(self, replay: Replay, last: u64) -> impl Stream<Item = Result<Bytes, Infallible>> {
         let line = |value: serde_json::Value| Ok(Bytes::from(format!("{value}\n")));
         stream::unfold(Some((self, replay)), move |state| async move {
-            let (told, mut replay) = state?;
+            let (replay_answer, mut replay) = state?;
             match replay.advance().await {
                 Ok(Some(read)) => {
                     let progress = json!({ "progress": { "read": read, "of": last } });
-                    Some((line(progress), Some((told, replay))))
+                    Some((line(progress), Some((replay_answer, replay))))
                 }
-                Ok(None) => Some((line(told.view(&replay)), None)),
+                Ok(None) => Some((line(replay_answer.view(&replay)), None)),
                 Err(error) => {
                     tracing::error!(%error, "a replay broke down");
                     let why = "the replay broke down: the gateway's log says why";

@@ -91,10 +91,10 @@ pub(super) async fn pin(
     let attribution = Attribution::alone(fields)?;
     let line = caller.audited_strictly(attribution, "plugin.pin", format!("plugin/{slot}"))?;
     let why = "is no version that is kept of this slot, or the beginning of more than one; upload it instead";
-    let kept = runtime.kept_version(&slot, &begin);
-    let digest = kept.ok_or_else(|| ApiError::invalid("digest", why))?;
+    let digest_found = runtime.find_version(&slot, &begin);
+    let digest = digest_found.ok_or_else(|| ApiError::invalid("digest", why))?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
-    let prepared = blocking(move || checking.prepare_kept(&target, digest, Cause::Pin)).await??;
+    let prepared = blocking(move || checking.prepare_stored(&target, digest, Cause::Pin)).await??;
     super::plugins::change(&state, runtime, slot, prepared, line).await
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn upload(
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = upload_slot(&state, &slot)?;
     let mut query = Query::parse(request.uri().query())?;
-    let mode = query.take("mode");
+    let mode = query.take_parameter("mode");
     query.finish()?;
     let is_required = state.gateway.settings().is_staging_required;
     let cause = match mode.as_deref() {

@@ -261,7 +261,7 @@ pub(super) async fn merchant(
     let (caller, arrived) = Arrived::admit(authenticated, request, state, MERCHANT_KEY).await?;
     let limit = rate_limit(&caller, state);
     let keys = &state.limits().keys;
-    state.take(limit, |here| {
+    state.consume_share(limit, |here| {
         keys.take_many(&caller.key.id, cost, here, state.now())
     })?;
     if !caller.key.allows(scope) {

@@ -254,8 +254,8 @@ fn paid_at(history: &History) -> Option<Time> {
 
 impl<'a> AttemptBody<'a> {
     fn new(attempt: &'a Attempt) -> Self {
-        let told = &attempt.particulars;
-        let references = attempt.references.iter().chain(&told.references);
+        let particulars = &attempt.particulars;
+        let references = attempt.references.iter().chain(&particulars.references);
         Self {
             attempt_id: attempt.id,
             payment_method: attempt.method.as_str(),

@@ -172,8 +172,8 @@ mod tests {
             ("currency=null", "currency"),
         ] {
             let refused = read(Some(query)).unwrap_err();
-            let told = format!("{refused:?}");
-            assert!(told.contains(&format!("Some({name:?})")), "{query}: {told}");
+            let text = format!("{refused:?}");
+            assert!(text.contains(&format!("Some({name:?})")), "{query}: {text}");
         }
     }
 }

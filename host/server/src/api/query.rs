@@ -155,8 +155,8 @@ mod tests {
             ("Amount=1", "\"Amount\""),
         ] {
             let refused = read(Some(query), ["amount"]).unwrap_err();
-            let told = format!("{refused:?}");
-            assert!(told.contains(&format!("{name:?}")[1..]), "{query}: {told}");
+            let text = format!("{refused:?}");
+            assert!(text.contains(&format!("{name:?}")[1..]), "{query}: {text}");
         }
     }
 }

@@ -285,15 +285,15 @@ mod tests {
     #[test]
     fn an_empty_main_file_lacks_its_public_url_like_any_other() {
         let folder = tempfile::tempdir().unwrap();
-        let told = |text: &str| {
+        let summary = |text: &str| {
             std::fs::write(folder.path().join("kassette.toml"), text).unwrap();
             let problems = problems(folder.path()).into_iter();
             problems
                 .map(|(_, why)| why)
                 .find(|why| why.contains("public_url"))
         };
-        assert!(told("").is_some());
-        assert_eq!(told(""), told("# nothing yet\n"));
+        assert!(summary("").is_some());
+        assert_eq!(summary(""), summary("# nothing yet\n"));
     }
 
     #[test]

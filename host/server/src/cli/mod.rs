@@ -177,7 +177,7 @@ pub fn main() -> ExitCode {
         };
     }
     if let Command::Serve { .. } | Command::Dev(_) | Command::DevNode = cli.command {
-        memory::give_back_soon();
+        memory::set_purge_delay();
     }
     let sockets = match cli.command {
         Command::Serve { .. } => handed_over(),

@@ -594,7 +594,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     }
 
     #[test]
-    fn every_problem_is_told_with_its_file_and_line() {
+    fn every_problem_is_reported_with_its_file_and_line() {
         let folder = folder(&[
             (
                 "kassette.toml",
@@ -607,7 +607,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             ("providers/d.toml", ACCOUNT),
         ]);
         let (config, errors) = Config::read_all(folder.path(), Profile::Serve);
-        let told: Vec<(String, Option<usize>)> = errors
+        let found: Vec<(String, Option<usize>)> = errors
             .iter()
             .map(|error| {
                 let name = Path::new(&error.path).file_name().unwrap();
@@ -623,7 +623,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             ("c.toml", Some(1)),
         ];
         let expected = expected.map(|(name, line)| (name.to_owned(), line));
-        assert_eq!(told, expected, "{errors:?}");
+        assert_eq!(found, expected, "{errors:?}");
         assert_eq!(config.accounts.len(), 1, "what is right is read");
     }
 
@@ -704,14 +704,14 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
 
     /// Problems with a folder's permissions, as relative paths with the `chmod` mode that corrects each.
     fn exposed(folder: &Path, profile: Profile) -> Vec<String> {
-        let told = |error: ConfigError| {
+        let found = |error: ConfigError| {
             let path = Path::new(&error.path).strip_prefix(folder).unwrap();
             let command = error.why.split_once("chmod ").unwrap().1;
             let mode = command.split_once(" on it").unwrap().0;
             format!("{} {mode}", path.display())
         };
         let (_, errors) = Config::read_all(folder, profile);
-        errors.into_iter().map(told).collect()
+        errors.into_iter().map(found).collect()
     }
 
     #[test]
@@ -769,7 +769,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         ]);
         set_mode(&folder.path().join("providers/file.toml"), 0o644);
         assert!(exposed(folder.path(), Profile::Serve).is_empty());
-        for (name, told) in [
+        for (name, shown) in [
             ("providers/inline.toml", "providers/inline.toml"),
             ("providers/rotating.toml", "providers/rotating.toml"),
             ("secret", "providers/file.toml"),
@@ -780,7 +780,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             for (mode, command) in [(0o644, "600"), (0o604, "600"), (0o620, "go-w")] {
                 set_mode(&path, mode);
                 let found = exposed(folder.path(), Profile::Serve);
-                assert_eq!(found, [format!("{told} {command}")]);
+                assert_eq!(found, [format!("{shown} {command}")]);
                 assert!(exposed(folder.path(), Profile::Dev).is_empty());
             }
             set_mode(&path, 0o600);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_with_its_line() {
+    fn everything_that_is_wrong_is_reported_with_its_line() {
         let good = "[usd_per_unit]\nEUR = \"1.08\"\n";
         for (text, line, why) in [
             (good.to_owned(), None, "missing field `date`"),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_currency_that_no_source_has_is_told() {
+    fn a_currency_that_no_source_has_is_reported() {
         let aed = "date = 2026-11-25\n[usd_per_unit]\nAED = \"0.2723\"\n";
         let warning = |section: &str| {
             let (errors, warning) = checked(section, aed);
@@ -399,13 +399,13 @@ mod tests {
             warning
         };
         assert_eq!(warning(""), None);
-        let told = warning("[rates]\necb = true").unwrap();
-        assert!(told.contains("no source has a rate for AED:"), "{told}");
+        let text = warning("[rates]\necb = true").unwrap();
+        assert!(text.contains("no source has a rate for AED:"), "{text}");
         assert_eq!(warning("[rates]\necb = true\nfile = \"rates.toml\""), None);
-        let told = warning("[rates]\nfile = \"rates.toml\"").unwrap();
+        let text = warning("[rates]\nfile = \"rates.toml\"").unwrap();
         assert!(
-            told.contains("EUR, GBP, PHP") && !told.contains("AED"),
-            "{told}"
+            text.contains("EUR, GBP, PHP") && !text.contains("AED"),
+            "{text}"
         );
         let (errors, warning) = checked("[rates]\nfile = \"rates.toml\"", "date = 1\n");
         assert_eq!((errors.len(), warning), (1, None));

@@ -24,7 +24,7 @@ use crate::listen::HandedOver;
 use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::serve::{self, OpenStore, Running, ServeError, ServerOptions};
 use crate::signals::Signals;
-use crate::simulators::{DevControls, Vendors, simulated_module};
+use crate::simulators::{DevControls, SimulatedProviders, simulated_module};
 
 pub(crate) use self::cluster::{NODE, node};
 #[cfg(test)]
@@ -201,7 +201,7 @@ async fn assemble(
         public_url: None,
         front: None,
         clock,
-        simulators: Some(Vendors::Here(simulators)),
+        simulators: Some(SimulatedProviders::Here(simulators)),
         controls: Some(Arc::new(controls)),
         bundled: std::collections::BTreeMap::new(),
         config,

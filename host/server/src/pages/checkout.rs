@@ -58,14 +58,14 @@ pub(crate) async fn version(mut visit: Visit) -> Response {
 }
 
 /// `GET` of a form's path: redirects to the payment's page.
-pub(crate) async fn look_again(visit: Visit) -> Response {
+pub(crate) async fn redirect_to_checkout(visit: Visit) -> Response {
     match &visit.token {
         Some(token) => visit.see_other(&format!("/checkout/{token}")),
         None => visit.problem(Problem::NotFound),
     }
 }
 
-/// `GET /checkout/{token}/go`: to the vendor, where the open attempt is continued there.
+/// `GET /checkout/{token}/go`: to the provider, where the open attempt is continued there.
 pub(crate) async fn go(mut visit: Visit) -> Response {
     let view = match visit.view().await {
         Ok(view) => view,
@@ -298,7 +298,7 @@ async fn forbidden(visit: &mut Visit) -> Response {
     }
 }
 
-/// The vendor could not be sure that the open attempt is closed, so nothing else opens.
+/// The provider could not be sure that the open attempt is closed, so nothing else opens.
 async fn still_open(visit: &mut Visit, status: StatusCode) -> Response {
     let view = match visit.view().await {
         Ok(view) => view,

@@ -97,9 +97,9 @@ impl PagesState {
 /// The pages of the public listener.
 pub(crate) fn router(state: PagesState) -> Router {
     // A payer who opens a form's URL from the address bar gets the payment's page.
-    let form = || get(checkout::look_again);
+    let form = || get(checkout::redirect_to_checkout);
     // Some providers send payers back with a form, and some URLs get a trailing slash on the way.
-    let returned = || get(returned::show).post(returned::look);
+    let returned = || get(returned::show).post(returned::redirect_to_get);
     let by_method = Router::new()
         .route(
             "/invitation/{token}",

@@ -33,7 +33,7 @@ use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::proxies::Proxies;
-use crate::simulators::{DevControls, Vendors};
+use crate::simulators::{DevControls, SimulatedProviders};
 use crate::status::{Facts, Reporter};
 use crate::{admin, api, docs, pages, telemetry};
 
@@ -62,7 +62,7 @@ pub(crate) struct ServerOptions {
     pub(crate) front: Option<BalancerAddress>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
-    pub(crate) simulators: Option<Vendors>,
+    pub(crate) simulators: Option<SimulatedProviders>,
     /// Control interfaces of `dev`.
     pub(crate) controls: Option<Arc<DevControls>>,
     /// Modules that serve slots for which the plugin folder and uploads have none.
@@ -142,14 +142,14 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     own_origins.push(admin_url.clone());
     let inner = match &options.simulators {
         // Simulators send callbacks over loopback, without the TLS or the proxy of the public address.
-        Some(Vendors::Here(simulators)) => {
+        Some(SimulatedProviders::Here(simulators)) => {
             let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
             let inner_url = origin("http", inner.address());
             simulators.call_back_to(&inner_url)?;
             own_origins.push(inner_url);
             Some(inner)
         }
-        Some(Vendors::Elsewhere(..)) | None => None,
+        Some(SimulatedProviders::Elsewhere(..)) | None => None,
     };
     let settings = settings(
         &options.config,
@@ -183,7 +183,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let mut router = api::router(state.clone())
         .merge(pages::router(payers))
         .merge(docs::router(&state));
-    if let (Some(Vendors::Here(simulators)), Profile::Serve) =
+    if let (Some(SimulatedProviders::Here(simulators)), Profile::Serve) =
         (&options.simulators, options.profile)
     {
         let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
@@ -287,7 +287,10 @@ async fn start_runtime(
         client: Client::new(guard)
             .through(options.config.main.outgoing.proxy())
             .reaching(Vec::new(), &options.config.provider_authorities),
-        simulators: options.simulators.as_ref().map(Vendors::listeners),
+        simulators: options
+            .simulators
+            .as_ref()
+            .map(SimulatedProviders::listeners),
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
     let start = move || Runtime::start_with(config, outgoing, acceptance, bundled);

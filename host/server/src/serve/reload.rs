@@ -17,7 +17,7 @@ use url::Url;
 
 use super::announced::Announced;
 use super::certificates::{Certificate, Pair};
-use super::file_watch::LOOK_EVERY;
+use super::file_watch::CHECK_INTERVAL;
 use super::rates_file::RatesFile;
 use super::settings::settings;
 use super::systemd;
@@ -112,10 +112,10 @@ impl Reloader {
 
     /// Applies replaced certificates and exchange rates until `ending`.
     pub(super) async fn watch_files(self: Arc<Self>, ending: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
             let mut state = self.state.lock().await;
-            if let Some(looked) = state.rates_file.look() {
+            if let Some(looked) = state.rates_file.read_if_changed() {
                 self.note_outcome(Subject::Rates, &looked);
                 if let Err(error) = looked {
                     tracing::error!(
@@ -125,7 +125,7 @@ impl Reloader {
             }
             for certificate in &mut state.certificates {
                 let listener = certificate.listener;
-                let Some(looked) = certificate.look() else {
+                let Some(looked) = certificate.read_if_changed() else {
                     continue;
                 };
                 self.note_certificate(certificate, &looked);

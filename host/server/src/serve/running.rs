@@ -17,7 +17,7 @@ use super::reload::Reloader;
 use super::{ServeError, systemd};
 use crate::listen::Listener;
 use crate::signals::Signals;
-use crate::simulators::Vendors;
+use crate::simulators::SimulatedProviders;
 use crate::status::Reporter;
 
 /// An assembled server. It serves requests after [`Running::begin`].
@@ -29,7 +29,7 @@ pub(crate) struct Running {
     pub(super) listen: SocketAddr,
     pub(super) admin_listen: SocketAddr,
     pub(super) listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
-    pub(super) simulators: Option<Vendors>,
+    pub(super) simulators: Option<SimulatedProviders>,
     pub(super) reloader: Arc<Reloader>,
     pub(super) announced: Arc<Announced>,
     pub(super) reporter: Arc<Reporter>,

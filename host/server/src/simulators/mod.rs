@@ -118,7 +118,7 @@ impl PlannedAccount {
 pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
     let known = kassette_sim::modules();
     let found = known.iter().copied().find(|module| *module == name);
-    found.ok_or_else(|| format!("no vendor {name} is simulated, only {}", known.join(", ")))
+    found.ok_or_else(|| format!("no provider {name} is simulated, only {}", known.join(", ")))
 }
 
 /// Addresses and folder of simulators, and the addresses for payers.
@@ -143,14 +143,14 @@ pub(crate) struct Simulators {
 }
 
 /// Simulators that a gateway uses.
-pub(crate) enum Vendors {
+pub(crate) enum SimulatedProviders {
     /// In this process.
     Here(Simulators),
     /// In the parent process, with these accounts.
     Elsewhere(Arc<Elsewhere>, BTreeMap<AccountId, Account>),
 }
 
-impl Vendors {
+impl SimulatedProviders {
     /// The simulated accounts.
     pub(crate) const fn accounts(&self) -> &BTreeMap<AccountId, Account> {
         match self {

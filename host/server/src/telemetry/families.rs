@@ -144,7 +144,7 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "kassette_clock_offset_seconds",
         &[],
-        "How far the clock is ahead of the vendor's that answered last over TLS; negative: behind.",
+        "How far the clock is ahead of the provider's that answered last over TLS; negative: behind.",
     ),
     family(
         Gauge,

@@ -102,8 +102,8 @@ mod tests {
             let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
             let stopping = CancellationToken::new();
             let behind = Arc::new(AtomicU64::new(0));
-            let told = Arc::clone(&behind);
-            let behind_for = move || match told.load(Ordering::Relaxed) {
+            let shared = Arc::clone(&behind);
+            let behind_for = move || match shared.load(Ordering::Relaxed) {
                 0 => None,
                 seconds => Some(Duration::from_secs(seconds)),
             };

@@ -791,7 +791,7 @@ impl From<ShareError> for ApiError {
 impl From<TrialError> for ApiError {
     fn from(error: TrialError) -> Self {
         match error {
-            TrialError::Nothing | TrialError::NotKept(_) => Self::conflict(error.to_string()),
+            TrialError::Nothing | TrialError::NotSaved(_) => Self::conflict(error.to_string()),
             TrialError::Shared(error) => error.into(),
             TrialError::Store(fault) => fault.into(),
         }
@@ -917,7 +917,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_start_refuses_is_told_apart_by_codes() {
+    async fn what_a_start_refuses_is_distinguished_by_codes() {
         let refusals: [StartError; 14] = [
             NotStartable::Hosted.into(),
             NotStartable::Direct.into(),
@@ -946,7 +946,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_field_at_fault_is_named() {
-        for (error, told, field) in [
+        for (error, expected, field) in [
             (
                 CreateError::NoRate(Currency::EUR),
                 "no_exchange_rate",
@@ -964,7 +964,7 @@ mod tests {
             ),
             (CreateError::KeyRefused, "unauthorized", None),
         ] {
-            let expected = (told.to_owned(), field.map(str::to_owned));
+            let expected = (expected.to_owned(), field.map(str::to_owned));
             assert_eq!(code(error).await, expected);
         }
         let invalid = Invalid::new("order_id", "is required");
@@ -1026,7 +1026,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_500_tells_the_log_and_not_the_caller() {
+    async fn a_500_reveals_its_cause_to_the_log_and_not_to_the_caller() {
         let fault = Fault::Corrupt("payments/7 secret".into());
         let response = ApiError::from(fault.clone()).into_response();
         let cause = response.extensions().get::<InternalCause>().unwrap();
@@ -1046,8 +1046,10 @@ mod tests {
         ] {
             let (status, headers, text) = shown(fault).await;
             assert_eq!(status, expected);
-            let told = headers.get(RETRY_AFTER).map(|told| told.to_str().unwrap());
-            assert_eq!(told, after);
+            let expected = headers
+                .get(RETRY_AFTER)
+                .map(|expected| expected.to_str().unwrap());
+            assert_eq!(expected, after);
             assert!(!text.contains("disk") && !text.contains("secret"), "{text}");
         }
     }

@@ -116,12 +116,12 @@ pub(crate) async fn create(
     let asked: CreateSession = api::read_json(&headers, &body)?;
     let mode = asked.mode;
     let session = api::open(&account, asked.into_link(), key, PREFIX, LONGEST_MS).await?;
-    let mut told = created(&account, &session);
+    let mut rendered = created(&account, &session);
     if mode == Mode::Embedded {
-        told["mode"] = "embedded".into();
-        told["url"] = Value::Null;
+        rendered["mode"] = "embedded".into();
+        rendered["url"] = Value::Null;
     }
-    Ok(api::answer(told))
+    Ok(api::answer(rendered))
 }
 
 /// A session, as in the answer to its creation.
@@ -163,12 +163,12 @@ pub(crate) async fn result(
         .into_iter()
         .find(|status| result_as(&session, status) == brought)
         .ok_or_else(|| Problem::invalid("14_0422", "Invalid sessionResult"))?;
-    Ok(Json(told(&session, stood)))
+    Ok(Json(session_json(&session, stood)))
 }
 
 /// A session in the state in which its payer left the page, even if it has changed since.
-fn told(session: &Session, status: &str) -> Value {
-    let mut told = json!({
+fn session_json(session: &Session, status: &str) -> Value {
+    let mut rendered = json!({
         "id": session.reference, "reference": session.attempt_id, "status": status,
     });
     if status == "completed" {
@@ -177,20 +177,20 @@ fn told(session: &Session, status: &str) -> Value {
         if card {
             method["brand"] = wire::brand(&session.method).into();
         }
-        told["payments"] = json!([{
+        rendered["payments"] = json!([{
             "pspReference": wire::psp_reference(session),
             "resultCode": "Authorised",
             "amount": wire::sum(&session.due),
             "paymentMethod": method,
         }]);
         if card {
-            told["additionalData"] = json!({ "cardSummary": wire::CARD });
+            rendered["additionalData"] = json!({ "cardSummary": wire::CARD });
         }
         if session.held {
-            told["additionalData"]["fraudManualReview"] = "true".into();
+            rendered["additionalData"]["fraudManualReview"] = "true".into();
         }
     }
-    told
+    rendered
 }
 
 /// Query added to the address to which a session's payer returns.

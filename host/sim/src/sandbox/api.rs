@@ -22,7 +22,7 @@ use crate::{
         Sandbox,
         problem::Problem,
         tokens::LIFE_SECONDS,
-        wire::{self, Create, GiveBack, Nothing, OfAmount},
+        wire::{self, Create, Nothing, OfAmount, RefundBody},
     },
     session::{Opening, Session},
 };
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,
-    pub(crate) vendor: Arc<Sandbox>,
+    pub(crate) provider: Arc<Sandbox>,
 }
 
 pub(crate) fn routes(api: Api) -> Router {
@@ -62,7 +62,7 @@ impl FromRequestParts<Api> for Authorised {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = http::bearer(&parts.headers).ok_or(Problem::unauthorized("token_missing"))?;
-        if api.vendor.tokens.accepts(token, api.account.now()) {
+        if api.provider.tokens.accepts(token, api.account.now()) {
             Ok(Self)
         } else {
             Err(Problem::unauthorized("token_invalid"))
@@ -111,12 +111,12 @@ async fn token(
         ));
     }
     let token = api
-        .vendor
+        .provider
         .tokens
         .issue(api.account.now())
         .map_err(|error| {
             tracing::error!(%error, "no token can be issued");
-            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+            Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
         })?;
     let answer =
         json!({ "access_token": token, "token_type": "bearer", "expires_in": LIFE_SECONDS });
@@ -145,14 +145,16 @@ async fn create(
     if api.account.by_key(&key).is_none() {
         wire::check(&asked, now)?;
         let missing = asked.payer.lacks();
-        if !missing.is_empty() && api.account.faults.take(Fault::Ask) {
+        if !missing.is_empty() && api.account.faults.consume(Fault::Ask) {
             return Err(Problem::ask(missing));
         }
     }
     let session = session(asked, key, fingerprint, now)?;
     match api.account.create(session).await? {
-        Created::New(session) => Ok((StatusCode::CREATED, api.tell(&session)).into_response()),
-        Created::Replay(session) => Ok(api.tell(&session).into_response()),
+        Created::New(session) => {
+            Ok((StatusCode::CREATED, api.session_json(&session)).into_response())
+        }
+        Created::Replay(session) => Ok(api.session_json(&session).into_response()),
         Created::Differs => Err(Problem::key_reused()),
     }
 }
@@ -176,7 +178,7 @@ fn session(asked: Create, key: String, fingerprint: String, now: u64) -> Result<
     });
     opened.map_err(|error| {
         tracing::error!(%error, "no session can be made");
-        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        Problem::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     })
 }
 
@@ -210,7 +212,7 @@ async fn read(
         .account
         .by_reference(&id)
         .ok_or_else(Problem::not_found)?;
-    Ok(api.tell(&session))
+    Ok(api.session_json(&session))
 }
 
 async fn capture(
@@ -239,7 +241,7 @@ async fn capture(
         session.capture_key = Some(key);
         Ok(happened)
     };
-    Ok(api.tell(&api.account.capturing(id, act).await?))
+    Ok(api.session_json(&api.account.capturing(id, act).await?))
 }
 
 async fn close(
@@ -253,7 +255,7 @@ async fn close(
     let Nothing {} = json_body(&headers, &body)?;
     // Without a callback: the merchant knows. Closing is idempotent.
     let act = |session: &mut Session, _: &Account, now| session.close(now).map(|()| None);
-    Ok(api.tell(&api.account.change(id, act).await?))
+    Ok(api.session_json(&api.account.change(id, act).await?))
 }
 
 async fn refund(
@@ -264,7 +266,7 @@ async fn refund(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let asked: GiveBack = json_body(&headers, &body)?;
+    let asked: RefundBody = json_body(&headers, &body)?;
     wire::check_refund(&asked)?;
     let known = api
         .account
@@ -283,10 +285,10 @@ async fn refund(
         order: asked.merchant_reference,
         note: asked.reason,
     };
-    match api.account.give_back(&id, asked, u64::MAX).await? {
+    match api.account.make_refund(&id, asked, u64::MAX).await? {
         Outcome::Made(session, refund) => {
-            let told = Json(wire::refund(&session, &refund));
-            Ok((StatusCode::CREATED, told).into_response())
+            let rendered = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, rendered).into_response())
         }
         Outcome::Replayed(session, refund) => {
             Ok(Json(wire::refund(&session, &refund)).into_response())
@@ -301,7 +303,7 @@ async fn refund(
 }
 
 impl Api {
-    fn tell(&self, session: &Session) -> Json<Value> {
+    fn session_json(&self, session: &Session) -> Json<Value> {
         Json(wire::session(&self.account, session, self.account.now()))
     }
 }

@@ -20,8 +20,8 @@ use crate::{
     afterwards::Later,
     config::{Profile, SimAccount},
     money::Amount,
+    provider::{Call, Event, Message, Provider},
     session::{Conflict, Happened, Session},
-    vendor::{Call, Event, Message, Vendor},
 };
 
 /// One account's API at the sandbox.
@@ -30,11 +30,11 @@ pub(crate) struct Sandbox {
     tokens: tokens::Tokens,
 }
 
-impl Vendor for Sandbox {
+impl Provider for Sandbox {
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
         api::routes(api::Api {
             account,
-            vendor: self,
+            provider: self,
         })
     }
 
@@ -61,7 +61,7 @@ impl Vendor for Sandbox {
     }
 
     fn failure(&self, status: StatusCode) -> Response {
-        problem::Problem::of_vendor(status).into_response()
+        problem::Problem::with_status(status).into_response()
     }
 
     fn knows(&self, _: Later) -> bool {

@@ -8,10 +8,10 @@ use crate::{
     afterwards::DisputeState,
     amounts::UNAVAILABLE,
     money::{Amount, Money},
+    provider::Event,
     refund::Refund,
     sandbox::problem::Problem,
     session::{Phase, Session, State},
-    vendor::Event,
 };
 
 /// The supported methods.
@@ -78,7 +78,7 @@ impl Payer {
 /// Body of a refund.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GiveBack {
+pub(crate) struct RefundBody {
     pub(crate) amount: Money,
     pub(crate) merchant_reference: Option<String>,
     pub(crate) reason: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
 }
 
 /// Validates the format of a refund.
-pub(crate) fn check_refund(asked: &GiveBack) -> Result<(), Problem> {
+pub(crate) fn check_refund(asked: &RefundBody) -> Result<(), Problem> {
     check_amount(&asked.amount)?;
     asked
         .merchant_reference

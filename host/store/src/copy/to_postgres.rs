@@ -85,7 +85,7 @@ pub(crate) const WALKED: [(&str, Convert); 28] = [
     (INDEX, All(payments)),
     ("reference", Row("reference", reference)),
     ("reseller", Row("reseller", reseller)),
-    ("retention-laggard", Row("laggard", laggard)),
+    ("retention-laggard", Row("laggard", postponed)),
     ("routing-batch", Row("routing_log", routing_batch)),
     ("timeline", Row("timeline", line)),
     ("trial", Row("trial", trial)),
@@ -419,10 +419,10 @@ fn movement(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, C
     ])
 }
 
-fn laggard(_: &CopySource<'_>, key: &[u8], _: &IVec) -> Result<Values, CopyError> {
-    let about = schema::laggard_about(key);
+fn postponed(_: &CopySource<'_>, key: &[u8], _: &IVec) -> Result<Values, CopyError> {
+    let about = schema::postponed_about(key);
     let (rule, payment) = about.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
-    let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
+    let at = schema::leading_time(key, schema::POSTPONED).unwrap_or_default();
     Ok(values![
         i16::from(rule),
         uuid(payment.as_bytes()),

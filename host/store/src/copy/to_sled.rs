@@ -61,7 +61,7 @@ pub(crate) const READ: [(&str, &str, Convert); 30] = [
         Keyed(|row| Ok(movements::key(row.get(0), id(row, 1, MovementId::from_bytes))))),
     ("parked-notice", "SELECT account, reference, ordinal, body FROM parked", Keyed(parked)),
     ("parked-count", "SELECT account, count(*) FROM parked GROUP BY account", All(parked_count)),
-    ("retention-laggard", "SELECT rule, payment, at FROM laggard", All(laggard)),
+    ("retention-laggard", "SELECT rule, payment, at FROM laggard", All(postponed)),
     ("endpoint", "SELECT id, body FROM endpoint",
         Keyed(|row| Ok(schema::webhooks::endpoint(id(row, 0, EndpointId::from_bytes))))),
     ("endpoint-roster", "SELECT merchant, environment, array_agg(id ORDER BY created_at, id),
@@ -159,7 +159,7 @@ pub(crate) fn derive(db: &Db, secrets: &Secrets, progress: &dyn Progress) -> Res
     let verifier = Verifier::new(&KINDS, &memtable, secrets);
     verifier
         .telling(&mut write)
-        .look(&mut |rows| progress.advance(rows))?;
+        .check_rows(&mut |rows| progress.advance(rows))?;
     Ok(bulk.write()?)
 }
 
@@ -297,9 +297,9 @@ fn parked_count(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError>
     target.save(key, &counted(row))
 }
 
-fn laggard(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn postponed(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let rule = u8::try_from(row.get::<_, i16>(0)).unwrap_or(u8::MAX);
-    let key = schema::laggard(time(row.get(2)), rule, payment_id(row, 1));
+    let key = schema::postponed(time(row.get(2)), rule, payment_id(row, 1));
     target.put(key, IVec::default())
 }
 

@@ -13,7 +13,7 @@ use crate::postgres::node::NodeReport;
 use crate::{Cluster, Fault, ModulesInfo, NodeInfo, NodeShare, NodeStatus, StoreFuture, Task};
 
 /// Pause between two reads of the versions that other nodes have adopted.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 const BEHIND: &str =
     "/* node: behind */ SELECT EXISTS (SELECT FROM node WHERE seen < $1 AND incarnation <> $2)";
@@ -47,7 +47,7 @@ impl Database {
                 {
                     return;
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(CHECK_INTERVAL).await;
             }
         };
         if tokio::time::timeout(SILENT_NODE_WAIT, adopted)

@@ -47,7 +47,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// How long the row of a node of an earlier release is watched: its heartbeats are valid for 4 s.
 const GONE_EARLIER: Duration = Duration::from_secs(5);
 /// Pause between two reads of rows that block a name.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Rows that prevent a node from joining: those with its name, and nodes of an earlier release, which must be
 /// the only node and write no `info`.
@@ -65,7 +65,7 @@ const BEAT_SQL: &str = "/* node: beat */ WITH beaten AS (
         WHERE name = $1 AND incarnation = $2 RETURNING beat)
     SELECT d.epoch, d.version, n.name, n.incarnation, n.beat, n.demand, beaten.beat
     FROM beaten, directory d, node n";
-const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
+const REMOVE_SELF: &str = "/* node: give up */ WITH gone AS (
         DELETE FROM node WHERE name = $1 AND incarnation = $2 RETURNING name)
     DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
 const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE name = $1";
@@ -297,16 +297,16 @@ impl Node {
             .enable_all()
             .build()
             .map_err(no_thread)?;
-        let (told, joined) = oneshot::channel();
+        let (sender, joined) = oneshot::channel();
         let (node_state, target) = (Arc::clone(&node.node_state), node.target.clone());
         let beating = async move {
             // The node may be dropped in the meantime, which also ends this.
             match Heartbeats::begin(node_state, target, is_alone).await {
                 Ok(beats) => {
-                    let _ = told.send(Ok(()));
+                    let _ = sender.send(Ok(()));
                     beats.run().await;
                 }
-                Err(refused) => drop(told.send(Err(refused))),
+                Err(refused) => drop(sender.send(Err(refused))),
             }
         };
         let beating = node
@@ -328,7 +328,10 @@ impl Node {
         let gone = async {
             let client = self.target.connect().await.ok()?;
             let (name, incarnation) = (&self.node_state.name, self.node_state.incarnation());
-            client.execute(GIVE_UP, &[name, &incarnation]).await.ok()
+            client
+                .execute(REMOVE_SELF, &[name, &incarnation])
+                .await
+                .ok()
         };
         if !matches!(timeout(ANSWER, gone).await, Ok(Some(_))) {
             tracing::warn!(
@@ -404,7 +407,7 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
                 client.execute(REMOVE, &[&key.0, &key.1, &beat]).await?;
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 

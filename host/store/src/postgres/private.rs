@@ -15,7 +15,7 @@ use crate::postgres::errors::said;
 /// Maximum time for a server to start or stop; it may have much to recover.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between two checks whether the server is ready.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// User that runs the server if this process is root, because the server refuses root.
 const USER: &str = "postgres";
 /// Maximum length of a Unix socket's folder path, in bytes.
@@ -286,7 +286,7 @@ impl PrivateServer {
                 self.pid = pid;
                 return Ok(());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         Err(PrivateError::NotUp {
             folder: self.folder.clone(),
@@ -319,7 +319,7 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
                 said,
             });
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use chacha20poly1305::aead::{Aead as _, Payload};
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac as _};
-use kassette_domain::extras::{Notes, NotesKept};
+use kassette_domain::extras::{Notes, NotesSummary};
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -339,11 +339,11 @@ impl Secrets {
     }
 
     /// Hashes of notes for the payment's record. `None` if the notes are empty.
-    pub(crate) fn notes_kept(&self, notes: &Notes) -> Option<NotesKept> {
+    pub(crate) fn notes_summary(&self, notes: &Notes) -> Option<NotesSummary> {
         let metadata = || postcard::to_stdvec(&notes.metadata).unwrap_or_default();
         let is_there = !notes.metadata.is_empty();
         let description = notes.description.as_ref();
-        (!notes.is_empty()).then(|| NotesKept {
+        (!notes.is_empty()).then(|| NotesSummary {
             metadata_mark: is_there.then(|| self.marker.note(b"metadata\0", &metadata())),
             description_mark: description
                 .map(|text| self.marker.note(b"description\0", text.as_str().as_bytes())),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_sealed_twice_looks_different() {
+    fn a_value_sealed_twice_is_different() {
         let sealer = Sealer::new(&MasterKey::from_bytes([1; 32]));
         assert_ne!(
             sealer.seal(b"row", &1_u8).unwrap(),

@@ -28,7 +28,10 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// Creates the folder if it does not exist, and locks it.
     pub(crate) fn take_folder(&self) -> Result<Folder, OpenError> {
-        Ok(Folder::take(self.path.clone(), self.cache_bytes)?)
+        Ok(Folder::create_and_lock(
+            self.path.clone(),
+            self.cache_bytes,
+        )?)
     }
 }
 

@@ -211,16 +211,16 @@ pub async fn creations_at_once_of_one_address_have_one_winner(harness: &dyn Harn
             created.await.unwrap()
         })
     });
-    let (mut won, mut told) = (Vec::new(), Vec::new());
+    let (mut won, mut notified) = (Vec::new(), Vec::new());
     for racer in racing.collect::<Vec<_>>() {
         match racer.await.unwrap() {
             EndpointCreated::Done(endpoint) => won.push(endpoint.id),
-            EndpointCreated::Taken(id) => told.push(id),
+            EndpointCreated::Taken(id) => notified.push(id),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((won.len(), told.len()), (1, 31));
-    assert!(told.iter().all(|id| *id == won[0]));
+    assert_eq!((won.len(), notified.len()), (1, 31));
+    assert!(notified.iter().all(|id| *id == won[0]));
 }
 
 pub async fn an_owner_has_so_many_endpoints_in_each_environment(harness: &dyn Harness) {

@@ -196,12 +196,12 @@ pub fn report(reference: &str, status: ProviderStatus) -> Report {
         received: Minor(if paid { 4990 } else { 0 }),
         currency: "EUR".into(),
         returned: Minor(0),
-        detail: "as the vendor says".into(),
+        detail: "as the provider says".into(),
         particulars: Particulars::default(),
     }
 }
 
-pub fn news(name: &str, report: Report) -> Step {
+pub fn report_step(name: &str, report: Report) -> Step {
     Step::Report {
         attempt: attempt_id(name),
         report,
@@ -361,12 +361,12 @@ pub fn payment_of(name: &str) -> About {
     About::Payment(PaymentId::from_bytes(id_of(name)))
 }
 
-/// A payment with one attempt at `sandbox-test`, which the provider knows as `vendor-<name>`.
+/// A payment with one attempt at `sandbox-test`, which the provider knows as `provider-<name>`.
 pub async fn pay(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
     create(store, name, NOW).await;
     let attempt = format!("attempt of {name}");
     done(store, payment_of(name), open(&attempt, "sandbox-test"), NOW).await;
-    let step = started(&attempt, &format!("vendor-{name}"));
+    let step = started(&attempt, &format!("provider-{name}"));
     done(store, payment_of(name), step, NOW).await.0
 }
 
@@ -457,19 +457,19 @@ pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
 /// A recorded start at a provider's slot.
 pub fn conversation(slot: &str, number: u64) -> Conversation {
     let slot = Slot::parse(slot).unwrap();
-    let url = "https://api.vendor.example/v1/payments".to_owned();
+    let url = "https://api.provider.example/v1/payments".to_owned();
     let body = format!("{{\"number\":{number}}}").into_bytes();
     Conversation {
         digest: Digest::hash(b"module"),
         payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
         account: provider::AccountFacts {
-            id: account("vendor-live"),
+            id: account("provider-live"),
             environment: Environment::Live,
             now: NOW.after(Duration::from_millis(number)),
-            callback_url: "https://pay.example/callbacks/vendor-live".into(),
+            callback_url: "https://pay.example/callbacks/provider-live".into(),
             settings: vec![("merchant".into(), "shop".into())],
         },
-        payer_hosts: vec!["pay.vendor.example".into()],
+        payer_hosts: vec!["pay.provider.example".into()],
         plain_loopback: false,
         call: ProviderCall::Start(AttemptFacts {
             id: attempt_id(&number.to_string()),
@@ -511,7 +511,7 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
         ],
         outcome: CallOutcome::Start(Ok(Started::Open(Open {
             reference: format!("pay_{number}"),
-            action: PayerAction::Redirect("https://pay.vendor.example/1".into()),
+            action: PayerAction::Redirect("https://pay.provider.example/1".into()),
             until: None,
         }))),
         slot,

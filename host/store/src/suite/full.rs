@@ -26,14 +26,14 @@ pub async fn fill(store: &Arc<dyn Store>) {
         pay(store, name).await;
     }
     // Receiving more than due creates a work item.
-    let mut returned = report("vendor-a", ProviderStatus::Overpaid);
+    let mut returned = report("provider-a", ProviderStatus::Overpaid);
     returned.received.0 = 5490;
-    let paid = news("attempt of a", returned.clone());
+    let paid = report_step("attempt of a", returned.clone());
     done(store, payment_of("a"), paid, later(1)).await;
     store.advance_closed_until(NOW, true).await.unwrap();
     returned.returned.0 = 100;
     returned.particulars.references = vec!["statement-a".into()];
-    let step = news("attempt of a", returned);
+    let step = report_step("attempt of a", returned);
     done(store, payment_of("a"), step, later(2)).await;
     let refund = refunds::order("a", "a", Some(1000));
     let payment = PaymentId::from_bytes(id_of("a"));

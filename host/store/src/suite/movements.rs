@@ -110,11 +110,11 @@ pub async fn a_step_books_its_movements_and_a_repeated_report_books_nothing(harn
     let store = harness.open().await;
     paid(&store, "a").await;
     for seconds in [5, 6] {
-        let report = report("vendor-a", ProviderStatus::Completed);
+        let report = report("provider-a", ProviderStatus::Completed);
         done(
             &store,
             payment_of("a"),
-            news("attempt of a", report),
+            report_step("attempt of a", report),
             later(seconds),
         )
         .await;

@@ -70,11 +70,11 @@ async fn attempt(store: &Arc<dyn Store>, of: &str, name: &str, at: &str, referen
 
 pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "vendor-a").await;
+    start(&store, "a", NOW, "one-test", "provider-a").await;
     // Accounts and references that are prefixes of others.
-    start(&store, "b", later(1), "one-test-2", "vendor-a").await;
-    start(&store, "c", later(2), "one", "vendor-ab").await;
-    start(&store, "d", later(3), "one-test", "vendor-").await;
+    start(&store, "b", later(1), "one-test-2", "provider-a").await;
+    start(&store, "c", later(2), "one", "provider-ab").await;
+    start(&store, "d", later(3), "one-test", "provider-").await;
     create(&store, "e", later(4)).await;
 
     assert_eq!(found(&store, by_account("one-test"), 1).await, ["d", "a"]);
@@ -87,26 +87,26 @@ pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn H
     assert_eq!(found(&store, by_attempt(unknown), 9).await, [""; 0]);
 
     for limit in [1, 2, 9] {
-        let same = found(&store, by_reference("vendor-a"), limit).await;
+        let same = found(&store, by_reference("provider-a"), limit).await;
         assert_eq!(same, ["b", "a"], "an id belongs to its account alone");
     }
-    assert_eq!(found(&store, by_reference("vendor-ab"), 9).await, ["c"]);
-    assert_eq!(found(&store, by_reference("vendor-"), 9).await, ["d"]);
-    for unknown in ["", "vendor", "vendor-a\0", "Vendor-a"] {
+    assert_eq!(found(&store, by_reference("provider-ab"), 9).await, ["c"]);
+    assert_eq!(found(&store, by_reference("provider-"), 9).await, ["d"]);
+    for unknown in ["", "provider", "provider-a\0", "Provider-a"] {
         let none = found(&store, by_reference(unknown), 9).await;
         assert_eq!(none, [""; 0], "{unknown:?}");
     }
 
     // An additional reference finds it like the first one.
-    let renamed = news("attempt of c", report("renamed", ProviderStatus::Pending));
+    let renamed = report_step("attempt of c", report("renamed", ProviderStatus::Pending));
     done(&store, payment_of("c"), renamed, later(9)).await;
-    for reference in ["vendor-ab", "renamed"] {
+    for reference in ["provider-ab", "renamed"] {
         assert_eq!(found(&store, by_reference(reference), 9).await, ["c"]);
     }
     // A cursor is valid only for the list that issued it.
-    let first_of_two = store.payments(by_reference("vendor-a"), first(1)).await;
+    let first_of_two = store.payments(by_reference("provider-a"), first(1)).await;
     let cursor = page(first_of_two.unwrap()).next;
-    for other in [any(), by_reference("vendor-ab"), by_attempt(of_a)] {
+    for other in [any(), by_reference("provider-ab"), by_attempt(of_a)] {
         let paging = Paging {
             limit: 1,
             cursor: cursor.clone(),
@@ -118,7 +118,7 @@ pub async fn payments_are_found_by_attempt_account_and_reference(harness: &dyn H
 
 pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "vendor-1").await;
+    start(&store, "a", NOW, "one-test", "provider-1").await;
     let declined = Step::Started {
         held: None,
         attempt: attempt_id("attempt of b"),
@@ -134,19 +134,19 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
     )
     .await;
     done(&store, payment_of("b"), declined, NOW).await;
-    attempt(&store, "b", "second of b", "two-test", "vendor-2").await;
+    attempt(&store, "b", "second of b", "two-test", "provider-2").await;
 
     assert_eq!(found(&store, by_account("one-test"), 9).await, ["b", "a"]);
     assert_eq!(found(&store, by_account("two-test"), 9).await, ["b"]);
     let second = attempt_id("second of b");
     for (filter, expected) in [
         (by_attempt(second), "b"),
-        (by_reference("vendor-2"), "b"),
+        (by_reference("provider-2"), "b"),
         (
             PaymentFilter {
                 account: Some(account("two-test")),
                 attempt: Some(second),
-                ..by_reference("vendor-2")
+                ..by_reference("provider-2")
             },
             "b",
         ),
@@ -160,14 +160,14 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
         (
             PaymentFilter {
                 account: Some(account("one-test")),
-                ..by_reference("vendor-2")
+                ..by_reference("provider-2")
             },
             "",
         ),
         (
             PaymentFilter {
                 attempt: Some(second),
-                ..by_reference("vendor-1")
+                ..by_reference("provider-1")
             },
             "",
         ),
@@ -209,30 +209,33 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
 
 /// The provider reports further names of an attempt's payment in its statements.
 pub async fn called(store: &Arc<dyn Store>, name: &str, reference: &str, names: &[&str]) {
-    let mut told = report(reference, ProviderStatus::Pending);
-    told.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
-    let step = news(&format!("attempt of {name}"), told);
+    let mut reported = report(reference, ProviderStatus::Pending);
+    reported.particulars.references = names.iter().map(|name| (*name).to_owned()).collect();
+    let step = report_step(&format!("attempt of {name}"), reported);
     done(store, payment_of(name), step, NOW).await;
 }
 
 pub async fn references_for_searching_may_belong_to_many(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "vendor-a").await;
-    start(&store, "b", later(1), "one-test", "vendor-b").await;
+    start(&store, "a", NOW, "one-test", "provider-a").await;
+    start(&store, "b", later(1), "one-test", "provider-b").await;
     start(&store, "c", later(2), "two-test", "shared").await;
-    start(&store, "d", later(2), "two-test", "vendor-d").await;
-    called(&store, "a", "vendor-a", &["shared", "of-a"]).await;
-    called(&store, "b", "vendor-b", &["shared", "vendor-b"]).await;
+    start(&store, "d", later(2), "two-test", "provider-d").await;
+    called(&store, "a", "provider-a", &["shared", "of-a"]).await;
+    called(&store, "b", "provider-b", &["shared", "provider-b"]).await;
     // Earlier names stay, regardless of later reports.
-    called(&store, "a", "vendor-a", &["more-of-a", "of-a"]).await;
-    called(&store, "d", "vendor-d", &[]).await;
+    called(&store, "a", "provider-a", &["more-of-a", "of-a"]).await;
+    called(&store, "d", "provider-d", &[]).await;
     for limit in [1, 2, 9] {
         let shared = found(&store, by_reference("shared"), limit).await;
         assert_eq!(shared, ["c", "b", "a"]);
-        for only_a in ["vendor-a", "of-a", "more-of-a"] {
+        for only_a in ["provider-a", "of-a", "more-of-a"] {
             assert_eq!(found(&store, by_reference(only_a), limit).await, ["a"]);
         }
-        assert_eq!(found(&store, by_reference("vendor-b"), limit).await, ["b"]);
+        assert_eq!(
+            found(&store, by_reference("provider-b"), limit).await,
+            ["b"]
+        );
         let account = Some(account("one-test"));
         let at_one = PaymentFilter {
             account,
@@ -339,25 +342,28 @@ pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dy
             name,
             later(seconds),
             "one-test",
-            &format!("vendor-{name}"),
+            &format!("provider-{name}"),
         )
         .await;
-        let mut told = report(&format!("vendor-{name}"), ProviderStatus::Completed);
-        told.particulars.instrument = Some("visa 4242".into());
+        let mut reported = report(&format!("provider-{name}"), ProviderStatus::Completed);
+        reported.particulars.instrument = Some("visa 4242".into());
         let disputed = name == "b";
-        told.particulars.disputes.extend(disputed.then(|| Dispute {
-            id: "dp_7".into(),
-            kind: DisputeKind::Dispute,
-            amount: Minor(100),
-            withdrawn: Minor(0),
-            ends_by_refund: false,
-            listed_as_refund: false,
-            at: None,
-            state: DisputeState::Open,
-            reason: None,
-            respond_by: None,
-        }));
-        let step = news(&format!("attempt of {name}"), told);
+        reported
+            .particulars
+            .disputes
+            .extend(disputed.then(|| Dispute {
+                id: "dp_7".into(),
+                kind: DisputeKind::Dispute,
+                amount: Minor(100),
+                withdrawn: Minor(0),
+                ends_by_refund: false,
+                listed_as_refund: false,
+                at: None,
+                state: DisputeState::Open,
+                reason: None,
+                respond_by: None,
+            }));
+        let step = report_step(&format!("attempt of {name}"), reported);
         done(&store, payment_of(name), step, later(9)).await;
     }
     let four = || by(SearchKey::LastFour("4242".into()));
@@ -380,7 +386,7 @@ pub async fn ids_are_found_by_how_they_begin(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     listen(&store, endpoint("a", NOW)).await;
-    start(&store, "a", NOW, "one-test", "vendor-a").await;
+    start(&store, "a", NOW, "one-test", "provider-a").await;
     let payment = PaymentId::from_bytes(id_of("a"));
     let history = store.history(payment).await.unwrap().unwrap();
     let event = history.events[0].clone();
@@ -473,7 +479,7 @@ pub async fn a_period_is_listed_from_since_until_before_until(harness: &dyn Harn
 
 pub async fn whatever_matches_is_found_however_much_does_not(harness: &dyn Harness) {
     let store = harness.open().await;
-    start(&store, "a", NOW, "one-test", "vendor-a").await;
+    start(&store, "a", NOW, "one-test", "provider-a").await;
     create(&store, "b", NOW).await;
     done(&store, payment_of("b"), Step::Act(Act::Cancel), NOW).await;
     let many = (0..2_500_u64).map(|each| {

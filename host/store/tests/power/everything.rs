@@ -101,7 +101,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "tried",
     "tried_all",
     "hasten",
-    "give_back",
+    "release_deliveries",
     "queue_test",
     "redeliver",
     "replace_endpoint: off",
@@ -329,9 +329,9 @@ async fn claimed(store: &Arc<dyn Store>, name: &str, now: Time) -> Vec<DueDelive
     deliveries
 }
 
-async fn give_back(store: &Arc<dyn Store>, deliveries: &[DueDelivery]) {
+async fn release_deliveries(store: &Arc<dyn Store>, deliveries: &[DueDelivery]) {
     let ids = deliveries.iter().map(|delivery| delivery.id).collect();
-    store.give_back(ids).await.unwrap();
+    store.release_deliveries(ids).await.unwrap();
 }
 
 async fn read_endpoint(store: &Arc<dyn Store>, name: &str) -> Endpoint {
@@ -384,12 +384,12 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
     let code = |name| connect_code(name, "https://shop.example", Environment::Test);
     let reseller = ResellerId(1);
     let attempt = attempt_id("three");
-    let told = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
+    let done_deed = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
     let step = async |name: &str, step: Step| {
-        assert!(told.starts_with(deed(&step)), "{told}: {step:?}");
+        assert!(done_deed.starts_with(deed(&step)), "{done_deed}: {step:?}");
         done(store, payment_of(name), step, now).await;
     };
-    match told {
+    match done_deed {
         "create_merchant" => drop(
             store
                 .create_merchant(merchant(true), line(), now)
@@ -549,14 +549,14 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create" => drop(store.create(new_payment("paid"), None, now).await.unwrap()),
         "step: open" => step("paid", open("one", "sandbox-test")).await,
         "keep_callback" => {
-            let report = report("vendor-1", ProviderStatus::Completed);
+            let report = report("provider-1", ProviderStatus::Completed);
             let at = account("sandbox-test");
             store
-                .keep_callback(at, "vendor-1".into(), Some(report), now)
+                .keep_callback(at, "provider-1".into(), Some(report), now)
                 .await
                 .unwrap();
         }
-        "step: started" => step("paid", started("one", "vendor-1")).await,
+        "step: started" => step("paid", started("one", "provider-1")).await,
         "unknown_money" => {
             let (found, movement) = movements::unknown("unknown", 100);
             store.unknown_money(found, movement, now).await.unwrap();
@@ -681,8 +681,8 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             step("asked", Step::Returned { attempt, query }).await;
         }
         "step: report" => {
-            let processing = report("vendor-3", ProviderStatus::Processing);
-            step("asked", news("three", processing)).await;
+            let processing = report("provider-3", ProviderStatus::Processing);
+            step("asked", report_step("three", processing)).await;
         }
         "step: act" => step("asked", Step::Act(Act::ToReview)).await,
         "step: release" => {
@@ -701,13 +701,13 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 () = tokio::task::yield_now() => {}
             }
             assert!(!store.waiting(None, 9).await.unwrap().is_empty());
-            give_back(store, &claimed(store, "a", now).await).await;
+            release_deliveries(store, &claimed(store, "a", now).await).await;
         }
         "tried" => {
             let due = claimed(store, "a", now).await;
             let (id, tried) = tried(&due[0], now, false);
             store.tried(id, tried, None, now).await.unwrap();
-            give_back(store, &due[1..]).await;
+            release_deliveries(store, &due[1..]).await;
         }
         "tried_all" => {
             let due = claimed(store, "a", now).await;
@@ -717,7 +717,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .collect();
             store.tried_all(tried, now).await.unwrap();
         }
-        "give_back" => give_back(store, &claimed(store, "b", now).await).await,
+        "release_deliveries" => release_deliveries(store, &claimed(store, "b", now).await).await,
         "queue_test" => {
             let id = endpoint("a", NOW).id;
             store.queue_test(id, line(), now).await.unwrap();
@@ -818,7 +818,7 @@ async fn nonce(store: &Arc<dyn Store>) -> Reserved {
 }
 
 /// Whether the nonce is still reserved, if that deed was done before `done`. Reserves it otherwise.
-pub(crate) async fn nonce_is_kept(store: &Arc<dyn Store>, done: usize) -> bool {
+pub(crate) async fn nonce_is_reserved(store: &Arc<dyn Store>, done: usize) -> bool {
     let taken = DEEDS.iter().position(|deed| *deed == NONCE).unwrap();
     done <= taken || nonce(store).await == Reserved::Used
 }

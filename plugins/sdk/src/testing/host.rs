@@ -106,7 +106,7 @@ mod tests {
     fn request() -> Request {
         Request {
             verb: Verb::Get,
-            url: "https://vendor.example".into(),
+            url: "https://provider.example".into(),
             headers: vec![],
             credentials: vec![],
             body: vec![],

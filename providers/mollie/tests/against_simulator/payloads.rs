@@ -73,7 +73,7 @@ fn each_answer_is_read_as_its_row_says() {
     let replay = replay();
     for (name, reading) in ANSWERS {
         let payload = replay.payload(name);
-        let mut told = match *name {
+        let mut reported = match *name {
             "capture-without-status" => payment("authorized", "captures", json!([payload.json()])),
             "refund-pending-metadata-text" => {
                 let made = [StubAnswer::payload(
@@ -91,9 +91,12 @@ fn each_answer_is_read_as_its_row_says() {
             }
             _ => payload.json(),
         };
-        told["metadata"] = ATTEMPT.into();
-        let id = told["id"].as_str().unwrap().to_owned();
-        let answers = [StubAnswer::ok(&format!("GET /v2/payments/{id}?"), &told)];
+        reported["metadata"] = ATTEMPT.into();
+        let id = reported["id"].as_str().unwrap().to_owned();
+        let answers = [StubAnswer::ok(
+            &format!("GET /v2/payments/{id}?"),
+            &reported,
+        )];
         let attempt = payloads::attempt("ideal", 4990, "EUR");
         let report = replay.query(&attempt, &id, QueryPurpose::Sync, &answers);
         assert_eq!(report_reading(&report), *reading, "{name}");

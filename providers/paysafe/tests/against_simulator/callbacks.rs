@@ -16,7 +16,7 @@ fn notice(answer: Result<CallbackReply, CallbackFailure>) -> Notice {
 }
 
 #[test]
-fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_told() {
+fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_reported() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
     let payable = notice(w.callback(&w.next_callback()));
@@ -39,9 +39,9 @@ fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_told() {
 fn declines_holds_refunds_and_disputes_make_the_host_ask() {
     let w = world();
     let (attempt, _) = chosen(&w, "decline");
-    let told = notice(w.callback(&w.next_callback()));
+    let reported = notice(w.callback(&w.next_callback()));
     assert_eq!(
-        (told.about, told.report),
+        (reported.about, reported.report),
         (Subject::Attempt(attempt.id), None)
     );
 
@@ -55,14 +55,18 @@ fn declines_holds_refunds_and_disputes_make_the_host_ask() {
         w.next_callback();
         w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
             .unwrap();
-        let mut news = w.next_callback();
+        let mut callback = w.next_callback();
         if let Some(after) = after {
             w.choose(&started, after);
-            news = w.next_callback();
+            callback = w.next_callback();
         }
-        let told = notice(w.callback(&news));
+        let reported = notice(w.callback(&callback));
         let about = Subject::Attempt(attempt.id);
-        assert_eq!((told.about, told.report), (about, None), "{after:?}");
+        assert_eq!(
+            (reported.about, reported.report),
+            (about, None),
+            "{after:?}"
+        );
     }
 }
 
@@ -80,16 +84,16 @@ fn an_older_event_that_comes_later_makes_the_host_ask() {
 }
 
 #[test]
-fn news_of_another_account_reaches_no_attempt_of_this_one() {
+fn callback_of_another_account_reaches_no_attempt_of_this_one() {
     // Both worlds have the same key, like two accounts of one merchant may have.
     let (w, other) = (
         world(),
         World::<Paysafe>::with_module("paysafe", Environment::Live),
     );
     let (attempt, _) = chosen(&other, "approve");
-    let told = notice(w.callback(&other.next_callback()));
+    let reported = notice(w.callback(&other.next_callback()));
     assert_eq!(
-        (told.about, told.report),
+        (reported.about, reported.report),
         (Subject::Attempt(attempt.id), None)
     );
     assert!(w.entries().is_empty());

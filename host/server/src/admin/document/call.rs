@@ -259,7 +259,7 @@ impl Call {
     }
 
     /// The same, with the fields of another type next to the list.
-    pub(super) fn list_beside<T: ToSchema, B: ToSchema>(mut self, plural: &str) -> Self {
+    pub(super) fn list_with<T: ToSchema, B: ToSchema>(mut self, plural: &str) -> Self {
         B::schemas(&mut self.schemas);
         self.page::<T>(plural, fields::<B>())
     }

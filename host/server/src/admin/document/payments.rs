@@ -96,7 +96,7 @@ pub(super) fn calls() -> Vec<Call> {
             .query::<MovementKind>("kind", "Of this kind alone.")
             .query::<Instant>("since", "Booked at this time or later.")
             .query::<Instant>("until", "Booked before this time.")
-            .list_beside::<Movement, BesideMovements>("movements"),
+            .list_with::<Movement, MovementListExtras>("movements"),
         Call::get("/finance/days", "listDays", "Sums movements by day, account, merchant and currency, the oldest day first.")
             .about("By booking day. A day that is closed never changes, in any zone. A row's `closing` is `opening` plus what came in less what went out.")
             .required_query::<Day>("from", "The first day.")
@@ -105,7 +105,7 @@ pub(super) fn calls() -> Vec<Call> {
             .query::<Environment>("environment", "Of test or live alone.")
             .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
             .query::<ProviderId>("provider_id", "At this account alone.")
-            .list_beside::<DaySums, BesideDays>("days"),
+            .list_with::<DaySums, LedgerDayExtras>("days"),
         Call::get("/finance/export", "exportMovements", "Writes the movements that were booked on some days, the oldest first.")
             .required_query::<Day>("from", "The first day.")
             .required_query::<Day>("to", "The last day, itself included.")
@@ -117,7 +117,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::post("/finance/confirm-clock", "confirmClock", "Confirms that the clock is right after it jumped forward.")
             .role(kassette_domain::operator::Role::Admin)
             .attributed()
-            .ok::<BesideDays>("How far the ledger is closed.")
+            .ok::<LedgerDayExtras>("How far the ledger is closed.")
             .conflict("No jump waits."),
         Call::post("/corrections", "correctLedger", "Books what no provider reports.")
             .about("The same `idempotency_key` with the same data answers the same movement with 200.")
@@ -133,7 +133,7 @@ pub(super) fn calls() -> Vec<Call> {
             .query::<Switch>("reviews", "`true`: payments in review are items of the first page too.")
             .query::<WorkKind>("kind", "Of this kind alone.")
             .query::<Environment>("environment", "Of test or live alone.")
-            .list_beside::<WorkItem, BesideWork>("work"),
+            .list_with::<WorkItem, WorkListExtras>("work"),
         Call::post("/work/{id}/done", "finishWork", "Takes a line off the work list.")
             .attributed()
             .ok::<WorkItem>("The line."),
@@ -149,7 +149,7 @@ pub(super) fn calls() -> Vec<Call> {
 
 /// Additional data of the work list's first page.
 #[derive(ToSchema)]
-struct BesideWork {
+struct WorkListExtras {
     /// Null while payments from before the start are being searched; absent if a cursor was sent.
     in_review: Option<InReview>,
 }
@@ -305,7 +305,7 @@ struct MovementsOperatorsFields {
 
 /// Additional data of lists of movements.
 #[derive(ToSchema)]
-struct BesideMovements {
+struct MovementListExtras {
     /// Nothing will be booked before this time.
     complete_until: Instant,
     /// Time since which the ledger is continuous; null if the store was never restored.
@@ -316,7 +316,7 @@ struct BesideMovements {
 /// How far the ledger is closed.
 #[derive(ToSchema)]
 #[schema(as = Ledger)]
-struct BesideDays {
+struct LedgerDayExtras {
     /// Nothing will be booked before this time.
     closed_until: Instant,
     /// Time since which the ledger is continuous; null if the store was never restored.

@@ -200,7 +200,7 @@ async fn what_is_no_destination_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_second_endpoint_of_the_same_address_is_refused_and_told_which_one_has_it() {
+async fn a_second_endpoint_of_the_same_address_is_refused_and_reported_which_one_has_it() {
     let world = World::new().await;
     let merchant = world.merchant(false).await;
     let (first, _) = create(&world, merchant, json!({})).await;

@@ -110,7 +110,7 @@ impl<P: Permission> FromRequest<ApiState> for Manager<P> {
         };
         if manager.arrived.parts.method != Method::GET {
             let (limit, changes) = (changes(limit), &state.limits().changes);
-            state.take(limit, |here| {
+            state.consume_share(limit, |here| {
                 changes.take_many(&manager.owner, CHANGE, here, state.now())
             })?;
         }

@@ -140,12 +140,12 @@ pub(super) async fn list(
     };
     let page = state.gateway().reseller_merchants(&caller, paging).await?;
     let merchants: Vec<_> = page.items.into_iter().map(MerchantBody::new).collect();
-    let room = 192 * merchants.len() + 64;
+    let capacity = 192 * merchants.len() + 64;
     let body = MerchantsBody {
         merchants,
         next_cursor: page.next,
     };
-    answer::json(&body, room)
+    answer::json(&body, capacity)
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
         let cost = P::cost(arrived.parts.uri.query());
-        state.take(limit, |here| {
+        state.consume_share(limit, |here| {
             keys.take_many(&caller.key.id, cost, here, state.now())
         })?;
         if !caller.key.allows(P::SCOPE) {
@@ -259,7 +259,7 @@ mod tests {
             repeated.push(right[at]);
             for headers in [missing, repeated] {
                 assert!(
-                    read(&headers).is_some_and(|told| told.contains(name)),
+                    read(&headers).is_some_and(|message| message.contains(name)),
                     "{name}"
                 );
             }
@@ -272,9 +272,9 @@ mod tests {
         ] {
             let mut headers = right;
             headers[at].1 = wrong;
-            let told = read(&headers);
+            let message = read(&headers);
             assert!(
-                told.is_some_and(|told| told.contains(headers[at].0)),
+                message.is_some_and(|message| message.contains(headers[at].0)),
                 "{wrong}"
             );
         }

@@ -354,7 +354,7 @@ async fn diff(mut lines: Incoming) -> Result<Value, String> {
     Err(broken())
 }
 
-/// Repeats a call until its response has no `next_cursor`, and sums its counts. `tell` receives the progress
+/// Repeats a call until its response has no `next_cursor`, and sums its counts. `on_progress` receives the progress
 /// before each further call.
 ///
 /// # Errors
@@ -363,7 +363,7 @@ async fn repeat(
     mut call: Call,
     done: &str,
     send: impl AsyncFn(&Call) -> Result<Value, String>,
-    tell: impl Fn(String),
+    on_progress: impl Fn(String),
 ) -> Result<Value, String> {
     let mut sums = serde_json::Map::new();
     loop {
@@ -381,7 +381,7 @@ async fn repeat(
             (Some(next @ Value::String(_)), Some(body)) => body["cursor"] = next.clone(),
             _ => return Ok(Value::Object(sums)),
         }
-        tell(format!("{} …", counted(&sums, done)));
+        on_progress(format!("{} …", counted(&sums, done)));
     }
 }
 

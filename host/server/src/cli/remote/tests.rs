@@ -160,10 +160,10 @@ fn commands_become_the_calls_of_the_contract() {
     let merchant = json!({ "merchant_id": 7, "domains": [
         { "domain": "shop.example", "include_subdomains": true },
     ] });
-    let told = show::readable(&listed.shape, &merchant, 60);
+    let lines = show::readable(&listed.shape, &merchant, 60);
     assert!(
-        told.contains("shop.example") && told.contains("true"),
-        "{told}"
+        lines.contains("shop.example") && lines.contains("true"),
+        "{lines}"
     );
     let removed = call::<DomainAction>("delete --merchant-id 7 --domain shop.example");
     assert_eq!(removed.path.join("/"), "merchants/7/domains/shop.example");
@@ -505,7 +505,7 @@ fn a_refund_always_has_a_key_and_says_how_to_repeat_it() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart_from_a_refusal() {
+fn wrong_usage_is_distinguished_from_a_refusal() {
     let usage = |error: clap::Error| (error.kind(), error.exit_code());
     let missing = read::<MerchantAction>("create").unwrap_err();
     assert_eq!(usage(missing), (Usage::MissingRequiredArgument, 2));
@@ -598,8 +598,8 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
         { "method": "ideal", "accounts": [{ "id": "a-test" }, { "id": "b-test" }] }, { "method": "klarna" },
     ] });
     let shown = show::answer(&lists, &answer, false);
-    let told = ["ideal", "a-test", "b-test", "klarna"].map(|word| shown.find(word).unwrap());
-    assert!(told.is_sorted(), "{shown}");
+    let lines = ["ideal", "a-test", "b-test", "klarna"].map(|word| shown.find(word).unwrap());
+    assert!(lines.is_sorted(), "{shown}");
     let nested = json!({ "payment": { "id": "p" }, "attempts": [{ "state": "open" }] });
     let shown = show::answer(&Shape::Object, &nested, false);
     for part in ["payment.id", "attempts", "open"] {
@@ -702,7 +702,7 @@ async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
         json!({ "deliveries": 3, "disabled": 1, "next_cursor": "b" }),
         json!({ "deliveries": 2, "disabled": 0, "next_cursor": null }),
     ];
-    let (asked, told) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let (asked, lines) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let walk = async |broken: bool| {
         asked.lock().clear();
         let send = async |call: &Call| {
@@ -713,12 +713,12 @@ async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
                 false => Ok(slices[number].clone()),
             }
         };
-        let tell = |line| told.lock().push(line);
+        let on_progress = |line| lines.lock().push(line);
         repeat(
             call::<EndpointAction>("deliver --all"),
             "made due",
             send,
-            tell,
+            on_progress,
         )
         .await
     };
@@ -730,7 +730,7 @@ async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
     ];
     assert_eq!(*asked.lock(), expected);
     assert_eq!(
-        *told.lock(),
+        *lines.lock(),
         ["made due so far: 3 deliveries, 1 disabled …"]
     );
     let why = walk(true).await.unwrap_err();

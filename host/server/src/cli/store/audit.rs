@@ -5,7 +5,7 @@ use kassette_store::sled::maintenance;
 use kassette_store::{PostgresStore, Upkeep as _};
 use serde_json::Value;
 
-use super::{blocking, tell};
+use super::{blocking, print_result};
 use crate::admin::{audit_altered, audit_hash};
 use crate::cli::output;
 use crate::cli::remote::{Connection, ask_with};
@@ -62,10 +62,10 @@ pub(in crate::cli) async fn verify(
                 text("/head/hash")
             ),
         };
-        return tell(&verdict, connection.json, &sentence);
+        return print_result(&verdict, connection.json, &sentence);
     }
     if connection.json {
-        tell(&verdict, true, "")?;
+        print_result(&verdict, true, "")?;
     } else {
         breaks.iter().for_each(|found| eprintln!("{found}"));
     }

@@ -12,7 +12,7 @@ use kassette_store::sled::maintenance::{self, BackedUp};
 use tokio::sync::mpsc;
 
 use super::target::Target;
-use super::{blocking, mib, tell};
+use super::{blocking, mib, print_result};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::remote::{Connection, Incoming, stream};
 use crate::cli::stopped_store::StoppedStore;
@@ -71,7 +71,7 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
         return Ok(());
     }
     let file = args.file.display().to_string();
-    tell(&done, args.connection.json, &sentence(&done, &file))
+    print_result(&done, args.connection.json, &sentence(&done, &file))
 }
 
 fn sentence(done: &BackedUp, file: &str) -> String {

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use kassette_store::copy;
 use tokio::runtime::Handle;
 
-use super::{AttributionArgs, blocking, tell};
+use super::{AttributionArgs, blocking, print_result};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
@@ -68,5 +68,5 @@ pub(in crate::cli) async fn copy(args: CopyArgs) -> Result<(), String> {
         copied.rows.values().sum::<u64>(),
         copied.audit_lines,
     );
-    tell(&copied, args.json, &sentence)
+    print_result(&copied, args.json, &sentence)
 }

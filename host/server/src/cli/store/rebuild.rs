@@ -7,7 +7,7 @@ use kassette_runtime::{MacKey, VersionsConfig};
 use kassette_store::sled::MasterKey;
 use kassette_store::sled::maintenance::{self, always};
 
-use super::{AttributionArgs, blocking, mib, tell};
+use super::{AttributionArgs, blocking, mib, print_result};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
@@ -66,7 +66,7 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
         compacted.payments,
         compacted.rows,
     );
-    tell(&compacted, args.json, &sentence)
+    print_result(&compacted, args.json, &sentence)
 }
 
 /// Encrypts the secrets in the store of a stopped server with another master key.
@@ -98,7 +98,7 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
         rekeyed.resealed.values().sum::<u64>(),
         rekeyed.rows,
     );
-    tell(&rekeyed, args.json, &sentence)
+    print_result(&rekeyed, args.json, &sentence)
 }
 
 fn new_key(file: Option<&Path>) -> Result<MasterKey, String> {

@@ -40,8 +40,8 @@ impl Target {
         if !force && path.symlink_metadata().is_ok() {
             return Err(there(path));
         }
-        let new =
-            NewFile::beside(path, 0o600).map_err(|error| format!("{}: {error}", path.display()))?;
+        let new = NewFile::create_next_to(path, 0o600)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Self::File {
             path: path.to_owned(),
             force,
@@ -64,8 +64,8 @@ impl Target {
             Self::File { path, force, new } => (path, force, new),
         };
         let new = new.into_inner().map_err(io::IntoInnerError::into_error);
-        let kept = new.and_then(|new| if force { new.replace() } else { new.keep_new() });
-        match kept {
+        let written = new.and_then(|new| if force { new.replace() } else { new.keep_new() });
+        match written {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(there(&path)),
             Err(error) => Err(format!("{}: {error}", path.display())),

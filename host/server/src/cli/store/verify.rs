@@ -10,8 +10,8 @@ use kassette_store::sled::OpenOptions;
 use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
-use super::source::BelievedArgs;
-use super::{blocking, tell};
+use super::source::BackupKeyArgs;
+use super::{blocking, print_result};
 use crate::cli::output;
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore, StoreLocation};
@@ -32,7 +32,7 @@ pub(in crate::cli) struct VerifyArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    believed: BelievedArgs,
+    keys: BackupKeyArgs,
     /// Folder in which a backup is temporarily unpacked for the check; needs as much space as a store [default:
     /// the backup's own folder].
     #[arg(long, value_name = "DIR", requires = "file")]
@@ -70,7 +70,7 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let found = args.store.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
     let master = stopped_store::parse(&key)?;
-    let (source, bytes) = args.believed.open(&file)?;
+    let (source, bytes) = args.keys.open(&file)?;
     let scratch = match args.scratch {
         Some(folder) => folder,
         None => match file.parent() {
@@ -88,9 +88,9 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let what = format!(
         "{}, made at {} by release {} ({})",
         file.display(),
-        verified.told.made_at,
-        verified.told.release,
-        code_of(&verified.told)
+        verified.backup.made_at,
+        verified.backup.release,
+        code_of(&verified.backup)
     );
     print_report(&verified, &verified.report, &what, json)
 }
@@ -130,28 +130,28 @@ fn print_report(
         ),
     };
     if !json {
-        tell_findings(report);
+        print_findings(report);
     }
     if report.is_whole() {
-        return tell(result, json, &format!("{counts}: all is whole"));
+        return print_result(result, json, &format!("{counts}: all is whole"));
     }
     if json {
-        tell(result, json, "")?;
+        print_result(result, json, "")?;
     }
     Err(format!("{counts}: {found} findings"))
 }
 
 /// Describes how a backup was authenticated.
-pub(super) fn code_of(told: &BackupInfo) -> String {
-    let code = match told.authenticated {
+pub(super) fn code_of(backup: &BackupInfo) -> String {
+    let code = match backup.authenticated {
         true => "its authentication code is right",
         false => "without an authentication code",
     };
-    format!("{code}, master key {}", told.master_key)
+    format!("{code}, master key {}", backup.master_key)
 }
 
 /// Prints all findings, followed by the advice that applies to all of them.
-pub(super) fn tell_findings(report: &VerifyReport) {
+pub(super) fn print_findings(report: &VerifyReport) {
     let mut advice = "";
     for finding in &report.findings {
         let about = match finding.row.as_str() {

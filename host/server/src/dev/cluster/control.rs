@@ -60,7 +60,7 @@ impl ControlServer {
             authorization: authorization(secret).map_err(|error| failed(&error))?,
         };
         let routes = Router::new()
-            .route("/", post(take))
+            .route("/", post(receive_order))
             .with_state(Arc::new(state));
         tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
@@ -72,7 +72,7 @@ impl ControlServer {
 }
 
 /// All processes of this machine can connect, so an order needs the secret, which only the nodes know.
-async fn take(
+async fn receive_order(
     State(state): State<Arc<ControlState>>,
     headers: HeaderMap,
     Json(order): Json<Order>,

@@ -56,7 +56,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum time until all serving nodes are ready.
 const READY: Duration = Duration::from_secs(60);
 /// Interval of checks whether all nodes are ready.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Length of the nodes' secret, in base62 characters.
 const SECRET: usize = 32;
 
@@ -127,7 +127,7 @@ pub(super) async fn run(
     }
     let all_ready = async {
         while !members.iter().all(|member| member.backend.is_ready()) {
-            sleep(LOOK).await;
+            sleep(CHECK_INTERVAL).await;
         }
     };
     let in_time = timeout(READY, all_ready).await;

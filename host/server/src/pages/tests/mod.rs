@@ -350,7 +350,7 @@ fn showing() -> PayerAction {
 
 fn posting() -> PayerAction {
     PayerAction::Post {
-        url: "https://pay.vendor.example/post".into(),
+        url: "https://pay.provider.example/post".into(),
         fields: vec![("pa\"req".into(), "<x>".into())],
     }
 }

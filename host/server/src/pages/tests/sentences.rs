@@ -315,7 +315,7 @@ struct Money {
 
 impl Money {
     fn new(attempt: &Attempt) -> Self {
-        let facts = attempt.vendor.as_ref();
+        let facts = attempt.provider_facts.as_ref();
         let reported = facts.map_or(0, |facts| facts.received.0);
         let booked = attempt.funds.balance.total().received.0;
         let received = reported.max(booked);
@@ -574,8 +574,8 @@ impl Walk {
             returned: Minor(returned),
             detail: String::new(),
             particulars: Particulars {
-                refunds: self.told_refunds(received),
-                disputes: self.told_disputes(received),
+                refunds: self.reported_refunds(received),
+                disputes: self.reported_disputes(received),
                 ..Particulars::default()
             },
         };
@@ -588,7 +588,7 @@ impl Walk {
     }
 
     /// Refunds that a provider reports individually.
-    fn told_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
+    fn reported_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
         if self.draw.below(8) > 0 {
             return vec![];
         }
@@ -606,7 +606,7 @@ impl Walk {
         }]
     }
 
-    fn told_disputes(&mut self, received: u64) -> Vec<Dispute> {
+    fn reported_disputes(&mut self, received: u64) -> Vec<Dispute> {
         if self.draw.below(6) > 0 {
             return vec![];
         }
@@ -808,7 +808,7 @@ struct Sentences {
 
 impl Sentences {
     /// Checks the sentences on a payment's pages at a time.
-    async fn look(&mut self, walk: &Walk, now: Time, context: &str) {
+    async fn check_pages(&mut self, walk: &Walk, now: Time, context: &str) {
         let aggregate = &walk.aggregate;
         let standing = Standing::of_payment(aggregate, now);
         let shop = shop(walk.view(now));
@@ -869,7 +869,7 @@ async fn whatever_happens_pages_say_of_money_what_is_on_record_and_where_the_tab
             }
             for now in [walk.now, walk.later()] {
                 let context = format!("seed {seed}, step {step}, at {now}");
-                told.look(&walk, now, &context).await;
+                told.check_pages(&walk, now, &context).await;
             }
         }
     }

@@ -41,7 +41,7 @@ use crate::rows::schema::{self, Key, Line};
 use crate::rows::seal::Sealer;
 use crate::rows::stored::EventRow;
 use crate::{
-    About, Created, EventsAsked, Fault, FoundId, History, IdPrefix, KeptCallback, Listed, Paging,
+    About, CallbackStored, Created, EventsAsked, Fault, FoundId, History, IdPrefix, Listed, Paging,
     PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
@@ -143,9 +143,9 @@ impl Payments for PostgresStore {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> StoreFuture<'_, KeptCallback> {
+    ) -> StoreFuture<'_, CallbackStored> {
         self.run_to_end(async move |store| {
-            store.callback_kept(account, reference, report, now).await
+            store.store_callback(account, reference, report, now).await
         })
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct Loaded {
     timer: Option<TimerRow>,
     pub(crate) ledger: LedgerState,
     /// Whether the payment was created by a reseller that may work for the merchant.
-    tells_reseller: bool,
+    includes_reseller: bool,
     /// Time of the database server when the payment was loaded.
     pub(crate) clock: Time,
 }
@@ -238,7 +238,7 @@ pub(crate) async fn load_where(
         .get::<_, Option<i64>>(COLUMN_COUNT + 3)
         .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
     Ok(Some(Loaded {
-        tells_reseller: tells_reseller(sealer, &payment, first)?,
+        includes_reseller: includes_reseller(sealer, &payment, first)?,
         aggregate: PaymentAggregate { payment, attempts },
         counters,
         revision: first.get(COLUMN_COUNT),
@@ -251,7 +251,7 @@ pub(crate) async fn load_where(
 }
 
 /// Decodes [`RESELLER`]. Damaged rows of the reseller must not block the payment.
-fn tells_reseller(sealer: &Sealer, payment: &Payment, row: &Row) -> Result<bool, Fault> {
+fn includes_reseller(sealer: &Sealer, payment: &Payment, row: &Row) -> Result<bool, Fault> {
     let body = |at| row.get::<_, Option<&[u8]>>(COLUMN_COUNT + at);
     let (Origin::Reseller { reseller, .. }, Some(who), Some(granted)) =
         (&payment.origin, body(12), body(13))
@@ -342,8 +342,8 @@ impl Saved<'_> {
         movements::write(&mut statement, sealer, &self.change.movements, self.timed)?;
         listed(&mut statement, payment, &events);
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        let told = self.before.tells_reseller;
-        webhooks::outbox::add(&mut statement, sealer, payment, &events, told)?;
+        let includes_reseller = self.before.includes_reseller;
+        webhooks::outbox::add(&mut statement, sealer, payment, &events, includes_reseller)?;
         Ok(statement)
     }
 

@@ -366,11 +366,11 @@ async fn planted_damage_is_found() {
         let harmed = client.transaction().await.unwrap();
         assert_ne!(harmed.execute(plant, &[]).await.unwrap(), 0, "{plant}");
         let report = verify::read(&harmed, &store.secrets, &()).await.unwrap();
-        let is_told = report
+        let is_reported = report
             .findings
             .iter()
             .any(|found| found.kind == kind && found.what.contains(what));
-        assert!(is_told, "{plant}: {:?}", report.findings);
+        assert!(is_reported, "{plant}: {:?}", report.findings);
     }
     assert_eq!(read(&scratch).await.findings, []);
 }

@@ -24,7 +24,7 @@ use crate::postgres::payments::stored::{self, DECISION, EVENT, NOTES, TRANSITION
 use crate::postgres::verify::COLUMNS;
 use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::{millis, number, time, uuid};
-use crate::report::{MISSING, STRAY};
+use crate::report::{MISSING, UNREFERENCED};
 use crate::retention::Rule;
 use crate::rows::movements::decode;
 use crate::rows::notes;
@@ -74,7 +74,7 @@ const PARKED: &str =
     "/* verify: parked */ SELECT k.account, k.reference, k.ordinal, k.until, k.body, r.parked,
         k.until > extract(epoch FROM clock_timestamp()) * 1000
     FROM parked k LEFT JOIN reference r USING (account, reference)";
-const LAGGARDS: &str = "/* verify: laggards */ SELECT l.rule, l.payment, l.at, p.id IS NOT NULL
+const POSTPONED: &str = "/* verify: laggards */ SELECT l.rule, l.payment, l.at, p.id IS NOT NULL
     FROM laggard l LEFT JOIN payment p ON p.id = l.payment";
 
 /// Rows that belong to a payment.
@@ -105,9 +105,15 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
         let payment = reading.next(&mut payments).await?;
         let of = payment.as_ref().map(|row| row.get::<_, Uuid>(0));
         let own = Own {
-            attempts: reading.own(&mut attempts, of, STRAY, attempt_named).await?,
-            lines: reading.own(&mut lines, of, STRAY, line_named).await?,
-            listed: reading.own(&mut listed, of, STRAY, listed_named).await?,
+            attempts: reading
+                .own(&mut attempts, of, UNREFERENCED, attempt_named)
+                .await?,
+            lines: reading
+                .own(&mut lines, of, UNREFERENCED, line_named)
+                .await?,
+            listed: reading
+                .own(&mut listed, of, UNREFERENCED, listed_named)
+                .await?,
             due: reading
                 .own(
                     &mut due,
@@ -116,14 +122,18 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
                     due_named,
                 )
                 .await?,
-            refunds: reading.own(&mut refunds, of, STRAY, refund_named).await?,
+            refunds: reading
+                .own(&mut refunds, of, UNREFERENCED, refund_named)
+                .await?,
             references: reading
-                .own(&mut references, of, STRAY, reference_named)
+                .own(&mut references, of, UNREFERENCED, reference_named)
                 .await?,
             searched: reading
-                .own(&mut searched, of, STRAY, searched_named)
+                .own(&mut searched, of, UNREFERENCED, searched_named)
                 .await?,
-            marked: reading.own(&mut marked, of, STRAY, marked_named).await?,
+            marked: reading
+                .own(&mut marked, of, UNREFERENCED, marked_named)
+                .await?,
             movements: reading
                 .own(&mut moved, of, NO_PAYMENT, movement_named)
                 .await?,
@@ -135,7 +145,9 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("movement", UNKNOWN, unknown).await?;
     reading.each("work", WORK, work).await?;
     reading.each("parked-notice", PARKED, parked).await?;
-    reading.each("retention-laggard", LAGGARDS, laggard).await
+    reading
+        .each("retention-laggard", POSTPONED, postponed)
+        .await
 }
 
 /// An attempt's ordinal; an invalid one becomes 255, which no attempt has.
@@ -324,7 +336,7 @@ fn attempts(
     for (ordinal, row) in there.into_iter().zip(rows) {
         let key = schema::attempt(payment.id, ordinal);
         if ordinal >= count {
-            reading.find("attempt", &key, STRAY);
+            reading.find("attempt", &key, UNREFERENCED);
             continue;
         }
         let opened = open_attempt(&reading.secrets.sealer, &key, row.get(6));
@@ -404,10 +416,10 @@ fn history(
         payment: key,
         rows: &mut left,
     };
-    lines.take::<RoutingDecision>(DECISION, kept, "routing decisions")?;
+    lines.take_lines::<RoutingDecision>(DECISION, kept, "routing decisions")?;
     let transitions: Vec<Transition> =
-        lines.take(TRANSITION, counters.transitions, "lines of its timeline")?;
-    let events: Vec<EventRow> = lines.take(EVENT, counters.events, "events")?;
+        lines.take_lines(TRANSITION, counters.transitions, "lines of its timeline")?;
+    let events: Vec<EventRow> = lines.take_lines(EVENT, counters.events, "events")?;
     let is_notes = |row: &mut &Row| notes::has_row(payment) && row.get::<_, i16>(1) == NOTES;
     let noted: Vec<&Row> = left.extract_if(.., is_notes).take(1).collect();
     if notes::has_row(payment) && noted.is_empty() {
@@ -420,7 +432,7 @@ fn history(
     }
     for line in left {
         let (kind, line) = line_named(line);
-        reading.find(kind, &line, STRAY);
+        reading.find(kind, &line, UNREFERENCED);
     }
     let complete = (transitions.len(), events.len())
         == (
@@ -452,7 +464,7 @@ struct Lines<'l, 'r, 'a> {
 
 impl Lines<'_, '_, '_> {
     /// Removes and decodes lines 0 to `count` (exclusive) of a kind; reports missing ones.
-    fn take<T: DeserializeOwned>(
+    fn take_lines<T: DeserializeOwned>(
         &mut self,
         kind: i16,
         count: u16,
@@ -522,12 +534,12 @@ fn parked(row: &Row, secrets: &Secrets) -> CheckedRow {
 }
 
 /// A payment that retention will examine again.
-fn laggard(row: &Row, _: &Secrets) -> CheckedRow {
+fn postponed(row: &Row, _: &Secrets) -> CheckedRow {
     let rule = u8::try_from(row.get::<_, i16>(0))
         .ok()
         .and_then(Rule::of_tag);
     let tag = rule.map_or(u8::MAX, Rule::tag);
-    let key = schema::laggard(time(row.get(2)), tag, payment_id(row, 1));
+    let key = schema::postponed(time(row.get(2)), tag, payment_id(row, 1));
     let missing = "the payment that it is about is missing";
     let looked = vec![
         (rule.is_some(), "it is about nothing"),

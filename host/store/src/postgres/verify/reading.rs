@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::Fault;
 use crate::postgres::errors::OpenError;
-use crate::report::{ELSEWHERE, Findings, MISSING, Progress, STRAY, VerifyReport};
+use crate::report::{ELSEWHERE, Findings, MISSING, Progress, UNREFERENCED, VerifyReport};
 use crate::rows::schema::Key;
 use crate::rows::seal::Secrets;
 
@@ -130,7 +130,7 @@ impl<'a> Reading<'a> {
         &mut self,
         cursor: &mut Cursor,
         of: Option<Uuid>,
-        stray: &'static str,
+        unreferenced: &'static str,
         name: fn(&Row) -> (&'static str, Key),
     ) -> Result<Vec<Row>, OpenError> {
         let mut own = Vec::new();
@@ -144,7 +144,7 @@ impl<'a> Reading<'a> {
             self.count(kind);
             match of {
                 Some(of) if of == id => own.push(row),
-                _ => self.find(kind, &key, stray),
+                _ => self.find(kind, &key, unreferenced),
             }
         }
         Ok(own)
@@ -178,7 +178,7 @@ impl<'a> Reading<'a> {
             }
         }
         for key in there.keys().filter(|key| !promised.contains_key(*key)) {
-            self.find(kind, key, STRAY);
+            self.find(kind, key, UNREFERENCED);
         }
     }
 
@@ -200,12 +200,12 @@ impl<'a> Reading<'a> {
         &mut self,
         kind: &'static str,
         sql: &str,
-        look: impl Fn(&Row, &Secrets) -> CheckedRow,
+        check: impl Fn(&Row, &Secrets) -> CheckedRow,
     ) -> Result<(), OpenError> {
         let mut rows = self.cursor(sql, 0).await?;
         while let Some(row) = self.next(&mut rows).await? {
             self.count(kind);
-            let looked = look(&row, self.secrets);
+            let looked = check(&row, self.secrets);
             self.judge(kind, looked)?;
         }
         Ok(())

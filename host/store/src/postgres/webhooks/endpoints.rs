@@ -65,7 +65,7 @@ async fn load(
 }
 
 /// Other endpoints of the same owner and environment, except `leaving`. Call within a change of the directory.
-pub(crate) async fn beside(
+pub(crate) async fn other_endpoints(
     tx: &Tx<'_>,
     endpoint: &Endpoint,
     leaving: Option<EndpointId>,
@@ -106,7 +106,7 @@ impl TransactionWork for CreateEndpoint {
         if !is_there {
             return Ok(EndpointCreated::NoSuchOwner);
         }
-        let others = beside(tx, endpoint, None).await?;
+        let others = other_endpoints(tx, endpoint, None).await?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(EndpointCreated::Taken(same.id));
         }
@@ -192,7 +192,7 @@ impl TransactionWork for ReplaceEndpoint {
             return Ok(EndpointReplaced::Stale);
         }
         if stored.url != self.after.url {
-            let others = beside(tx, &stored, None).await?;
+            let others = other_endpoints(tx, &stored, None).await?;
             if let Some(same) = Endpoint::at(&others, &self.after.url) {
                 return Ok(EndpointReplaced::Taken(same.id));
             }
@@ -226,10 +226,10 @@ pub(crate) async fn disable(
     }
     endpoint.switch(false, now);
     update(tx, sealer, &endpoint, &secrets).await?;
-    let others = beside(tx, &endpoint, None).await?.into_iter();
-    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
-    let told: Vec<_> = told.map(|other| other.id).collect();
-    outbox::tell_disabled(tx, &endpoint, &told, now).await?;
+    let others = other_endpoints(tx, &endpoint, None).await?.into_iter();
+    let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let notified: Vec<_> = notified.map(|other| other.id).collect();
+    outbox::queue_disabled_event(tx, &endpoint, &notified, now).await?;
     audit::append(tx, off.audited.clone(), now).await?;
     Ok(())
 }

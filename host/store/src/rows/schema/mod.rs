@@ -77,7 +77,7 @@ pub(crate) const REFUND_IDS: &[u8] = b"rfi/";
 pub(crate) const EVENT_IDS: &[u8] = b"evx/";
 pub(crate) const PAYMENT_INDEX: &[u8] = b"reg/";
 pub(crate) const RETENTION: &[u8] = b"meta/retention";
-pub(crate) const LAGGARDS: &[u8] = b"lag/";
+pub(crate) const POSTPONED: &[u8] = b"lag/";
 pub(crate) const TIMERS: &[u8] = b"due/";
 pub(crate) const IN_USE: &[u8] = b"use/";
 pub(crate) const REFERENCES: &[u8] = b"ref/";
@@ -290,13 +290,13 @@ pub(crate) fn timer_about(key: &[u8]) -> Option<TimerOf> {
 }
 
 /// A payment that a rule examines again.
-pub(crate) fn laggard(at: Time, rule: u8, payment: PaymentId) -> Key {
-    key(&[LAGGARDS, &ascending(at), &[rule], payment.as_bytes()])
+pub(crate) fn postponed(at: Time, rule: u8, payment: PaymentId) -> Key {
+    key(&[POSTPONED, &ascending(at), &[rule], payment.as_bytes()])
 }
 
 /// The rule and the payment in a key of `lag/`.
-pub(crate) fn laggard_about(key: &[u8]) -> Option<(u8, PaymentId)> {
-    let (rule, payment) = key.get(LAGGARDS.len() + 8..)?.split_first()?;
+pub(crate) fn postponed_about(key: &[u8]) -> Option<(u8, PaymentId)> {
+    let (rule, payment) = key.get(POSTPONED.len() + 8..)?.split_first()?;
     Some((*rule, PaymentId::from_bytes(payment.try_into().ok()?)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kassette_engine::{Db, GoOn, Memtable, Rebuild, disk_bytes};
+use kassette_engine::{Db, Memtable, Rebuild, StageHook, disk_bytes};
 
 use crate::Fault;
 use crate::report::VerifyReport;
@@ -34,7 +34,7 @@ pub fn compact(
     options: &OpenOptions,
     note: AuditNote,
     progress: &dyn Progress,
-    go_on: GoOn<'_>,
+    on_stage: StageHook<'_>,
 ) -> Result<Compacted, MaintenanceError> {
     let Stopped {
         db,
@@ -63,7 +63,7 @@ pub fn compact(
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
-    rebuild.finish(new, go_on)?;
+    rebuild.finish(new, on_stage)?;
     Ok(Compacted {
         bytes_before,
         bytes_after: disk_bytes(&options.path).map_err(MaintenanceError::io(&options.path))?,
@@ -101,7 +101,7 @@ pub(crate) fn judged(
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let memtable = Memtable::over(db.clone());
         let mut verifier = Verifier::new(&KINDS, &memtable, secrets);
-        verifier.look(&mut |rows| progress.advance(rows))?;
+        verifier.check_rows(&mut |rows| progress.advance(rows))?;
         whole(&mut verifier)?;
         verifier.conclude()
     }));

@@ -469,7 +469,7 @@ impl<R: Read> Decoder<R> {
         let mut rows = Vec::new();
         while let Some((tag, rest)) = body.split_first() {
             body = rest;
-            let (key, value) = take(&mut body).ok_or_else(damaged)?;
+            let (key, value) = read_row(&mut body).ok_or_else(damaged)?;
             rows.push((KINDS.join(*tag, key).ok_or_else(damaged)?, value.to_vec()));
             self.counts[usize::from(*tag)] += 1;
         }
@@ -492,7 +492,7 @@ impl<R: Read> Decoder<R> {
         let mut changes = Vec::new();
         while let Some(([tag, written], rest)) = body.split_first_chunk() {
             body = rest;
-            let (key, value) = take(&mut body).ok_or_else(bad)?;
+            let (key, value) = read_row(&mut body).ok_or_else(bad)?;
             let key = KINDS.join(*tag, key).ok_or_else(bad)?;
             changes.push((key, (*written == 1).then(|| value.to_vec())));
             self.changes += 1;
@@ -559,7 +559,7 @@ impl<R: Read> Decoder<R> {
 }
 
 /// Reads the rest of a key and a value, preceded by both lengths.
-fn take<'a>(body: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+fn read_row<'a>(body: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (key_length, rest) = body.split_first_chunk()?;
     let (value_length, rest) = rest.split_first_chunk()?;
     let key_length = usize::from(u16::from_be_bytes(*key_length));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kassette_engine::{GoOn, Rebuild};
+use kassette_engine::{Rebuild, StageHook};
 use serde_json::json;
 
 use crate::Fault;
@@ -33,7 +33,7 @@ pub fn rekey(
     new_key: &MasterKey,
     note: AuditNote,
     progress: &dyn Progress,
-    go_on: GoOn<'_>,
+    on_stage: StageHook<'_>,
 ) -> Result<Rekeyed, MaintenanceError> {
     let Stopped {
         db,
@@ -84,7 +84,7 @@ pub fn rekey(
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
-    rebuild.finish(new, go_on)?;
+    rebuild.finish(new, on_stage)?;
     Ok(Rekeyed {
         resealed,
         rows: after.rows.values().sum(),

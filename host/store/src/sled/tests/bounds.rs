@@ -69,10 +69,10 @@ async fn payments(store: &Shared) {
         let name = number.to_string();
         for step in [
             open(&name, "sandbox-test"),
-            started(&name, &format!("vendor-{name}")),
-            news(
+            started(&name, &format!("provider-{name}")),
+            report_step(
                 &name,
-                report(&format!("vendor-{name}"), ProviderStatus::Completed),
+                report(&format!("provider-{name}"), ProviderStatus::Completed),
             ),
         ] {
             done(&store, payment_of(&name), step, later(1)).await;
@@ -384,11 +384,11 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     )
     .await;
     for received in 0..40 {
-        let mut report = report("vendor-parked", ProviderStatus::Processing);
+        let mut report = report("provider-parked", ProviderStatus::Processing);
         report.received = Minor(received);
         let kept = store.keep_callback(
             account("sandbox-test"),
-            "vendor-parked".into(),
+            "provider-parked".into(),
             Some(report),
             NOW,
         );
@@ -397,7 +397,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     done(
         &store,
         payment_of("parked"),
-        started("parked", "vendor-parked"),
+        started("parked", "provider-parked"),
         NOW,
     )
     .await;

@@ -47,20 +47,20 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
     let index = schema::webhooks::endpoint_of(owner, endpoint.created_at, id);
     verifier.promise(index, &[])?;
     let roster = schema::webhooks::roster(owner, endpoint.environment);
-    let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
+    let entry = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
     let missing = "its owner's roster does not say what it wants: no event reaches it";
-    verifier.promise_told(b"whr/", key, &told, missing)?;
+    verifier.require_entry(b"whr/", key, &entry, missing)?;
     verifier.needs_owner(key, owner)
 }
 
 /// Checks the roster of an owner's endpoints.
 fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let roster: EndpointIndex = records::decode(&verifier.secrets.sealer, key, row)?;
-    for (id, wants) in roster.told() {
-        let told = [key, id.as_bytes().as_slice(), &wants].concat();
-        verifier.tells(
+    for (id, wants) in roster.comparable_entries() {
+        let entry = [key, id.as_bytes().as_slice(), &wants].concat();
+        verifier.record_entry(
             key,
-            &told,
+            &entry,
             "an endpoint that it names is missing or wants other events",
         )?;
     }
@@ -95,18 +95,18 @@ fn delivery(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), F
         verifier.promise(schema::webhooks::response(id, attempt), &[])?;
     }
     let missing = "the event that it is of is missing, or counts fewer deliveries";
-    let told = row.body().split_off(schema::webhooks::BODIES.len());
-    verifier.promise_told(schema::webhooks::BODIES, key, &told, missing)
+    let entry = row.body().split_off(schema::webhooks::BODIES.len());
+    verifier.require_entry(schema::webhooks::BODIES, key, &entry, missing)
 }
 
 /// Checks an event's body, which counts its deliveries.
 fn body(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: BodyRow = records::decode(&verifier.secrets.sealer, key, row)?;
-    let told = key
+    let entry = key
         .get(schema::webhooks::BODIES.len()..)
         .unwrap_or_default();
     for _ in 0..row.deliveries {
-        verifier.tells(key, told, "a delivery of it is missing")?;
+        verifier.record_entry(key, entry, "a delivery of it is missing")?;
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ fn save(
 }
 
 /// Endpoints of the same owner and environment, without the endpoint itself and without `leaving`.
-pub(crate) fn beside(
+pub(crate) fn other_endpoints(
     rows: &Rows<'_>,
     endpoint: &Endpoint,
     leaving: Option<EndpointId>,
@@ -112,7 +112,7 @@ impl Operation<Memory> for CreateEndpoint {
         if rows.get(&schema::owner(endpoint.owner))?.is_none() {
             return Ok(EndpointCreated::NoSuchOwner);
         }
-        let others = beside(rows, &endpoint, None)?;
+        let others = other_endpoints(rows, &endpoint, None)?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(EndpointCreated::Taken(same.id));
         }
@@ -171,7 +171,7 @@ impl Operation<Memory> for ReplaceEndpoint {
             return Ok(EndpointReplaced::Stale);
         }
         if stored.url != self.after.url {
-            let others = beside(rows, &stored, None)?;
+            let others = other_endpoints(rows, &stored, None)?;
             if let Some(same) = Endpoint::at(&others, &self.after.url) {
                 return Ok(EndpointReplaced::Taken(same.id));
             }
@@ -207,10 +207,10 @@ pub(crate) fn disable(
     endpoint.switch(false, now);
     save(rows, sealer, &endpoint, &secrets)?;
     enlist(rows, &endpoint)?;
-    let others = beside(rows, &endpoint, None)?.into_iter();
-    let told = others.filter(|other| other.wants(EventType::WebhookDisabled));
-    let told: Vec<_> = told.map(|other| other.id).collect();
-    outbox::tell_disabled(rows, &endpoint, &told, now)?;
+    let others = other_endpoints(rows, &endpoint, None)?.into_iter();
+    let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));
+    let notified: Vec<_> = notified.map(|other| other.id).collect();
+    outbox::queue_disabled_event(rows, &endpoint, &notified, now)?;
     audit::append(rows, off.audited, now).map(drop)
 }
 

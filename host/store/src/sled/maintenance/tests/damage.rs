@@ -427,7 +427,7 @@ fn unread(report: &VerifyReport, key: &[u8]) -> bool {
 }
 
 /// Report of `verify` about a store, and whether each key is unreadable.
-fn told(options: &OpenOptions, keys: &[IVec]) -> (VerifyReport, Vec<bool>) {
+fn verify_and_read(options: &OpenOptions, keys: &[IVec]) -> (VerifyReport, Vec<bool>) {
     let report = verify(options, &()).unwrap();
     for finding in &report.findings {
         assert!(finding.advice.contains("kassette restore"), "{finding:?}");
@@ -442,7 +442,7 @@ fn told(options: &OpenOptions, keys: &[IVec]) -> (VerifyReport, Vec<bool>) {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_lost() {
+async fn a_flipped_bit_is_reported_by_the_bytes_that_hold_it_and_the_rows_that_are_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (keys, used) = filled(&folder).await;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -451,7 +451,7 @@ async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_l
     for at in (0..used).step_by(used / FLIPS) {
         copy(&options(&folder).path, &damaged.path);
         flip(&damaged.path, "db", at);
-        let (report, read) = told(&damaged, &keys);
+        let (report, read) = verify_and_read(&damaged, &keys);
         let named = places(&report);
         if report.is_whole() {
             // There is no page at this place.
@@ -481,7 +481,7 @@ async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_l
     copy(&options(&folder).path, &damaged.path);
     flip(&damaged.path, "db", *first);
     flip(&damaged.path, "db", *last);
-    let (report, read) = told(&damaged, &keys);
+    let (report, read) = verify_and_read(&damaged, &keys);
     let named = places(&report);
     assert_eq!(named.len(), 2, "{:?}", report.findings);
     for at in [first, last] {
@@ -493,7 +493,7 @@ async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_l
 }
 
 #[tokio::test]
-async fn a_damaged_store_that_does_not_open_is_told_by_the_place_and_with_advice() {
+async fn a_damaged_store_that_does_not_open_is_reported_by_the_place_and_with_advice() {
     let folder = tempfile::tempdir().unwrap();
     filled(&folder).await;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -511,7 +511,7 @@ async fn a_damaged_store_that_does_not_open_is_told_by_the_place_and_with_advice
             }
         }
         flip(&damaged.path, file, at);
-        let (report, read) = told(&damaged, &[]);
+        let (report, read) = verify_and_read(&damaged, &[]);
         assert!(read.is_empty() && report.rows.is_empty());
         let found: Vec<_> = report.findings.iter().collect();
         assert_eq!((found[0].kind, found[0].row.as_str()), ("file", file));
@@ -523,7 +523,7 @@ async fn a_damaged_store_that_does_not_open_is_told_by_the_place_and_with_advice
 }
 
 #[tokio::test]
-async fn a_log_that_lost_changes_is_told_with_where_it_stops_reading_back() {
+async fn a_log_that_lost_changes_is_reported_with_where_it_stops_reading_back() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(&folder)).unwrap();
     let shared: Arc<dyn Store> = store.clone();

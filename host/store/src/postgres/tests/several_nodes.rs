@@ -93,7 +93,7 @@ async fn no_delivery_is_claimed_by_two_stores() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_of_one_store_is_not_given_back_by_the_other() {
+async fn a_lease_of_one_store_is_not_released_by_the_other() {
     let Some((_scratch, [a, b])) = two().await else {
         return;
     };
@@ -113,7 +113,7 @@ async fn a_lease_of_one_store_is_not_given_back_by_the_other() {
     assert_eq!(claim(&b, later(59)).await, []);
     // The lease has expired, and its former holder releases it too late.
     assert_eq!(claim(&b, later(60)).await, due);
-    a.give_back(vec![due[0].id]).await.unwrap();
+    a.release_deliveries(vec![due[0].id]).await.unwrap();
     assert_eq!(claim(&a, later(61)).await, [], "the other store has it");
     // Both record the outcome of their attempts: one is in the log.
     let records = [
@@ -173,7 +173,7 @@ async fn a_nonce_has_one_winner_over_two_stores() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_is_done_once_over_two_stores_and_told_once() {
+async fn a_step_is_done_once_over_two_stores_and_reported_once() {
     let Some((_scratch, stores)) = two().await else {
         return;
     };
@@ -196,7 +196,7 @@ async fn a_step_is_done_once_over_two_stores_and_told_once() {
     race(&stores, 32, move |store: Arc<dyn Store>, _| async move {
         let step = Step::Report {
             attempt,
-            report: report("vendor-a", ProviderStatus::Completed),
+            report: report("provider-a", ProviderStatus::Completed),
             via: Via::Callback,
             asked: None,
         };
@@ -207,8 +207,8 @@ async fn a_step_is_done_once_over_two_stores_and_told_once() {
         endpoint: Some(endpoint),
         ..DeliveryFilter::default()
     };
-    let told = page(stores[1].deliveries(filter, first(100)).await.unwrap()).items;
-    assert_eq!(told.len(), 2, "pending and completed: {told:?}");
+    let arrived = page(stores[1].deliveries(filter, first(100)).await.unwrap()).items;
+    assert_eq!(arrived.len(), 2, "pending and completed: {arrived:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -253,7 +253,7 @@ async fn a_code_is_redeemed_once_over_two_stores_and_its_uses_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_one_store_changes_is_told_so_by_the_other() {
+async fn an_endpoint_that_one_store_changes_is_reported_by_the_other() {
     let Some((_scratch, [a, b])) = two().await else {
         return;
     };

@@ -31,17 +31,17 @@ impl PartialResponse {
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            let room = limit - self.body.len();
+            let free = limit - self.body.len();
             self.body
-                .extend_from_slice(data.get(..room).unwrap_or(&data));
+                .extend_from_slice(data.get(..free).unwrap_or(&data));
             let rest = body.size_hint();
-            if data.len() > room || (data.len() == room && rest.lower() > 0) {
+            if data.len() > free || (data.len() == free && rest.lower() > 0) {
                 self.truncated = true;
                 return Ok(());
             }
             // All announced bytes have been read, up to exactly the limit. Do not wait for the end of the stream,
             // which the peer may never send.
-            if data.len() == room && rest.exact() == Some(0) {
+            if data.len() == free && rest.exact() == Some(0) {
                 return Ok(());
             }
         }

@@ -12,12 +12,12 @@ use tokio::net::TcpListener;
 use super::{Data, NOW, access, attempt, request};
 
 /// A server that answers every request with a status, or none.
-pub struct Vendor {
+pub struct ProviderServer {
     pub address: SocketAddr,
     pub requests: Arc<AtomicUsize>,
 }
 
-impl Vendor {
+impl ProviderServer {
     pub async fn start(answers: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -61,18 +61,18 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn new(vendor: &Vendor, bytes: &[u8]) -> Self {
+    pub fn new(server: &ProviderServer, bytes: &[u8]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = super::runtime_with(folder.path(), |config| {
             config.limits.native.wall = Duration::from_millis(700);
         });
         runtime
-            .install(&super::slot("provider.vendor"), bytes, NOW)
+            .install(&super::slot("provider.acme"), bytes, NOW)
             .unwrap();
-        let module = runtime.provider("vendor").unwrap();
+        let module = runtime.provider("acme").unwrap();
         Self {
             module,
-            access: access(&vendor.address.to_string()),
+            access: access(&server.address.to_string()),
         }
     }
 

@@ -9,11 +9,11 @@ type Course = fn(&mut Shop);
 fn says(shop: &mut Shop, said: impl IntoIterator<Item = Report>) {
     shop.open(1).unwrap();
     for report in said {
-        shop.hear(1, report, Via::Callback);
+        shop.receive(1, report, Via::Callback);
     }
 }
 
-fn gives_back() -> Report {
+fn refund_report() -> Report {
     Report {
         returned: Minor(100),
         ..confirmed()
@@ -24,7 +24,7 @@ const PENDING: &str = "payment.pending";
 const FAILED: &str = "payment.attempt_failed";
 
 #[test]
-fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
+fn what_becomes_of_a_payment_is_reported_by_these_events_and_no_others() {
     let rows: [(Course, &str, &[&str]); 14] = [
         (|shop| says(shop, []), "pending", &[PENDING]),
         (
@@ -95,7 +95,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
             &["payment.expired"],
         ),
         (
-            |shop| says(shop, [confirmed(), gives_back(), gives_back()]),
+            |shop| says(shop, [confirmed(), refund_report(), refund_report()]),
             "completed",
             &[PENDING, "payment.completed", "payment.refunded"],
         ),
@@ -108,9 +108,13 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
     for (place, (course, status, events)) in rows.into_iter().enumerate() {
         let mut shop = Shop::new();
         course(&mut shop);
-        let told: Vec<_> = shop.events.iter().map(|told| told.kind.as_str()).collect();
+        let reported: Vec<_> = shop
+            .events
+            .iter()
+            .map(|event| event.kind.as_str())
+            .collect();
         assert_eq!(
-            (shop.status().as_str(), &told[..]),
+            (shop.status().as_str(), &reported[..]),
             (status, events),
             "{place}"
         );
@@ -118,7 +122,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
 }
 
 #[test]
-fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
+fn a_failed_attempt_is_reported_while_the_payment_goes_on_and_with_its_reason() {
     let decline = |shop: &Shop| match &shop.events.last().unwrap().subject {
         Some(EventSubject::Decline(code)) => Some(code.as_str()),
         _ => None,
@@ -140,9 +144,9 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
     {
         let number = u8::try_from(number).unwrap() + 1;
         shop.open(number).unwrap();
-        shop.hear(number, said, Via::Callback);
+        shop.receive(number, said, Via::Callback);
         assert_eq!(
-            shop.told(EventType::PaymentAttemptFailed),
+            shop.event_count(EventType::PaymentAttemptFailed),
             usize::from(number)
         );
         assert_eq!(decline(&shop), Some(code));
@@ -151,10 +155,10 @@ fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
     // The last of five declines fails the payment, and only that event is sent.
     for number in [5, 6] {
         shop.open(number).unwrap();
-        shop.hear(number, report(ProviderStatus::Declined), Via::Callback);
+        shop.receive(number, report(ProviderStatus::Declined), Via::Callback);
     }
     assert_eq!(shop.status(), Status::Failed);
-    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 5);
+    assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 5);
 }
 
 #[test]
@@ -164,5 +168,5 @@ fn neither_an_attempt_that_was_closed_nor_one_that_expired_failed() {
     shop.start(2);
     shop.close(2);
     assert_eq!(shop.state(2), AttemptState::Closed);
-    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 0);
+    assert_eq!(shop.event_count(EventType::PaymentAttemptFailed), 0);
 }

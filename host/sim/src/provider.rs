@@ -53,7 +53,7 @@ impl Message {
 }
 
 /// A simulated provider's protocol.
-pub(crate) trait Vendor: Send + Sync {
+pub(crate) trait Provider: Send + Sync {
     /// The provider's API for one account.
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router;
 
@@ -178,7 +178,7 @@ pub(crate) trait Vendor: Send + Sync {
     }
 }
 
-/// The default for [`Vendor::choose`].
+/// The default for [`Provider::choose`].
 ///
 /// # Errors
 /// [`Conflict`] if the payment's state does not allow it.
@@ -192,7 +192,7 @@ pub(crate) fn usually(
         Outcome::Approve if session.held => session.release(now).map(Some),
         Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
         Outcome::Approve => {
-            let by_merchant = account.faults.take(Fault::NeedsCapture);
+            let by_merchant = account.faults.consume(Fault::NeedsCapture);
             account.approve(session, now, by_merchant).map(Some)
         }
         Outcome::Decline => session.decline(now).map(Some),
@@ -211,9 +211,9 @@ pub(crate) const MODULES: &[&str] = &[
 ];
 
 /// The provider with that module name.
-pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
+pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Provider>> {
     Some(match module {
-        "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
+        "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Provider>,
         "adyen" => Arc::new(crate::adyen::Adyen),
         "btcpay" => Arc::new(crate::btcpay::BtcPay),
         "mollie" => Arc::new(crate::mollie::Mollie),
@@ -232,7 +232,7 @@ mod tests {
     use crate::account::tests::Desk;
 
     #[test]
-    fn every_module_that_is_named_has_a_vendor() {
+    fn every_module_that_is_named_has_a_provider() {
         for module in MODULES.iter().copied() {
             assert!(by_module(module).is_some(), "{module}");
         }
@@ -241,7 +241,7 @@ mod tests {
 
     /// The ids of refunds and disputes in the callbacks about them.
     #[tokio::test]
-    async fn refunds_and_disputes_are_told_under_ids_of_their_own() {
+    async fn refunds_and_disputes_are_reported_under_ids_of_their_own() {
         use crate::{afterwards::Later, refund::Refund};
         for module in MODULES.iter().copied() {
             let desk = Desk::at(module);
@@ -262,7 +262,7 @@ mod tests {
                 );
             }
             assert!(later(Later::RefundFails, None).await.0, "{module}");
-            let (disputed, told) = later(Later::Dispute, None).await;
+            let (disputed, rendered) = later(Later::Dispute, None).await;
             let (again, retold) = later(Later::Dispute, None).await;
             assert_eq!((disputed, again), (module != "btcpay", module != "btcpay"));
             let session = desk.session();
@@ -275,9 +275,9 @@ mod tests {
             // Mollie's and BTCPay's callbacks contain no such ids, Paysafe's no disputes; Stripe's callback about
             // a refund contains the whole charge.
             if !["mollie", "btcpay"].contains(&module) {
-                let told = |refund: &&Refund| module != "stripe" || refund.has_failed();
+                let rendered = |refund: &&Refund| module != "stripe" || refund.has_failed();
                 // PayPal sends no webhook about a failed refund, but sent one about its execution.
-                for refund in session.refunds.iter().filter(told) {
+                for refund in session.refunds.iter().filter(rendered) {
                     assert!(bodies.contains(&refund.id), "{module}: {}", refund.id);
                 }
             }
@@ -285,11 +285,11 @@ mod tests {
                 && !["mollie", "paysafe"].contains(&module)
             {
                 assert!(
-                    told.is_some_and(|told| told.contains(&dispute.id)),
+                    rendered.is_some_and(|rendered| rendered.contains(&dispute.id)),
                     "{module}"
                 );
                 assert!(
-                    retold.is_some_and(|told| told.contains(&dispute.id)),
+                    retold.is_some_and(|rendered| rendered.contains(&dispute.id)),
                     "{module}"
                 );
             }

@@ -23,7 +23,7 @@ macro_rules! same {
 }
 
 impl World<'_> {
-    pub(crate) async fn look(&self) -> Verdict {
+    pub(crate) async fn compare_with_memory(&self) -> Verdict {
         let (store, memory) = (&*self.store, &self.memory);
         for account in memory.payments.values() {
             payment(store, memory, account).await?;

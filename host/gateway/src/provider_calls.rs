@@ -178,7 +178,7 @@ impl Gateway {
             }
             Some(answer) => judged(answer),
         };
-        self.tell_start(attempt, &result);
+        self.log_start(attempt, &result);
         Ok(result)
     }
 
@@ -360,7 +360,7 @@ impl Gateway {
         self.note_call(&attempt.account, call);
     }
 
-    fn tell_start(&self, attempt: &Attempt, result: &StartResult) {
+    fn log_start(&self, attempt: &Attempt, result: &StartResult) {
         let (outcome, why) = match result {
             StartResult::Open {
                 action: PayerAction::Ask(_),
