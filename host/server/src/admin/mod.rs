@@ -51,6 +51,7 @@ use kassette_gateway::Gateway;
 use tokio::sync::Semaphore;
 
 pub(crate) use self::body::audit_text;
+pub(crate) use self::caller::SignedIn;
 use self::caller::Viewer;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::upkeep::{
@@ -106,6 +107,19 @@ impl AdminState {
         self
     }
 
+    pub(crate) const fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    pub(crate) fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
+    /// Whether the gateway runs under `dev`.
+    pub(crate) const fn is_dev(&self) -> bool {
+        self.controls.is_some()
+    }
+
     /// Whether a request uses one of the listener's host names.
     fn is_named(&self, request: &Request) -> bool {
         let said = request
@@ -119,9 +133,9 @@ impl AdminState {
     }
 }
 
-/// Routes under `/admin/v1`.
-pub(crate) fn router(state: AdminState) -> Router {
-    let routes = Router::new()
+/// The calls of the API, without the prefix `/admin/v1` and without the layers of the listener.
+pub(crate) fn calls(state: AdminState) -> Router {
+    Router::new()
         .route("/merchants", post(merchants::create).get(merchants::list))
         .route(
             "/merchants/{id}",
@@ -238,12 +252,18 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/dev/release", post(dev::release))
         .route("/dev/books", get(dev::books))
         .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed);
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(state)
+}
+
+/// The routes of the listener: the API under `/admin/v1`, and the console.
+pub(crate) fn router(state: AdminState, console: Router) -> Router {
     let document = document::route(state.controls.is_some());
     Router::new()
         .route("/openapi.json", document)
         .method_not_allowed_fallback(method_not_allowed)
-        .nest("/admin/v1", routes)
+        .nest("/admin/v1", calls(state.clone()))
+        .merge(console)
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(state.clone(), known_host))
         .layer(Edge::new("admin", after_panic))

@@ -1,0 +1,102 @@
+//! The operators' console: server-rendered pages on the admin listener.
+//!
+//! | file | contains |
+//! |---|---|
+//! | `context` | what every page gets: the signed-in operator, environment, CSRF token, status line |
+//! | `reply` | pages and refusals as responses; the headers of every response |
+//! | `session` | sessions and their cookie |
+//! | `sign_in` | signing in and out |
+//! | `forms` | forms, which become calls of the admin API |
+//! | `confirm` | the second question before a dangerous change |
+//! | `pages` | the pages; they only read |
+//!
+//! The console is a client of the admin API within the process: pages read and forms change through the
+//! handlers of [`crate::admin`], so there is no second set of rules. The operator of a call is the one who is
+//! signed in.
+
+mod context;
+mod pages;
+mod reply;
+mod session;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::middleware;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{any, get};
+use http::StatusCode;
+use kassette_gateway::Gateway;
+
+use crate::admin::AdminState;
+use crate::pages::{Asset, Keeper, unchanging};
+
+use self::reply::ConsoleError;
+
+/// Stylesheet and script of the console.
+static STYLE: std::sync::LazyLock<Asset> = std::sync::LazyLock::new(|| {
+    Asset::below(
+        "/console/assets",
+        include_str!("../../static/console.css"),
+        "css",
+        "text/css; charset=utf-8",
+    )
+});
+
+/// State of the console; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Console {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    gateway: Gateway,
+    admin: AdminState,
+    /// The calls of the admin API, without the layers of its listener.
+    calls: Router,
+    /// Whether the listener speaks TLS itself.
+    is_tls: bool,
+}
+
+impl Console {
+    /// The console of an admin listener.
+    pub(crate) fn new(admin: AdminState, is_tls: bool) -> Self {
+        let inner = Inner {
+            gateway: admin.gateway().clone(),
+            calls: crate::admin::calls(admin.clone()),
+            admin,
+            is_tls,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    fn gateway(&self) -> &Gateway {
+        &self.inner.gateway
+    }
+}
+
+/// Routes under `/console`.
+pub(crate) fn router(console: Console) -> Router {
+    Router::new()
+        .merge(pages::routes())
+        .route("/console/assets/{file}", get(asset))
+        .route(
+            "/console",
+            any(async || ConsoleError::SeeOther("/console/".into())),
+        )
+        .route("/console/{*rest}", any(async || ConsoleError::not_found()))
+        .layer(middleware::map_response(reply::with_headers))
+        .with_state(console)
+}
+
+async fn asset(Path(file): Path<String>) -> Response {
+    let is_wanted = |asset: &&Asset| asset.path.rsplit('/').next() == Some(&file);
+    match [&*STYLE].into_iter().find(is_wanted) {
+        Some(asset) => unchanging(asset.media_type, Keeper::Anyone, Body::from(asset.body)),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
