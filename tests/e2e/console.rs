@@ -27,12 +27,16 @@ fn csrf_in(page: &str) -> String {
 async fn sign_in(server: &Server, token: &str) -> Answer {
     let url = format!("{}/console/sign-in", server.admin_root());
     let request = server.http.post(url).form(&[("token", token)]);
-    server.send(request.header(ORIGIN, server.admin_root())).await
+    server
+        .send(request.header(ORIGIN, server.admin_root()))
+        .await
 }
 
 async fn open(server: &Server, cookie: &str, path: &str) -> Answer {
     let url = format!("{}{path}", server.admin_root());
-    server.send(server.http.get(url).header(COOKIE, cookie)).await
+    server
+        .send(server.http.get(url).header(COOKIE, cookie))
+        .await
 }
 
 /// Sends an operator of a role to the console.
@@ -48,7 +52,9 @@ impl<'a> Visitor<'a> {
     async fn new(server: &'a Server, token: &str) -> Self {
         let answer = sign_in(server, token).await.expect(303);
         let (cookie, _) = cookie_of(&answer);
-        let page = open(server, &cookie, "/console/operators").await.expect(200);
+        let page = open(server, &cookie, "/console/operators")
+            .await
+            .expect(200);
         let csrf = csrf_in(&page.text);
         Self {
             server,
@@ -79,12 +85,7 @@ impl<'a> Visitor<'a> {
         self.post_with(headers, path, fields).await
     }
 
-    async fn post_with(
-        &self,
-        headers: HeaderMap,
-        path: &str,
-        fields: &[(&str, &str)],
-    ) -> Answer {
+    async fn post_with(&self, headers: HeaderMap, path: &str, fields: &[(&str, &str)]) -> Answer {
         let url = format!("{}{path}", self.server.admin_root());
         let mut all = fields.to_vec();
         if !fields.iter().any(|(name, _)| *name == "csrf") {
@@ -120,7 +121,10 @@ fn answer_in(page: &str) -> String {
 /// A disabled copy of a state that no request may change: the merchant's name.
 async fn merchant_name(server: &Server) -> String {
     let merchant = server.admin("GET", "/merchants/1", None).await;
-    merchant.expect(200).json()["name"].as_str().unwrap().to_owned()
+    merchant.expect(200).json()["name"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 async fn completed(server: &Server) -> Value {
@@ -135,25 +139,41 @@ async fn completed(server: &Server) -> Value {
 #[tokio::test]
 async fn without_a_session_every_page_leads_to_the_sign_in_page() {
     let server = shared().await;
-    for path in ["/console/", "/console/work?kind=review", "/console/operators"] {
+    for path in [
+        "/console/",
+        "/console/work?kind=review",
+        "/console/operators",
+    ] {
         let url = format!("{}{path}", server.admin_root());
         let request = server.http.get(&url).bearer_auth(server.operator_token());
         let answer = server.send(request).await.expect(303);
         let to = answer.header(LOCATION.as_str()).unwrap();
         assert!(to.starts_with("/console/sign-in"), "{to}");
     }
-    let next = open(server, "", "/console/work?kind=review").await.expect(303);
+    let next = open(server, "", "/console/work?kind=review")
+        .await
+        .expect(303);
     let to = next.header(LOCATION.as_str()).unwrap();
-    assert_eq!(to, "/console/sign-in?next=%2Fconsole%2Fwork%3Fkind%3Dreview");
+    assert_eq!(
+        to,
+        "/console/sign-in?next=%2Fconsole%2Fwork%3Fkind%3Dreview"
+    );
     let page = open(server, "", to).await.expect(200);
-    assert!(page.text.contains("value=\"/console/work?kind=review\""), "{}", page.text);
+    assert!(
+        page.text.contains("value=\"/console/work?kind=review\""),
+        "{}",
+        page.text
+    );
 }
 
 #[tokio::test]
 async fn a_sign_in_leads_only_to_an_address_of_the_console() {
     let server = shared().await;
     for (next, leads_to) in [
-        ("/console/work?environment=test", "/console/work?environment=test"),
+        (
+            "/console/work?environment=test",
+            "/console/work?environment=test",
+        ),
         ("https://evil.example/", "/console/"),
         ("//evil.example/console/", "/console/"),
         ("/\\evil.example", "/console/"),
@@ -161,7 +181,10 @@ async fn a_sign_in_leads_only_to_an_address_of_the_console() {
     ] {
         let url = format!("{}/console/sign-in", server.admin_root());
         let form = [("token", server.operator_token()), ("next", next)];
-        let answer = server.send(server.http.post(url).form(&form)).await.expect(303);
+        let answer = server
+            .send(server.http.post(url).form(&form))
+            .await
+            .expect(303);
         assert_eq!(answer.header(LOCATION.as_str()), Some(leads_to), "{next}");
     }
 }
@@ -171,10 +194,19 @@ async fn the_cookie_is_new_for_each_sign_in_and_readable_by_no_script() {
     let server = shared().await;
     let first = sign_in(server, server.operator_token()).await.expect(303);
     let (pair, whole) = cookie_of(&first);
-    assert!(whole.contains("; HttpOnly") && whole.contains("; SameSite=Strict"), "{whole}");
-    assert!(whole.contains("; Path=/;") && !whole.contains("Domain"), "{whole}");
+    assert!(
+        whole.contains("; HttpOnly") && whole.contains("; SameSite=Strict"),
+        "{whole}"
+    );
+    assert!(
+        whole.contains("; Path=/;") && !whole.contains("Domain"),
+        "{whole}"
+    );
     // On loopback without TLS, browsers accept neither the prefix nor Secure.
-    assert!(!whole.contains("__Host-") && !whole.contains("Secure"), "{whole}");
+    assert!(
+        !whole.contains("__Host-") && !whole.contains("Secure"),
+        "{whole}"
+    );
     let (other, _) = cookie_of(&sign_in(server, server.operator_token()).await.expect(303));
     assert_ne!(pair, other);
     assert!(!whole.contains(server.operator_token()));
@@ -230,7 +262,10 @@ async fn a_session_ends_with_its_operator_and_has_the_role_of_the_moment() {
     server.admin("DELETE", &path, None).await.expect(204);
     assert!(!visitor.is_signed_in().await);
     server.admin("PATCH", &path, Some(&role)).await.expect(404);
-    let audit = format!("/audit?object=operator/{}", made["operator_id"].as_str().unwrap());
+    let audit = format!(
+        "/audit?object=operator/{}",
+        made["operator_id"].as_str().unwrap()
+    );
     let lines = server.admin("GET", &audit, None).await.expect(200).json();
     let change = &lines["entries"][1];
     assert_eq!(change["action"], "operator.change");
@@ -258,11 +293,15 @@ async fn a_session_survives_a_restart_and_a_dev_link_opens_it_once() {
     assert!(!link.contains(server.operator_token()));
     let path = format!("/console/sign-in?link={link}");
     let (cookie, _) = cookie_of(&open(&server, "", &path).await.expect(303));
-    open(&server, &cookie, "/console/operators").await.expect(200);
+    open(&server, &cookie, "/console/operators")
+        .await
+        .expect(200);
     open(&server, "", &path).await.expect(401);
     let folder = server.stop().await;
     let server = Server::in_folder(folder).await;
-    open(&server, &cookie, "/console/operators").await.expect(200);
+    open(&server, &cookie, "/console/operators")
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
@@ -277,11 +316,22 @@ async fn only_wrong_tokens_count_towards_the_limit_of_an_address() {
     }
     assert_eq!((statuses[0], statuses[14]), (401, 429), "{statuses:?}");
     let limited = sign_in(&server, server.operator_token()).await.expect(429);
-    assert!(limited.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    assert!(
+        limited
+            .header("retry-after")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            > 0
+    );
     // Only a trusted proxy can name another address.
     let url = format!("{}/console/sign-in", server.admin_root());
     let form = [("token", server.operator_token())];
-    let request = server.http.post(url).form(&form).header("x-forwarded-for", "192.0.2.7");
+    let request = server
+        .http
+        .post(url)
+        .form(&form)
+        .header("x-forwarded-for", "192.0.2.7");
     server.send(request).await.expect(429);
     server.advance(600).await;
     sign_in(&server, server.operator_token()).await.expect(303);
@@ -326,17 +376,33 @@ async fn no_form_of_another_origin_or_port_changes_anything() {
 async fn every_answer_forbids_frames_and_foreign_content() {
     let server = shared().await;
     let visitor = Visitor::new(server, server.operator_token()).await;
-    for path in ["/console/", "/console/sign-in", "/console/nothing", "/console/operators"] {
+    for path in [
+        "/console/",
+        "/console/sign-in",
+        "/console/nothing",
+        "/console/operators",
+    ] {
         let page = visitor.get(path).await;
         let policy = page.header("content-security-policy").unwrap();
-        for rule in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"] {
+        for rule in [
+            "default-src 'none'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "form-action 'self'",
+        ] {
             assert!(policy.contains(rule), "{path}: {policy}");
         }
-        assert!(!policy.contains("unsafe") && !policy.contains("data:"), "{policy}");
+        assert!(
+            !policy.contains("unsafe") && !policy.contains("data:"),
+            "{policy}"
+        );
         assert_eq!(page.header("x-frame-options"), Some("DENY"));
         assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(page.header("cache-control"), Some("no-store"));
-        assert!(!page.text.contains("style=") && !page.text.contains("<script>"), "{path}");
+        assert!(
+            !page.text.contains("style=") && !page.text.contains("<script>"),
+            "{path}"
+        );
     }
 }
 
@@ -348,9 +414,15 @@ async fn a_role_is_checked_before_the_form_and_before_the_second_question() {
     let before = merchant_name(server).await;
     for (path, form) in [
         ("/console/merchants/1/change", &[][..]),
-        ("/console/merchants/1/change", &[("name", "x"), ("reason", "x")]),
+        (
+            "/console/merchants/1/change",
+            &[("name", "x"), ("reason", "x")],
+        ),
         ("/console/payments/abc/refunds", &[("amount", "x")]),
-        ("/console/providers/sandbox-live/change", &[("enabled", "false"), ("reason", "x")]),
+        (
+            "/console/providers/sandbox-live/change",
+            &[("enabled", "false"), ("reason", "x")],
+        ),
         ("/console/plugins/method.ideal/promote", &[("reason", "x")]),
         ("/console/work/several", &[("action", "done")]),
         ("/console/deliveries/abc/redeliver", &[]),
@@ -359,13 +431,25 @@ async fn a_role_is_checked_before_the_form_and_before_the_second_question() {
         assert_eq!(refused.status, 403, "{path}: {}", refused.text);
     }
     for (path, form) in [
-        ("/console/operators", &[("name", "x"), ("role", "admin"), ("reason", "x")][..]),
+        (
+            "/console/operators",
+            &[("name", "x"), ("role", "admin"), ("reason", "x")][..],
+        ),
         ("/console/operators/abc/change", &[("role", "admin")]),
         ("/console/operators/abc/delete", &[]),
-        ("/console/merchants/1/change", &[("live_approved", "false"), ("reason", "x")]),
-        ("/console/resellers/1/live-rollout/change", &[("enabled", "false"), ("reason", "x")]),
+        (
+            "/console/merchants/1/change",
+            &[("live_approved", "false"), ("reason", "x")],
+        ),
+        (
+            "/console/resellers/1/live-rollout/change",
+            &[("enabled", "false"), ("reason", "x")],
+        ),
         ("/console/corrections", &[("amount", "x")]),
-        ("/console/payments/abc/review", &[("decision", "approve"), ("vouch", "true"), ("reason", "x")]),
+        (
+            "/console/payments/abc/review",
+            &[("decision", "approve"), ("vouch", "true"), ("reason", "x")],
+        ),
     ] {
         let refused = operator.post(path, form).await;
         assert_eq!(refused.status, 403, "{path}: {}", refused.text);
@@ -383,7 +467,11 @@ async fn a_refused_form_keeps_what_was_typed() {
     let without_reason = [("role", "viewer"), ("name", "bob")];
     let refused = visitor.post("/console/operators", &without_reason).await;
     assert!(refused.expect(422).text.contains("reason"));
-    let wrong = [("role", "king"), ("name", "bob"), ("reason", "new colleague")];
+    let wrong = [
+        ("role", "king"),
+        ("name", "bob"),
+        ("reason", "new colleague"),
+    ];
     let refused = visitor.post("/console/operators", &wrong).await.expect(422);
     assert!(refused.text.contains("role: must be"), "{}", refused.text);
 }
@@ -393,16 +481,42 @@ async fn a_new_token_is_shown_once_and_the_person_is_audited() {
     let server = shared().await;
     let visitor = Visitor::new(server, server.operator_token()).await;
     let name = format!("bob {}", unique());
-    let form = [("name", &*name), ("role", "viewer"), ("expires_at", ""), ("reason", "night shift")];
-    let page = visitor.post("/console/operators?environment=live", &form).await.expect(200);
+    let form = [
+        ("name", &*name),
+        ("role", "viewer"),
+        ("expires_at", ""),
+        ("reason", "night shift"),
+    ];
+    let page = visitor
+        .post("/console/operators?environment=live", &form)
+        .await
+        .expect(200);
     let token = page.text.split("ko_").nth(1).unwrap();
-    let token: String = token.chars().take_while(char::is_ascii_alphanumeric).collect();
+    let token: String = token
+        .chars()
+        .take_while(char::is_ascii_alphanumeric)
+        .collect();
     sign_in(server, &format!("ko_{token}")).await.expect(303);
-    assert!(!visitor.get("/console/operators").await.text.contains(&token));
-    let lines = server.admin("GET", "/audit?action=operator.create", None).await.json();
+    assert!(
+        !visitor
+            .get("/console/operators")
+            .await
+            .text
+            .contains(&token)
+    );
+    let lines = server
+        .admin("GET", "/audit?action=operator.create", None)
+        .await
+        .json();
     let lines = lines["entries"].as_array().unwrap();
-    let line = lines.iter().find(|line| line["reason"] == "night shift").unwrap();
-    assert_eq!((&line["operator"], &line["actor"]), (&json!("dev"), &json!("dev")));
+    let line = lines
+        .iter()
+        .find(|line| line["reason"] == "night shift")
+        .unwrap();
+    assert_eq!(
+        (&line["operator"], &line["actor"]),
+        (&json!("dev"), &json!("dev"))
+    );
 }
 
 #[tokio::test]
@@ -413,14 +527,20 @@ async fn a_double_click_refunds_once() {
     let id = payment["payment_id"].as_str().unwrap();
     let path = format!("/console/payments/{id}/refunds?environment=test");
     let key = unique();
-    let form = [("amount", "1.00"), ("idempotency_key", &*key), ("reason", "broken")];
+    let form = [
+        ("amount", "1.00"),
+        ("idempotency_key", &*key),
+        ("reason", "broken"),
+    ];
     let (one, two) = tokio::join!(visitor.post(&path, &form), visitor.post(&path, &form));
     let page = format!("/console/payments/{id}?environment=test");
     for answer in [one, two] {
         let answer = answer.expect(303);
         assert_eq!(answer.header(LOCATION.as_str()), Some(&*page));
     }
-    let refunds = server.admin("GET", &format!("/payments/{id}/refunds"), None).await;
+    let refunds = server
+        .admin("GET", &format!("/payments/{id}/refunds"), None)
+        .await;
     let refunds = refunds.expect(200).json();
     assert_eq!(refunds["refunds"].as_array().unwrap().len(), 1, "{refunds}");
 }
@@ -436,11 +556,16 @@ async fn a_dangerous_change_is_asked_once_more_with_figures() {
     let path = "/console/merchants/1/change?environment=live";
     let form = [("live_approved", "false"), ("reason", "fraud")];
     let asked = visitor.post(path, &form).await.expect(200);
-    assert!(asked.text.contains("Withdraw live approval"), "{}", asked.text);
+    assert!(
+        asked.text.contains("Withdraw live approval"),
+        "{}",
+        asked.text
+    );
     assert!(is_approved().await, "the first POST changes nothing");
     let answer = answer_in(&asked.text);
     let with = |answer: &str, form: &[(&'static str, &'static str)]| {
-        let mut form: Vec<(&str, String)> = form.iter().map(|(n, v)| (*n, (*v).to_owned())).collect();
+        let mut form: Vec<(&str, String)> =
+            form.iter().map(|(n, v)| (*n, (*v).to_owned())).collect();
         form.push(("confirmed", answer.to_owned()));
         form
     };
@@ -451,12 +576,21 @@ async fn a_dangerous_change_is_asked_once_more_with_figures() {
         visitor.post(path, &form).await
     };
     send(&other, path, with(&answer, &form)).await.expect(200);
-    let another = [("live_approved", "false"), ("name", "x"), ("reason", "fraud")];
-    send(&visitor, path, with(&answer, &another)).await.expect(200);
+    let another = [
+        ("live_approved", "false"),
+        ("name", "x"),
+        ("reason", "fraud"),
+    ];
+    send(&visitor, path, with(&answer, &another))
+        .await
+        .expect(200);
     assert!(is_approved().await);
     // Not with other figures: one more key.
     let key = json!({ "environment": "live" });
-    server.admin("POST", "/merchants/1/keys", Some(&key)).await.expect(201);
+    server
+        .admin("POST", "/merchants/1/keys", Some(&key))
+        .await
+        .expect(201);
     let again = send(&visitor, path, with(&answer, &form)).await.expect(200);
     assert!(is_approved().await);
     // Not after ten minutes.
@@ -478,7 +612,9 @@ async fn a_live_account_is_switched_after_a_second_question_and_a_test_account_a
     let is_on = async |id: &str| {
         let accounts = server.admin("GET", "/providers", None).await.json();
         let accounts = accounts["providers"].as_array().unwrap().clone();
-        accounts.iter().any(|account| account["id"] == id && account["enabled"] == json!(true))
+        accounts
+            .iter()
+            .any(|account| account["id"] == id && account["enabled"] == json!(true))
     };
     let form = [("enabled", "false"), ("reason", "maintenance")];
     let live = "/console/providers/sandbox-live/change";
@@ -496,8 +632,15 @@ async fn several_items_are_decided_with_one_reason_and_the_rest_is_named() {
     let payment = server.create(server.test_key(), json!({})).await;
     let id = payment["payment_id"].as_str().unwrap();
     let form = [("item", id), ("action", "approve"), ("reason", "checked")];
-    let done = visitor.confirm("/console/work/several", &form).await.expect(200);
-    assert!(done.text.contains(id) && done.text.contains("not open"), "{}", done.text);
+    let done = visitor
+        .confirm("/console/work/several", &form)
+        .await
+        .expect(200);
+    assert!(
+        done.text.contains(id) && done.text.contains("not open"),
+        "{}",
+        done.text
+    );
     for wrong in [
         &[("action", "approve"), ("reason", "x")][..],
         &[("item", id), ("action", "burn"), ("reason", "x")],
@@ -530,7 +673,11 @@ async fn a_module_is_uploaded_by_a_form() {
     let module = std::fs::read(server.plugin_dir().join("method.ideal.wasm")).unwrap();
     let upload = async |bytes: Vec<u8>| {
         let mut body = Vec::new();
-        for (name, value) in [("csrf", &*visitor.csrf), ("reason", "cheaper"), ("mode", "shadow")] {
+        for (name, value) in [
+            ("csrf", &*visitor.csrf),
+            ("reason", "cheaper"),
+            ("mode", "shadow"),
+        ] {
             let head = format!("--x1\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
             body.extend_from_slice(format!("{head}{value}\r\n").as_bytes());
         }
@@ -538,8 +685,15 @@ async fn a_module_is_uploaded_by_a_form() {
         body.extend_from_slice(file.as_bytes());
         body.extend_from_slice(&bytes);
         body.extend_from_slice(b"\r\n--x1--\r\n");
-        let url = format!("{}/console/plugins/method.ideal?environment=live", server.admin_root());
-        let request = server.http.post(url).body(body).header(COOKIE, &visitor.cookie);
+        let url = format!(
+            "{}/console/plugins/method.ideal?environment=live",
+            server.admin_root()
+        );
+        let request = server
+            .http
+            .post(url)
+            .body(body)
+            .header(COOKIE, &visitor.cookie);
         let request = request.header("content-type", "multipart/form-data; boundary=x1");
         server.send(request).await
     };
@@ -580,15 +734,29 @@ async fn a_browser_behind_https_gets_the_prefixed_cookie_only() {
     let folder = fresh_folder();
     let config = folder.path().join("config");
     std::fs::create_dir_all(&config).unwrap();
-    std::fs::write(config.join("kassette.toml"), "admin_hosts = [\"ops.example\"]\n").unwrap();
+    std::fs::write(
+        config.join("kassette.toml"),
+        "admin_hosts = [\"ops.example\"]\n",
+    )
+    .unwrap();
     let server = Server::with_modules(folder).await;
     let url = format!("{}/console/sign-in", server.admin_root());
     let form = [("token", server.operator_token())];
-    let request = server.http.post(url).form(&form).header("host", "ops.example");
+    let request = server
+        .http
+        .post(url)
+        .form(&form)
+        .header("host", "ops.example");
     let request = request.header(ORIGIN, "https://ops.example");
     let (pair, whole) = cookie_of(&server.send(request).await.expect(303));
-    assert!(pair.starts_with("__Host-") && whole.contains("; Secure"), "{whole}");
-    assert!(whole.contains("; Path=/;") && !whole.contains("Domain"), "{whole}");
+    assert!(
+        pair.starts_with("__Host-") && whole.contains("; Secure"),
+        "{whole}"
+    );
+    assert!(
+        whole.contains("; Path=/;") && !whole.contains("Domain"),
+        "{whole}"
+    );
     let url = format!("{}/console/operators", server.admin_root());
     let get = |cookie: &str| {
         let request = server.http.get(&url).header("host", "ops.example");

@@ -157,7 +157,8 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let place = database.as_ref().map(DevDatabase::place);
     let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = build.await?;
-    let (running, mut ready, sign_in_link) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
+    let (running, mut ready, sign_in_link) =
+        assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
     running.begin();
     if let Some(database) = &database {
         ready.store = database.ready();
