@@ -3,6 +3,7 @@
 //! The order of refusals: no session (303), foreign origin or wrong CSRF token (403), role (403), then whatever
 //! the call refuses. A refused form is shown again by the page that contains it.
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -13,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use kassette_domain::operator::{Operator, Role};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::Value;
+use tower::ServiceExt as _;
 
 use super::context::{Answer, RefusedForm, ShownOnce};
 use super::reply::{ConsoleError, Refusal, see_other};
@@ -119,9 +121,17 @@ pub(super) struct Sent {
     pub(super) reason: String,
 }
 
+/// State of [`handle`].
+#[derive(Clone)]
+pub(super) struct Forms {
+    pub(super) console: Console,
+    /// The pages, without this layer.
+    pub(super) pages: Router,
+}
+
 /// Handles the forms of the console; other requests continue to its pages.
 pub(super) async fn handle(
-    State(console): State<Console>,
+    State(Forms { console, pages }): State<Forms>,
     request: Request,
     next: Next,
 ) -> Result<Response, ConsoleError> {
@@ -165,7 +175,7 @@ pub(super) async fn handle(
         Ok(Outcome::Page { address, once }) => {
             let mut page = Request::new(Body::empty());
             page.extensions_mut().insert(once);
-            Ok(show(&parts, next, page, &address).await)
+            Ok(show(&parts, pages, page, &address).await)
         }
         Err(ConsoleError::Refused(refusal)) if is_shown_in_the_form(&refusal) => {
             let address = match page_of_form(&parts, &sent) {
@@ -180,7 +190,7 @@ pub(super) async fn handle(
             };
             let mut page = Request::new(Body::empty());
             page.extensions_mut().insert(refused);
-            let mut response = show(&parts, next, page, &address).await;
+            let mut response = show(&parts, pages, page, &address).await;
             if response.status() != StatusCode::OK {
                 return Err(ConsoleError::Refused(refusal));
             }
@@ -210,13 +220,13 @@ fn is_shown_in_the_form(refusal: &Refusal) -> bool {
 }
 
 /// Shows a page of the console as the answer to a form.
-async fn show(parts: &Parts, next: Next, mut page: Request, address: &str) -> Response {
+async fn show(parts: &Parts, pages: Router, mut page: Request, address: &str) -> Response {
     let Ok(uri) = address.parse::<Uri>() else {
         return ConsoleError::internal("the address of a page").into_response();
     };
     *page.uri_mut() = uri;
     *page.headers_mut() = parts.headers.clone();
-    next.run(page).await
+    pages.oneshot(page).await.into_response()
 }
 
 /// The call of an address, and its path.

@@ -99,25 +99,27 @@ impl Console {
 
 /// Routes under `/console`.
 pub(crate) fn router(console: Console) -> Router {
+    let pages = pages::routes().with_state(console.clone());
+    let forms = forms::Forms {
+        console: console.clone(),
+        pages: pages.clone(),
+    };
     Router::new()
-        .merge(pages::routes())
+        .route(
+            "/console/sign-in",
+            get(sign_in::show).post(sign_in::sign_in),
+        )
+        .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/assets/{file}", get(asset))
         .route(
             "/console",
             any(async || ConsoleError::SeeOther("/console/".into())),
         )
         .route("/console/{*rest}", any(async || ConsoleError::not_found()))
-        .route(
-            "/console/sign-in",
-            get(sign_in::show).post(sign_in::sign_in),
-        )
-        .route("/console/sign-out", post(sign_in::sign_out))
-        .layer(middleware::from_fn_with_state(
-            console.clone(),
-            forms::handle,
-        ))
-        .layer(middleware::map_response(reply::with_headers))
         .with_state(console)
+        .merge(pages)
+        .layer(middleware::from_fn_with_state(forms, forms::handle))
+        .layer(middleware::map_response(reply::with_headers))
 }
 
 async fn asset(Path(file): Path<String>) -> Response {
