@@ -1,14 +1,17 @@
 //! Operators: people and scripts that run the gateway.
 
+mod sessions;
+
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
-use crate::console_access::Session;
 use crate::id::OperatorId;
 use crate::key::TokenHash;
 use crate::order::{BadText, is_name};
 use crate::text::is_blank;
 use crate::time::Time;
+
+pub use self::sessions::{MAX_QUESTIONS, MAX_SESSIONS, OperatorChange, Session};
 
 /// Permissions of an operator; each role includes the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

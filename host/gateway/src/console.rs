@@ -4,10 +4,10 @@
 //! operator's record and is read for every request, so that a sign-out, a removed operator and a changed role
 //! take effect on every node at once.
 
-use kassette_domain::console_access::{OperatorChange, Session};
 use kassette_domain::id::OperatorId;
 use kassette_domain::key::{TokenHash, base62};
 use kassette_domain::operator::Operator;
+use kassette_domain::operator::{OperatorChange, Session};
 use kassette_domain::secret::Secret;
 use kassette_store::Fault;
 

@@ -61,7 +61,6 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::extras::Notes;
 use kassette_domain::id::{
@@ -77,6 +76,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::money::Money;
 use kassette_domain::movement::Movement;
 use kassette_domain::operator::Operator;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::order::Email;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request, RoutingDecision, Status};
 use kassette_domain::provider::Report;

@@ -6,16 +6,17 @@
 use askama::Template;
 use axum::response::{IntoResponse as _, Response};
 use http::Method;
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::key::{TokenHash, base62};
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::operator::Role;
 use kassette_gateway::console::SignInError;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::context::Context;
-use super::forms::{CONFIRMED, Sent, check_role};
+use super::form::CONFIRMED;
 use super::reply::{ConsoleError, Html};
+use super::sent::{Sent, check_role};
 use crate::admin::AdminCall;
 
 /// Random characters of an answer.
@@ -83,7 +84,7 @@ pub(super) async fn ask_unless_answered(
         return Err(ConsoleError::SeeOther("/console/sign-in".into()));
     }
     let page = ConfirmPage {
-        context: Context::of_form(sent, &question.back).await?,
+        context: sent.context(&question.back).await?,
         action: format!("{}?environment={}", sent.action, sent.environment),
         fields: sent
             .form

@@ -14,7 +14,6 @@ use kassette_gateway::Gateway;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::forms::Sent;
 use super::reply::ConsoleError;
 use super::session::{self, Visit};
 use super::{Console, STYLE};
@@ -242,7 +241,12 @@ impl FromRequestParts<Console> for Context {
 }
 
 impl Context {
-    async fn new(console: &Console, visit: Visit, uri: &Uri) -> Result<Self, ConsoleError> {
+    /// The context of an address.
+    pub(super) async fn new(
+        console: &Console,
+        visit: Visit,
+        uri: &Uri,
+    ) -> Result<Self, ConsoleError> {
         let query = uri.query().unwrap_or_default();
         let parameters: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
@@ -268,17 +272,6 @@ impl Context {
             refused: None,
             shown_once: None,
         })
-    }
-
-    /// The context of a page that answers a form, with the address of the page about the form's object.
-    pub(super) async fn of_form(sent: &Sent, page: &str) -> Result<Self, ConsoleError> {
-        let visit = Visit {
-            operator: sent.visit.operator.clone(),
-            session: sent.visit.session.clone(),
-            csrf: sent.visit.csrf.clone(),
-        };
-        let page = page.parse().map_err(ConsoleError::internal)?;
-        Self::new(&sent.console, visit, &page).await
     }
 }
 

@@ -4,122 +4,28 @@
 //! the call refuses. A refused form is shown again by the page that contains it.
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{CONTENT_TYPE, HOST, REFERER};
+use http::header::{HOST, REFERER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use kassette_domain::operator::{Operator, Role};
-use kassette_runtime::MAX_MODULE_BYTES;
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use kassette_domain::operator::Role;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::context::{Answer, RefusedForm, ShownOnce};
+use super::context::{RefusedForm, ShownOnce};
+use super::form::{CSRF, Form, REASON};
 use super::reply::{ConsoleError, Refusal, see_other};
-use super::session::{self, Visit};
-use super::{Console, confirm, multipart, several};
+use super::sent::{Outcome, Sent, check_role, invalid};
+use super::{Console, confirm, session, several};
 use crate::admin::{AdminCall, audit_text};
 
-/// Maximum size of a form without a file, in bytes. The largest text is a merchant's logo.
-const MAX_FORM: usize = 1 << 20;
-/// Maximum size of a form with a file.
-const MAX_UPLOAD: usize = MAX_MODULE_BYTES + MAX_FORM;
-/// Maximum number of fields.
-const MAX_FIELDS: usize = 1000;
 /// Addresses of forms that are not calls of the admin API.
 const OWN: [&str; 2] = ["/console/sign-in", "/console/sign-out"];
-/// Fields of the console itself.
-const CSRF: &str = "csrf";
-pub(super) const CONFIRMED: &str = "confirmed";
-const REASON: &str = "reason";
 /// Names of secrets in the answers that contain a new one.
 const SECRETS: [&str; 4] = ["key", "token", "secret", "code"];
-
-/// The fields of a form.
-pub(super) struct Form {
-    fields: Vec<(String, String)>,
-    file: Option<Bytes>,
-}
-
-impl Form {
-    /// Reads the body of a request.
-    ///
-    /// # Errors
-    /// 400, 408, 413 or 503 if it cannot be read.
-    pub(super) async fn read(parts: &Parts, body: Body) -> Result<Self, ConsoleError> {
-        let media_type = parts.headers.get(CONTENT_TYPE);
-        let media_type = media_type.and_then(|value| value.to_str().ok());
-        let boundary = media_type.and_then(multipart::boundary);
-        let most = match boundary {
-            Some(_) => MAX_UPLOAD,
-            None => MAX_FORM,
-        };
-        let bytes = crate::web::body::read(&parts.headers, body, most).await;
-        let bytes = bytes.map_err(ConsoleError::of_body)?;
-        let form = match boundary {
-            Some(boundary) => multipart::read(&bytes, &boundary),
-            None => Some((
-                form_urlencoded::parse(&bytes)
-                    .take(MAX_FIELDS + 1)
-                    .into_owned()
-                    .collect(),
-                None,
-            )),
-        };
-        match form {
-            Some((fields, file)) if fields.len() <= MAX_FIELDS => Ok(Self { fields, file }),
-            _ => {
-                let why = format!("This is not a form with at most {MAX_FIELDS} fields.");
-                Err(ConsoleError::of(StatusCode::BAD_REQUEST, why))
-            }
-        }
-    }
-
-    /// The first value of a field.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let mut fields = self.fields.iter();
-        let found = fields.find(|(known, _)| known == name);
-        found.map(|(_, value)| &**value)
-    }
-
-    /// All values of a field.
-    pub(super) fn all(&self, name: &str) -> Vec<&str> {
-        let fields = self.fields.iter().filter(|(known, _)| known == name);
-        fields.map(|(_, value)| &**value).collect()
-    }
-
-    /// The fields, without those of the console itself.
-    pub(super) fn own_fields(&self) -> impl Iterator<Item = &(String, String)> {
-        let fields = self.fields.iter();
-        fields.filter(|(name, _)| ![CSRF, CONFIRMED].contains(&&**name))
-    }
-
-    /// The fields by name, in the order in which they first occur, without the reason.
-    fn grouped(&self) -> Vec<(String, Vec<String>)> {
-        let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
-        for (name, value) in self.own_fields().filter(|(name, _)| name != REASON) {
-            match grouped.iter_mut().find(|(known, _)| known == name) {
-                Some((_, values)) => values.push(value.clone()),
-                None => grouped.push((name.clone(), vec![value.clone()])),
-            }
-        }
-        grouped
-    }
-}
-
-/// A form that passed the checks of its sender.
-pub(super) struct Sent {
-    pub(super) console: Console,
-    pub(super) visit: Visit,
-    pub(super) form: Form,
-    /// Path of the form's address.
-    pub(super) action: String,
-    /// `live` or `test`, from the address.
-    pub(super) environment: &'static str,
-    pub(super) reason: String,
-}
 
 /// State of [`handle`].
 #[derive(Clone)]
@@ -153,19 +59,19 @@ pub(super) async fn handle(
     let environment = environment(&parts.uri)?;
     let given = form.get(REASON).unwrap_or_default().trim();
     let reason = match (given, usual_reason(path)) {
-        ("", Some(usual)) => usual,
-        (given, _) => given,
+        ("", Some(usual)) => usual.to_owned(),
+        (given, _) => given.to_owned(),
     };
     let sent = Sent {
-        reason: reason.to_owned(),
+        reason,
         console,
         visit,
         action: action.clone(),
         environment,
         form,
     };
-    let outcome = match (&call, audit_text(reason)) {
-        (_, Err(_)) if reason.is_empty() => Err(invalid(REASON, "reason: is required")),
+    let outcome = match (&call, audit_text(&sent.reason)) {
+        (_, Err(_)) if sent.reason.is_empty() => Err(invalid(REASON, "reason: is required")),
         (_, Err(why)) => Err(invalid(REASON, &format!("reason: {why}"))),
         (None, Ok(_)) => several::act(&sent).await,
         (Some((call, path)), Ok(_)) => act(&sent, call, path).await,
@@ -201,16 +107,6 @@ pub(super) async fn handle(
     }
 }
 
-/// The result of a form.
-pub(super) enum Outcome {
-    Response(Response),
-    /// The page at an address shows new secrets.
-    Page {
-        address: String,
-        once: ShownOnce,
-    },
-}
-
 /// Whether the page with the form explains a refusal better than a page of its own.
 fn is_shown_in_the_form(refusal: &Refusal) -> bool {
     matches!(
@@ -231,24 +127,12 @@ async fn show(parts: &Parts, pages: Router, mut page: Request, address: &str) ->
 
 /// The call of an address, and its path.
 fn call(path: &str) -> Option<(&'static AdminCall, &str)> {
-    let (path, methods): (&str, &[Method]) = match path.rsplit_once('/') {
-        Some((path, "change")) => (path, &[Method::PATCH, Method::PUT]),
-        Some((path, "delete")) => (path, &[Method::DELETE]),
-        _ => (path, &[Method::POST]),
+    let (call, path) = match path.rsplit_once('/') {
+        Some((path, "change")) => (AdminCall::find(path, &[Method::PATCH, Method::PUT]), path),
+        Some((path, "delete")) => (AdminCall::find(path, &[Method::DELETE]), path),
+        _ => (AdminCall::find(path, &[Method::POST]), path),
     };
-    AdminCall::find(path, methods).map(|call| (call, path))
-}
-
-/// # Errors
-/// 403 if the operator has a lesser role.
-pub(super) fn check_role(operator: &Operator, least: Role) -> Result<(), ConsoleError> {
-    match operator.role >= least {
-        true => Ok(()),
-        false => {
-            let why = format!("This needs the role {}.", least.as_str());
-            Err(ConsoleError::forbidden(&why))
-        }
-    }
+    call.map(|call| (call, path))
 }
 
 fn environment(uri: &Uri) -> Result<&'static str, ConsoleError> {
@@ -270,16 +154,6 @@ fn usual_reason(path: &str) -> Option<&'static str> {
         Some("redeliver") => Some("Redelivered in the console"),
         _ => None,
     }
-}
-
-pub(super) fn invalid(field: &str, message: &str) -> ConsoleError {
-    ConsoleError::Refused(Refusal {
-        status: StatusCode::UNPROCESSABLE_ENTITY,
-        message: message.to_owned(),
-        code: "invalid_field".into(),
-        field: Some(field.to_owned()),
-        retry_after: None,
-    })
 }
 
 async fn act(sent: &Sent, call: &'static AdminCall, path: &str) -> Result<Outcome, ConsoleError> {
@@ -304,57 +178,6 @@ async fn act(sent: &Sent, call: &'static AdminCall, path: &str) -> Result<Outcom
         return Ok(Outcome::Page { address, once });
     }
     Ok(Outcome::Response(see_other(&address)))
-}
-
-impl Sent {
-    /// Makes a call with this form's reason.
-    pub(super) async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Value,
-    ) -> Result<Answer, ConsoleError> {
-        let request = self.request(method, path)?;
-        let request = request
-            .header(CONTENT_TYPE, "application/json")
-            .body(Body::from(body.to_string()));
-        let request = request.map_err(ConsoleError::internal)?;
-        self.console.call(&self.visit.operator, request).await
-    }
-
-    /// Reads like [`super::context::Context::read`].
-    pub(super) async fn read(&self, path_and_query: &str) -> Result<Value, ConsoleError> {
-        let request = Request::builder().uri(path_and_query).body(Body::empty());
-        let request = request.map_err(ConsoleError::internal)?;
-        let answer = self.console.call(&self.visit.operator, request).await?;
-        Ok(answer.body)
-    }
-
-    async fn upload(&self, path: &str, file: Bytes) -> Result<Answer, ConsoleError> {
-        let mode = self.form.get("mode").filter(|mode| !mode.is_empty());
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(mode.map(|mode| ("mode", mode)));
-        let request = self.request(Method::POST, &format!("{path}?{}", query.finish()))?;
-        let request = request
-            .header(CONTENT_TYPE, "application/wasm")
-            .body(Body::from(file));
-        let request = request.map_err(ConsoleError::internal)?;
-        self.console.call(&self.visit.operator, request).await
-    }
-
-    /// A request with the person and the reason for the audit log.
-    fn request(&self, method: Method, path: &str) -> Result<http::request::Builder, ConsoleError> {
-        let header = |text: &str| HeaderValue::from_bytes(text.as_bytes());
-        let actor = header(&self.visit.operator.name).map_err(ConsoleError::internal)?;
-        let reason =
-            header(&self.reason).map_err(|_| invalid(REASON, "reason: must be one line"))?;
-        let request = Request::builder().method(method).uri(path);
-        let (of_actor, of_reason) = (
-            HeaderName::from_static("x-audit-actor"),
-            HeaderName::from_static("x-audit-reason"),
-        );
-        Ok(request.header(of_actor, actor).header(of_reason, reason))
-    }
 }
 
 /// The page from which a form was sent, if the browser says so.

@@ -6,7 +6,7 @@
 //! | `reply` | pages and refusals as responses; the headers of every response |
 //! | `session` | sessions and their cookie |
 //! | `sign_in` | signing in and out |
-//! | `forms`, `multipart` | forms, which become calls of the admin API |
+//! | `form`, `multipart`, `sent`, `forms` | forms, which become calls of the admin API |
 //! | `confirm` | the second question before a dangerous change |
 //! | `several` | one decision about several items of the inbox |
 //! | `pages` | the pages; they only read |
@@ -17,10 +17,12 @@
 
 mod confirm;
 mod context;
+mod form;
 mod forms;
 mod multipart;
 mod pages;
 mod reply;
+mod sent;
 mod session;
 mod several;
 mod sign_in;

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::confirm::{self, Question};
 use super::context::Context;
-use super::forms::{CONFIRMED, Outcome, Sent, invalid};
+use super::form::CONFIRMED;
 use super::reply::{ConsoleError, Html, see_other};
+use super::sent::{Outcome, Sent, invalid};
 
 /// Path of the form below `/console`.
 pub(super) const PATH: &str = "/work/several";
@@ -102,7 +103,7 @@ pub(super) async fn act(sent: &Sent) -> Result<Outcome, ConsoleError> {
     if left.is_empty() {
         return Ok(Outcome::Response(see_other(&back)));
     }
-    let context = Context::of_form(sent, &back).await?;
+    let context = sent.context(&back).await?;
     let page = SeveralPage {
         context,
         done,

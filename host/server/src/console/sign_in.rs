@@ -10,13 +10,13 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
-use kassette_domain::console_access::{OperatorChange, Session};
+use kassette_domain::operator::{OperatorChange, Session};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::console::SignInError;
 use parking_lot::Mutex;
 
-use super::forms::Form;
+use super::form::Form;
 use super::reply::{ConsoleError, Html, see_other};
 use super::{Console, STYLE, session};
 use crate::proxies::subscriber;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::brand::{Brand, Logo};
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::id::{MerchantId, OperatorId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::money::Margin;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::operator::{Operator, Role};
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, Tried};

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::connect::CodeUse;
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::delegation::DelegationDecision;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId, Slot};
@@ -18,6 +17,7 @@ use kassette_domain::lifecycle::{
     Act, ClaimPurpose, NewCorrection, NewRefund, Query, StartResult, Step,
 };
 use kassette_domain::method::MethodId;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::provider::{
     PayerAction, ProviderStatus, QueryPurpose, Question, QuestionKind, RefundState,
 };

@@ -5,11 +5,11 @@ pub(crate) mod merchants;
 pub(crate) mod operators;
 
 use kassette_domain::audit::{AuditEntry, Audited};
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute};

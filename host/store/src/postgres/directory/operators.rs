@@ -1,10 +1,10 @@
 //! Operators.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::id::OperatorId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows};

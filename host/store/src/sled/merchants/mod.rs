@@ -5,11 +5,11 @@ pub(crate) mod checks;
 pub(crate) mod operators;
 
 use kassette_domain::audit::{AuditEntry, Audited};
-use kassette_domain::console_access::OperatorChange;
 use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Operator, Role};
 use crate::key::TokenHash;
-use crate::operator::{Operator, Role};
 use crate::time::Time;
 
 /// Maximum number of sessions of an operator. One more ends the oldest.
