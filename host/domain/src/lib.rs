@@ -12,6 +12,7 @@ pub mod brand;
 pub mod candidate;
 pub mod connect;
 pub mod consent;
+pub mod console_access;
 pub mod conversation;
 pub mod decline;
 pub mod delegation;

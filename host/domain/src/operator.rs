@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
+use crate::console_access::Session;
 use crate::id::OperatorId;
 use crate::key::TokenHash;
 use crate::order::{BadText, is_name};
@@ -42,8 +43,12 @@ pub struct Operator {
     /// SHA-256 of the token.
     pub hash: TokenHash,
     pub created_at: Time,
-    /// Time at which its token expires.
+    /// Time at which its token and its sessions expire.
     pub expires_at: Option<Time>,
+    /// Sessions in the console, the oldest first; some of them may have ended.
+    pub sessions: Vec<Session>,
+    /// Hash of a link that begins a session once.
+    pub sign_in_link: Option<TokenHash>,
 }
 
 /// Reason why a text cannot be an operator's name.

@@ -6,6 +6,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `operator_acts`, `refunds`, `connect` | one use case each |
+//! | `console` | operators' sessions in the console |
 //! | `reseller` | requests that a reseller makes for merchants, and the merchants' consent |
 //! | `rates` | tables of exchange rates from all sources |
 //! | `routing`, `routing_records` | candidates, the verdicts of a method's module about them, and the routing log |
@@ -38,6 +39,7 @@ pub mod clock;
 mod configure;
 mod configured;
 pub mod connect;
+pub mod console;
 mod conversations;
 pub mod create;
 mod directory_cache;

@@ -29,7 +29,11 @@ pub fn public(gateway: Gateway) -> Router {
 /// The admin API, under one host name.
 pub fn admin(gateway: Gateway, host: &str) -> Router {
     let state = admin::AdminState::new(gateway, vec![host.to_owned()], None);
-    let console = console::router(console::Console::new(state.clone(), false));
+    let console = console::router(console::Console::new(
+        state.clone(),
+        false,
+        Proxies::default(),
+    ));
     admin::router(state, console)
 }
 

@@ -61,6 +61,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
+use kassette_domain::console_access::OperatorChange;
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::extras::Notes;
 use kassette_domain::id::{
@@ -609,6 +610,17 @@ pub trait Directory: Send + Sync {
     fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>>;
     /// Lists operators, newest first.
     fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>>;
+    /// Returns an operator by id.
+    fn operator_by_id(&self, id: OperatorId) -> StoreFuture<'_, Option<Operator>>;
+    /// Changes an operator's role, sessions or questions. Returns the operator afterwards, `None` if it does not
+    /// exist or the change is not possible. Nothing is audited then.
+    fn change_operator(
+        &self,
+        id: OperatorId,
+        change: OperatorChange,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> StoreFuture<'_, Option<Operator>>;
     /// Removes an operator. `None` if it does not exist.
     fn remove_operator(
         &self,

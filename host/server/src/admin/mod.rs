@@ -53,6 +53,7 @@ use tokio::sync::Semaphore;
 pub(crate) use self::body::audit_text;
 pub(crate) use self::caller::SignedIn;
 use self::caller::Viewer;
+pub(crate) use self::document::AdminCall;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::upkeep::{
     altered as audit_altered, hash as audit_hash, verdict as audit_verdict,
@@ -236,7 +237,10 @@ pub(crate) fn calls(state: AdminState) -> Router {
         .route("/providers", get(providers::list))
         .route("/providers/{id}", patch(providers::change))
         .route("/operators", post(operators::create).get(operators::list))
-        .route("/operators/{id}", delete(operators::remove))
+        .route(
+            "/operators/{id}",
+            patch(operators::change).delete(operators::remove),
+        )
         .route("/nodes", get(nodes::list))
         .route("/rates", get(rates::list))
         .route("/rates/accept", post(rates::accept))

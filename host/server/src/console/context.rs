@@ -1,11 +1,13 @@
 //! What every page gets.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::FromRequestParts;
-use http::Request;
 use http::request::Parts;
+use http::{Request, Uri};
+use kassette_domain::console_access::Session;
 use kassette_domain::key::Environment;
 use kassette_domain::operator::{Operator, Role};
 use kassette_domain::time::Time;
@@ -13,8 +15,10 @@ use kassette_gateway::Gateway;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+use super::forms::Sent;
 use super::reply::ConsoleError;
-use super::{Console, STYLE, session};
+use super::session::{self, Visit};
+use super::{Console, STYLE};
 use crate::admin::SignedIn;
 use crate::status::{Report, State};
 
@@ -28,8 +32,8 @@ pub(crate) struct Context {
     pub(super) console: Console,
     /// The signed-in operator.
     pub(crate) operator: Operator,
-    /// Time of the sign-in.
-    pub(crate) signed_in_at: Time,
+    /// The session: when it began, and when it ends.
+    pub(crate) session: Session,
     /// Value of the field `csrf` of every form.
     pub(crate) csrf: String,
     /// Environment of the page: the parameter, else live.
@@ -230,8 +234,17 @@ impl FromRequestParts<Console> for Context {
         parts: &mut Parts,
         console: &Console,
     ) -> Result<Self, ConsoleError> {
-        let session = session::of_request(parts, console).await?;
-        let query = parts.uri.query().unwrap_or_default();
+        let visit = session::of_request(parts, console).await?;
+        let mut context = Self::new(console, visit, &parts.uri).await?;
+        context.refused = parts.extensions.get().cloned();
+        context.shown_once = parts.extensions.get().cloned();
+        Ok(context)
+    }
+}
+
+impl Context {
+    async fn new(console: &Console, visit: Visit, uri: &Uri) -> Result<Self, ConsoleError> {
+        let query = uri.query().unwrap_or_default();
         let parameters: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
             .collect();
@@ -245,23 +258,45 @@ impl FromRequestParts<Console> for Context {
         };
         Ok(Self {
             console: console.clone(),
-            operator: session.operator,
-            signed_in_at: session.signed_in_at,
-            csrf: session.csrf,
+            operator: visit.operator,
+            session: visit.session,
+            csrf: visit.csrf,
             environment: named_environment.unwrap_or(Environment::Live),
             named_environment,
-            path: parts.uri.path().to_owned(),
+            path: uri.path().to_owned(),
             parameters,
             status: console.report().await,
-            refused: parts.extensions.get().cloned(),
-            shown_once: parts.extensions.get().cloned(),
+            refused: None,
+            shown_once: None,
         })
+    }
+
+    /// The context of a page that answers a form, with the address of the page about the form's object.
+    pub(super) async fn of_form(sent: &Sent, page: &str) -> Result<Self, ConsoleError> {
+        let visit = Visit {
+            operator: sent.visit.operator.clone(),
+            session: sent.visit.session.clone(),
+            csrf: sent.visit.csrf.clone(),
+        };
+        let page = page.parse().map_err(ConsoleError::internal)?;
+        Self::new(&sent.console, visit, &page).await
     }
 }
 
+/// Maximum age of the status on pages. A report reads up to a thousand rows.
+const STATUS_AGE: Duration = Duration::from_secs(1);
+
 impl Console {
-    /// The report of the gateway's status.
+    /// The report of the gateway's status. Pages at the same time share one.
     async fn report(&self) -> Arc<Report> {
-        Arc::new(self.inner.admin.reporter().report().await)
+        let mut kept = self.inner.report.lock().await;
+        if let Some((at, report)) = &*kept
+            && at.elapsed() < STATUS_AGE
+        {
+            return Arc::clone(report);
+        }
+        let report = Arc::new(self.inner.admin.reporter().report().await);
+        *kept = Some((Instant::now(), Arc::clone(&report)));
+        report
     }
 }

@@ -6,34 +6,44 @@
 //! | `reply` | pages and refusals as responses; the headers of every response |
 //! | `session` | sessions and their cookie |
 //! | `sign_in` | signing in and out |
-//! | `forms` | forms, which become calls of the admin API |
+//! | `forms`, `multipart` | forms, which become calls of the admin API |
 //! | `confirm` | the second question before a dangerous change |
+//! | `several` | one decision about several items of the inbox |
 //! | `pages` | the pages; they only read |
 //!
 //! The console is a client of the admin API within the process: pages read and forms change through the
 //! handlers of [`crate::admin`], so there is no second set of rules. The operator of a call is the one who is
 //! signed in.
 
+mod confirm;
 mod context;
+mod forms;
+mod multipart;
 mod pages;
 mod reply;
 mod session;
+mod several;
+mod sign_in;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use http::StatusCode;
 use kassette_gateway::Gateway;
 
 use crate::admin::AdminState;
 use crate::pages::{Asset, Keeper, unchanging};
+use crate::proxies::Proxies;
+use crate::status::Report;
 
 use self::reply::ConsoleError;
+use self::sign_in::WrongTokens;
 
 /// Stylesheet and script of the console.
 static STYLE: std::sync::LazyLock<Asset> = std::sync::LazyLock::new(|| {
@@ -58,16 +68,24 @@ struct Inner {
     calls: Router,
     /// Whether the listener speaks TLS itself.
     is_tls: bool,
+    /// Proxies whose `X-Forwarded-For` is trusted.
+    proxies: Proxies,
+    wrong_tokens: WrongTokens,
+    /// The last report of the gateway's status, with its time.
+    report: tokio::sync::Mutex<Option<(Instant, Arc<Report>)>>,
 }
 
 impl Console {
     /// The console of an admin listener.
-    pub(crate) fn new(admin: AdminState, is_tls: bool) -> Self {
+    pub(crate) fn new(admin: AdminState, is_tls: bool, proxies: Proxies) -> Self {
         let inner = Inner {
             gateway: admin.gateway().clone(),
             calls: crate::admin::calls(admin.clone()),
             admin,
             is_tls,
+            proxies,
+            wrong_tokens: WrongTokens::default(),
+            report: tokio::sync::Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -89,6 +107,15 @@ pub(crate) fn router(console: Console) -> Router {
             any(async || ConsoleError::SeeOther("/console/".into())),
         )
         .route("/console/{*rest}", any(async || ConsoleError::not_found()))
+        .route(
+            "/console/sign-in",
+            get(sign_in::show).post(sign_in::sign_in),
+        )
+        .route("/console/sign-out", post(sign_in::sign_out))
+        .layer(middleware::from_fn_with_state(
+            console.clone(),
+            forms::handle,
+        ))
         .layer(middleware::map_response(reply::with_headers))
         .with_state(console)
 }

@@ -4,9 +4,12 @@ use askama::Template;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode, response};
+use kassette_store::Fault;
 use serde_json::Value;
 
 use super::STYLE;
+use crate::web::ApiError;
+use crate::web::body::BodyError;
 use crate::web::marks::InternalCause;
 
 /// Only our own stylesheet, script and forms: a text that became markup could load and send nothing.
@@ -64,6 +67,23 @@ impl ConsoleError {
 
     pub(crate) fn not_found() -> Self {
         Self::of(StatusCode::NOT_FOUND, "There is nothing at this address.")
+    }
+
+    /// 403.
+    pub(crate) fn forbidden(message: &str) -> Self {
+        Self::of(StatusCode::FORBIDDEN, message)
+    }
+
+    /// 503 if the store does not answer, else 500.
+    pub(super) fn of_fault(fault: Fault) -> Self {
+        let (head, body) = ApiError::from(fault).into_response().into_parts();
+        drop(body);
+        Self::refused(head, &Value::Null)
+    }
+
+    pub(super) fn of_body(error: BodyError) -> Self {
+        let status = ApiError::from(error).into_response().status();
+        Self::of(status, error.to_string())
     }
 
     /// 422.

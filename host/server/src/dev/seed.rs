@@ -94,6 +94,8 @@ pub(super) async fn seed(
                 hash,
                 created_at: now,
                 expires_at: None,
+                sessions: Vec::new(),
+                sign_in_link: None,
             };
             let line = audited("operator.create", &object);
             if store.create_operator(operator, line, now).await?.is_some() {

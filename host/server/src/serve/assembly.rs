@@ -211,7 +211,11 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         closing.clone(),
     );
     let health = admin::with_metrics_guarded(health, &admin_state);
-    let console = console::router(console::Console::new(admin_state.clone(), admin_tls));
+    let console = console::router(console::Console::new(
+        admin_state.clone(),
+        admin_tls,
+        proxies.clone(),
+    ));
     let operators_router = admin::router(admin_state, console).merge(health);
     listeners.push((operators, operators_router));
     let announced = Announced::new(

@@ -331,6 +331,8 @@ pub fn operator(name: &str, created_at: Time) -> Operator {
         hash: TokenHash::hash(name),
         created_at,
         expires_at: None,
+        sessions: Vec::new(),
+        sign_in_link: None,
     }
 }
 

@@ -154,6 +154,7 @@ macro_rules! store_suite {
                 a_merchant_is_replaced_only_as_it_was_read,
                 an_operator_is_unknown_once_removed,
                 an_operators_name_is_free_once_the_operator_is_removed,
+                an_operators_sessions_and_role_change_only_as_the_rules_allow,
                 lines_of_the_audit_log_keep_the_operators_id,
                 account_switches_are_kept,
                 the_audit_log_is_an_unbroken_chain_at_any_concurrency,

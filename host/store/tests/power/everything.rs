@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::connect::CodeUse;
+use kassette_domain::console_access::OperatorChange;
 use kassette_domain::delegation::DelegationDecision;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId, Slot};
@@ -40,6 +41,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "rotate_key",
     "revoke_key",
     "create_operator",
+    "change_operator",
     "remove_operator",
     "create_operator",
     "switch_account",
@@ -158,7 +160,8 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 58] = [
+const READS: [&str; 59] = [
+    "operator_by_id",
     "find_ids",
     "reviewed",
     "announce",
@@ -429,6 +432,13 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create_operator" => {
             let made = operator("ann", NOW);
             store.create_operator(made, line(), now).await.unwrap();
+        }
+        "change_operator" => {
+            let id = OperatorId::from_bytes(id_of("ann"));
+            let session = TokenHash::hash("cookie");
+            let change = OperatorChange::SignIn { session };
+            let changed = store.change_operator(id, change, Some(line()), now).await;
+            changed.unwrap().unwrap();
         }
         "remove_operator" => {
             let id = OperatorId::from_bytes(id_of("ann"));
@@ -922,6 +932,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.merchants(first(9)).await.unwrap(),
         store.operators(first(9)).await.unwrap(),
         store.operator(TokenHash::hash("ann")).await.unwrap(),
+        store
+            .operator_by_id(OperatorId::from_bytes(id_of("ann")))
+            .await
+            .unwrap(),
         store.account_switches().await.unwrap(),
     );
     let keys = store

@@ -20,6 +20,16 @@ pub(super) fn calls() -> Vec<Call> {
             "Lists operators, the newest first.",
         )
         .list::<Operator>("operators"),
+        Call::patch(
+            "/operators/{id}",
+            "changeOperator",
+            "Changes an operator's role.",
+        )
+        .about("Open sessions of the console have the new role at once.")
+        .role(Least::Admin)
+        .attributed()
+        .body::<OperatorPatch>()
+        .ok::<Operator>("The operator."),
         Call::delete(
             "/operators/{id}",
             "removeOperator",
@@ -98,6 +108,13 @@ struct NewOperator {
     role: Role,
     /// A time in the future; if absent, the operator does not expire.
     expires_at: Option<Instant>,
+}
+
+/// A change of an operator.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct OperatorPatch {
+    role: Role,
 }
 
 /// A new operator with its token.
