@@ -13,6 +13,7 @@ mod cluster;
 mod connects;
 pub mod copy;
 mod deliveries;
+mod figures;
 mod mark;
 mod modules;
 mod movements;
@@ -50,6 +51,7 @@ pub use crate::routing_log::{
 };
 pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
+pub use crate::figures::{PERIOD, PeriodFigures, StoredFigures};
 pub use crate::trials::{Trial, Trials};
 pub use kassette_engine::Fault;
 
@@ -751,6 +753,7 @@ pub trait Store:
     + SharedModules
     + RoutingLog
     + Trials
+    + StoredFigures
     + Movements
     + 'static
 {
@@ -769,6 +772,7 @@ impl<T> Store for T where
         + SharedModules
         + RoutingLog
         + Trials
+        + StoredFigures
         + Movements
         + 'static
 {

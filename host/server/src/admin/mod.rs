@@ -32,6 +32,7 @@ mod refunds;
 mod replay;
 mod resellers;
 mod slots;
+mod stats;
 mod status;
 mod trials;
 mod upkeep;
@@ -52,6 +53,7 @@ use tokio::sync::Semaphore;
 
 pub(crate) use self::body::audit_text;
 pub(crate) use self::caller::SignedIn;
+pub(crate) use self::csv::line as csv_line;
 use self::caller::Viewer;
 pub(crate) use self::document::AdminCall;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
@@ -245,6 +247,7 @@ pub(crate) fn calls(state: AdminState) -> Router {
         .route("/rates", get(rates::list))
         .route("/rates/accept", post(rates::accept))
         .route("/status", get(status::show))
+        .route("/stats", get(stats::show))
         .route("/find", get(find::find))
         .route("/audit", get(audit::list))
         .route("/audit/export", get(audit::export))

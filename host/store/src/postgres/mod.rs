@@ -27,7 +27,7 @@
 //! | `batches` | group commit |
 //! | `lists`, `audit` | pages of lists; audit entries |
 //! | `payments`, `movements`, `directory`, `nonces`, `routing_log` | the traits of these names |
-//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials` | likewise |
+//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials`, `figures` | likewise |
 //! | `verify` | verification of a whole database |
 //! | `private`, `scratch` | a private server for tests and `dev`; databases for tests |
 
@@ -56,6 +56,7 @@ mod schema;
 pub mod scratch;
 pub(crate) mod statement;
 pub(crate) mod target;
+mod figures;
 mod trials;
 mod upkeep;
 mod verify;

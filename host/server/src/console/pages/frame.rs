@@ -1,12 +1,13 @@
 //! What the templates of all pages ask of their context: links, the state of a refused form, the frame.
 
+use std::borrow::Borrow;
+
 use kassette_domain::key::Environment;
 use serde_json::Value;
 
 use super::node::{Markup, Node, neutral};
-use crate::console::SCRIPT;
+use crate::console::{ICON, SCRIPT};
 use crate::console::context::Context;
-use crate::pages::ICON;
 use crate::status::{Part, State};
 
 /// The places of the navigation, in groups.
@@ -50,12 +51,12 @@ const MOST_NAMED: usize = 3;
 
 impl Context {
     /// A path of the console, with the page's environment.
-    pub(super) fn link(&self, path: impl AsRef<str>) -> String {
-        link(path.as_ref(), self.environment_name())
+    pub(in crate::console) fn link(&self, path: impl std::fmt::Display) -> String {
+        link(&path.to_string(), self.environment_name())
     }
 
     /// This address with another value of a parameter.
-    pub(super) fn address_with(&self, name: &str, value: &str) -> String {
+    pub(in crate::console) fn address_with(&self, name: &str, value: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (known, value) in &self.parameters {
             if known != name {
@@ -67,7 +68,7 @@ impl Context {
     }
 
     /// Address of the form for a call of the admin API, from the parts of its path.
-    pub(super) fn path_of(&self, parts: &[&str]) -> String {
+    pub(in crate::console) fn path_of(&self, parts: &[&str]) -> String {
         parts.iter().fold(String::from("/console"), |mut path, part| {
             path.push('/');
             path.extend(form_urlencoded::byte_serialize(part.as_bytes()));
@@ -76,7 +77,7 @@ impl Context {
     }
 
     /// A new idempotency key for a form, so that a double click is one act.
-    pub(super) fn new_key(&self) -> String {
+    pub(in crate::console) fn new_key(&self) -> String {
         let mut bytes = [0; 16];
         // Without random bytes, the key names the time: two forms of one page may share it, and the second
         // act of the same kind would be a replay.
@@ -87,13 +88,18 @@ impl Context {
     }
 
     /// The value of a query parameter for the field that sent it.
-    pub(super) fn value(&self, name: &str) -> String {
+    pub(in crate::console) fn value(&self, name: &str) -> String {
         neutral(self.parameter(name).unwrap_or_default()).into_owned()
+    }
+
+    /// Whether a query parameter has a value; an absent one is empty.
+    pub(in crate::console) fn has_value(&self, name: &str, value: &str) -> bool {
+        self.parameter(name).unwrap_or_default() == value
     }
 
     /// The parameters of this address that a call of the admin API knows, and `environment` if it is among them,
     /// as a query. Empty ones are left out, because a form sends every field.
-    pub(super) fn query(&self, names: &[&str]) -> String {
+    pub(in crate::console) fn query(&self, names: &[&str]) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for name in names {
             let value = match *name {
@@ -108,55 +114,55 @@ impl Context {
     }
 
     /// A value of the admin API for templates.
-    pub(super) fn node<'a>(&self, value: &'a Value) -> Node<'a> {
+    pub(in crate::console) fn node<'a>(&self, value: &'a Value) -> Node<'a> {
         Node::new(value, self.now())
     }
 
-    pub(super) fn is_live(&self) -> bool {
+    pub(in crate::console) fn is_live(&self) -> bool {
         self.environment == Environment::Live
     }
 
     /// `live`, `test`, or `both` for a search that names none.
-    pub(super) fn shown_environment(&self) -> &'static str {
+    pub(in crate::console) fn shown_environment(&self) -> &'static str {
         match (&*self.path, self.named_environment) {
-            ("/console/payments", None) => "both",
+            ("/console/payments", None) if self.parameter("q").is_some() => "both",
             _ => self.environment_name(),
         }
     }
 
-    pub(super) fn places(&self) -> [(&'static str, &'static [(&'static str, &'static str)]); 4] {
+    pub(in crate::console) fn places(&self) -> [(&'static str, &'static [(&'static str, &'static str)]); 4] {
         PLACES
     }
 
     /// Whether the page is this place or below it.
-    pub(super) fn is_at(&self, place: &str) -> bool {
+    pub(in crate::console) fn is_at(&self, place: &str) -> bool {
         let rest = self.path.strip_prefix(place);
         rest.is_some_and(|rest| rest.is_empty() || (place != "/console/" && rest.starts_with('/')))
     }
 
     /// Path of the script.
-    pub(super) fn script(&self) -> &'static str {
+    pub(in crate::console) fn script(&self) -> &'static str {
         &SCRIPT.path
     }
 
-    /// The icon as an address of this listener.
-    pub(super) fn icon(&self) -> String {
-        format!("/console{}", ICON.path)
+    /// Path of the icon.
+    pub(in crate::console) fn icon(&self) -> &'static str {
+        &ICON.path
     }
 
     /// When the operator signed in.
-    pub(super) fn signed_in(&self) -> Markup {
-        let time = Value::from(self.signed_in_at.rfc3339());
+    pub(in crate::console) fn signed_in(&self) -> Markup {
+        let time = Value::from(self.session.created_at.rfc3339());
         self.node(&time).age()
     }
 
     /// State of the gateway.
-    pub(super) fn health_state(&self) -> Markup {
+    pub(in crate::console) fn health_state(&self) -> Markup {
         part_state(self.status.state)
     }
 
     /// The parts that are not well, the worst first, each in a sentence.
-    pub(super) fn unwell(&self) -> Vec<&str> {
+    pub(in crate::console) fn unwell(&self) -> Vec<&str> {
         let mut parts: Vec<&Part> = self.status.parts.iter().collect();
         parts.retain(|part| part.state != State::Ok);
         parts.sort_by_key(|part| std::cmp::Reverse(part.state));
@@ -165,7 +171,7 @@ impl Context {
     }
 
     /// The program's version with the time of the page.
-    pub(super) fn version_line(&self) -> String {
+    pub(in crate::console) fn version_line(&self) -> String {
         let now = self.now().rfc3339();
         format!(
             "Kassette {}. Figures of {}, {}.",
@@ -176,30 +182,30 @@ impl Context {
     }
 
     /// A foreign text without characters that control the display.
-    pub(super) fn clean(&self, text: impl AsRef<str>) -> String {
+    pub(in crate::console) fn clean(&self, text: impl AsRef<str>) -> String {
         neutral(text.as_ref()).into_owned()
     }
 
     /// Whether the page shows this form again because it was refused.
-    pub(super) fn is_refused(&self, action: impl AsRef<str>) -> bool {
+    pub(in crate::console) fn is_refused(&self, action: impl AsRef<str>) -> bool {
         let refused = self.refused.as_ref();
         refused.is_some_and(|refused| refused.action == action.as_ref())
     }
 
     /// Whether a form was refused because of a field.
-    pub(super) fn is_wrong(&self, action: impl AsRef<str>, field: &str) -> bool {
+    pub(in crate::console) fn is_wrong(&self, action: impl AsRef<str>, field: &str) -> bool {
         !self.error_at(action, field).is_empty()
     }
 
     /// Why a form was refused because of a field. Empty if it was not.
-    pub(super) fn error_at(&self, action: impl AsRef<str>, field: &str) -> String {
+    pub(in crate::console) fn error_at(&self, action: impl AsRef<str>, field: &str) -> String {
         let refused = self.refused.as_ref();
         let error = refused.map_or("", |refused| refused.error_at(action.as_ref(), field));
         neutral(error).into_owned()
     }
 
     /// What was typed into a field of a refused form, else the field's own value.
-    pub(super) fn typed_or(
+    pub(in crate::console) fn typed_or(
         &self,
         action: impl AsRef<str>,
         field: &str,
@@ -215,13 +221,13 @@ impl Context {
 }
 
 /// A path with an environment.
-pub(super) fn link(path: &str, environment: &str) -> String {
+pub(in crate::console) fn link(path: &str, environment: &str) -> String {
     format!("{path}?environment={environment}")
 }
 
 /// State of a part of the gateway.
-pub(super) fn part_state(state: State) -> Markup {
-    match state {
+pub(in crate::console) fn part_state(state: impl Borrow<State>) -> Markup {
+    match state.borrow() {
         State::Ok => Markup::state("good", "Ok"),
         State::Attention => Markup::state("warn", "Attention"),
         State::Failing => Markup::state("bad", "Failing"),

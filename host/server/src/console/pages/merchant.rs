@@ -46,6 +46,25 @@ impl Page {
         item.at("environment").is(self.context.environment_name())
     }
 
+    /// The currency whose rate the address asks to change.
+    fn chosen_rate(&self) -> Option<&str> {
+        let currency = self.context.parameter("rate")?;
+        let known = self.context.node(&self.rates).at("rates").list();
+        let mut known = known.into_iter();
+        known.any(|rate| rate.at("currency").is(currency)).then_some(currency)
+    }
+
+    /// Name of the field for a currency's rate.
+    fn rate_field(&self, currency: &str) -> String {
+        format!("fx_rates.{currency}")
+    }
+
+    /// The merchant's own rate of a currency. Empty without one.
+    fn own_rate(&self, currency: &str) -> String {
+        let rates = &self.merchant["fx_rates"];
+        rates[currency].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Whether a key can still be used.
     fn is_usable(&self, key: &Node<'_>) -> bool {
         let now = self.context.now().rfc3339();

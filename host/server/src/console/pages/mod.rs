@@ -5,10 +5,12 @@
 //! | `node` | values of the admin API with their formats, for templates |
 //! | `words` | words and classes of states |
 //! | `frame` | what templates ask of their context |
+//! | `chart` | charts as inline SVG |
 //! | `names` | names of merchants and addresses of endpoints that lists refer to by number |
 //! | the others | one page each, with a template of the same name |
 
 mod audit;
+mod chart;
 mod daybook;
 mod deliveries;
 mod frame;

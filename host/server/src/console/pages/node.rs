@@ -2,7 +2,7 @@
 //!
 //! The pages show what the functions of the admin API return, so that a page and a call cannot differ.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 use askama::filters::HtmlSafe;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// A value with the time at which the page is rendered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node<'a> {
+pub(in crate::console) struct Node<'a> {
     value: &'a Value,
     now: Time,
 }
@@ -20,13 +20,13 @@ pub(super) struct Node<'a> {
 static NULL: Value = Value::Null;
 
 impl<'a> Node<'a> {
-    pub(super) const fn new(value: &'a Value, now: Time) -> Self {
+    pub(in crate::console) const fn new(value: &'a Value, now: Time) -> Self {
         Self { value, now }
     }
 
     /// A field of an object. Null for a null. In debug builds, a name that the object lacks is an error, because
     /// the API's objects have all their fields.
-    pub(super) fn at(&self, name: &str) -> Node<'a> {
+    pub(in crate::console) fn at(&self, name: &str) -> Node<'a> {
         let field = self.value.get(name);
         debug_assert!(
             field.is_some() || self.value.is_null(),
@@ -37,18 +37,18 @@ impl<'a> Node<'a> {
     }
 
     /// Whether an object has a field that only some have.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(in crate::console) fn has(&self, name: &str) -> bool {
         self.value.get(name).is_some()
     }
 
     /// The items of a list; empty for anything else.
-    pub(super) fn list(&self) -> Vec<Node<'a>> {
+    pub(in crate::console) fn list(&self) -> Vec<Node<'a>> {
         let items = self.value.as_array().map_or(&[][..], Vec::as_slice);
         items.iter().map(|item| Node::new(item, self.now)).collect()
     }
 
     /// Names and values of an object.
-    pub(super) fn fields(&self) -> Vec<(Cow<'a, str>, Node<'a>)> {
+    pub(in crate::console) fn fields(&self) -> Vec<(Cow<'a, str>, Node<'a>)> {
         let object = self.value.as_object();
         let fields = object.into_iter().flatten();
         let fields = fields.map(|(name, value)| (neutral(name), Node::new(value, self.now)));
@@ -56,7 +56,7 @@ impl<'a> Node<'a> {
     }
 
     /// Whether there is a value: neither null, nor an empty text or list.
-    pub(super) fn is_set(&self) -> bool {
+    pub(in crate::console) fn is_set(&self) -> bool {
         match self.value {
             Value::Null => false,
             Value::String(text) => !text.is_empty(),
@@ -66,69 +66,69 @@ impl<'a> Node<'a> {
     }
 
     /// Whether it is this text.
-    pub(super) fn is(&self, text: &str) -> bool {
+    pub(in crate::console) fn is(&self, text: &str) -> bool {
         self.value.as_str() == Some(text)
     }
 
     /// Whether it is `true`.
-    pub(super) fn is_true(&self) -> bool {
+    pub(in crate::console) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
     /// The original text, for comparisons and addresses. Empty for anything else.
-    pub(super) fn raw(&self) -> &'a str {
+    pub(in crate::console) fn raw(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
 
-    pub(super) fn number(&self) -> u64 {
+    pub(in crate::console) fn number(&self) -> u64 {
         self.value.as_u64().unwrap_or_default()
     }
 
     /// A number that may have decimals, such as a rate. Never an amount of money.
-    pub(super) fn fraction(&self) -> f64 {
+    pub(in crate::console) fn fraction(&self) -> f64 {
         self.value.as_f64().unwrap_or_default()
     }
 
     /// A word of the API as the beginning of a sentence: `Verification pending`.
-    pub(super) fn word(&self) -> String {
+    pub(in crate::console) fn word(&self) -> String {
         sentence(self.raw())
     }
 
     /// An amount with the currency that another value names.
-    pub(super) fn money(&self, currency: &Node<'_>) -> Markup {
+    pub(in crate::console) fn money(&self, currency: &Node<'_>) -> Markup {
         money(self.raw(), currency.raw())
     }
 
     /// An amount without currency, for columns of one currency.
-    pub(super) fn amount(&self) -> String {
+    pub(in crate::console) fn amount(&self) -> String {
         grouped(self.raw())
     }
 
     /// An id of which the page shows the beginning.
-    pub(super) fn id(&self) -> Markup {
+    pub(in crate::console) fn id(&self) -> Markup {
         code("id", self.raw())
     }
 
-    pub(super) fn digest(&self) -> Markup {
+    pub(in crate::console) fn digest(&self) -> Markup {
         code("id digest", self.raw())
     }
 
-    pub(super) fn whole_id(&self) -> Markup {
+    pub(in crate::console) fn whole_id(&self) -> Markup {
         code("id whole", self.raw())
     }
 
     /// A time as its distance from now: `6 h ago`, `in 7 days`.
-    pub(super) fn age(&self) -> Markup {
+    pub(in crate::console) fn age(&self) -> Markup {
         self.when(|time| distance(self.now, time))
     }
 
     /// The same without direction: `6 h`.
-    pub(super) fn span(&self) -> Markup {
+    pub(in crate::console) fn span(&self) -> Markup {
         self.when(|time| length(self.now, time))
     }
 
     /// A time of day, with the date unless it is today's.
-    pub(super) fn moment(&self) -> Markup {
+    pub(in crate::console) fn moment(&self) -> Markup {
         let text = self.raw();
         let today = self.now.rfc3339();
         let is_today = text.get(..10) == today.get(..10);
@@ -139,7 +139,7 @@ impl<'a> Node<'a> {
     }
 
     /// A time of day with seconds, for timelines.
-    pub(super) fn second(&self) -> Markup {
+    pub(in crate::console) fn second(&self) -> Markup {
         let text = self.raw();
         self.when(|_| text.get(11..19).unwrap_or_default().to_owned())
     }
@@ -177,7 +177,7 @@ impl fmt::Display for Node<'_> {
 
 /// HTML that this program wrote; texts in it are escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Markup(String);
+pub(in crate::console) struct Markup(String);
 
 impl HtmlSafe for Markup {}
 
@@ -189,7 +189,7 @@ impl fmt::Display for Markup {
 
 impl Markup {
     /// A foreign text.
-    pub(super) fn text(text: &str) -> Self {
+    pub(in crate::console) fn text(text: &str) -> Self {
         let mut html = String::with_capacity(text.len());
         for c in neutral(text).chars() {
             match c {
@@ -205,7 +205,7 @@ impl Markup {
     }
 
     /// A state: shape, color and word. `class` is one of the style sheet's.
-    pub(super) fn state(class: &str, word: &str) -> Self {
+    pub(in crate::console) fn state(class: &str, word: &str) -> Self {
         Self(format!(
             "<span class=\"state {class}\">{}</span>",
             Self::text(word)
@@ -214,7 +214,7 @@ impl Markup {
 }
 
 /// Replaces characters that control a terminal or the direction of the text around them.
-pub(super) fn neutral(text: &str) -> Cow<'_, str> {
+pub(in crate::console) fn neutral(text: &str) -> Cow<'_, str> {
     match text.contains(steers) {
         true => text.replace(steers, "\u{fffd}").into(),
         false => text.into(),
@@ -229,12 +229,12 @@ fn code(class: &str, text: &str) -> Markup {
 }
 
 /// A text as one segment of a call's path.
-pub(super) fn segment(text: &str) -> String {
+pub(in crate::console) fn segment(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 /// A word of the API as the beginning of a sentence.
-pub(super) fn sentence(word: &str) -> String {
+pub(in crate::console) fn sentence(word: &str) -> String {
     let text = neutral(word).replace('_', " ");
     let mut letters = text.chars();
     match letters.next() {
@@ -244,7 +244,7 @@ pub(super) fn sentence(word: &str) -> String {
 }
 
 /// An amount with its currency. Empty without an amount.
-pub(super) fn money(amount: &str, currency: &str) -> Markup {
+pub(in crate::console) fn money(amount: &str, currency: &str) -> Markup {
     match amount.is_empty() {
         true => Markup(String::new()),
         false => Markup(format!(
@@ -256,10 +256,11 @@ pub(super) fn money(amount: &str, currency: &str) -> Markup {
 }
 
 /// An amount with commas for thousands and a true minus.
-pub(super) fn grouped(amount: &str) -> String {
-    let (sign, digits) = match amount.strip_prefix('-') {
-        Some(digits) => ("\u{2212}", digits),
-        None => ("", amount),
+pub(in crate::console) fn grouped(amount: &str) -> String {
+    let (sign, digits) = match amount.split_at_checked(1) {
+        Some(("-", digits)) => ("\u{2212}", digits),
+        Some(("+", digits)) => ("+", digits),
+        _ => ("", amount),
     };
     let (whole, cents) = digits.split_once('.').unwrap_or((digits, ""));
     let mut text = String::from(sign);
@@ -277,12 +278,12 @@ pub(super) fn grouped(amount: &str) -> String {
 }
 
 /// A count with commas for thousands.
-pub(super) fn count(number: u64) -> String {
-    grouped(&number.to_string())
+pub(in crate::console) fn count(number: impl Borrow<u64>) -> String {
+    grouped(&number.borrow().to_string())
 }
 
 /// A share with one decimal: `87.9 %`. Empty without a whole.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(in crate::console) fn percent(part: impl Borrow<u64>, whole: impl Borrow<u64>) -> String {
     match tenths(part, whole) {
         Some(tenths) => format!("{}.{} %", tenths / 10, tenths % 10),
         None => String::new(),
@@ -290,7 +291,8 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// A share in tenths of a percent, rounded. `None` without a whole.
-pub(super) fn tenths(part: u64, whole: u64) -> Option<u64> {
+pub(in crate::console) fn tenths(part: impl Borrow<u64>, whole: impl Borrow<u64>) -> Option<u64> {
+    let (part, whole) = (*part.borrow(), *whole.borrow());
     let twice = part.saturating_mul(2000).saturating_add(whole);
     twice.checked_div(whole.saturating_mul(2))
 }
@@ -308,7 +310,7 @@ fn day_and_month(text: &str) -> Option<(u8, &'static str)> {
 }
 
 /// `3 Dec`
-fn short_day(text: &str) -> String {
+pub(in crate::console) fn short_day(text: &str) -> String {
     match day_and_month(text) {
         Some((day, month)) => format!("{day} {}", month.get(..3).unwrap_or_default()),
         None => String::new(),
@@ -316,7 +318,7 @@ fn short_day(text: &str) -> String {
 }
 
 /// `3 December 2026`
-pub(super) fn long_day(text: &str) -> String {
+pub(in crate::console) fn long_day(text: &str) -> String {
     match day_and_month(text) {
         Some((day, month)) => format!("{day} {month} {}", text.get(..4).unwrap_or_default()),
         None => neutral(text).into_owned(),
@@ -345,7 +347,7 @@ fn length(one: Time, other: Time) -> String {
 }
 
 /// An address with only the first letter of its mailbox: `b…@post.example`.
-pub(super) fn masked(email: &str) -> String {
+pub(in crate::console) fn masked(email: &str) -> String {
     let (mailbox, host) = email.rsplit_once('@').unwrap_or((email, ""));
     let first: String = mailbox.chars().take(1).collect();
     neutral(&format!("{first}…@{host}")).into_owned()

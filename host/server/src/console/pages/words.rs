@@ -104,9 +104,10 @@ pub(super) fn ordinal(number: usize) -> String {
 }
 
 /// A number of things: `1 item`, `3 items`.
-pub(super) fn things(number: usize, one: &str, many: &str) -> String {
+pub(super) fn things(number: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
     let what = if number == 1 { one } else { many };
-    format!("{} {what}", super::node::count(number as u64))
+    format!("{} {what}", super::node::count(number))
 }
 
 /// An action of the audit log as a phrase: `Payment: review`.
