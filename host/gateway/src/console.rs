@@ -44,6 +44,18 @@ fn draw(operator: OperatorId) -> Result<Secret, getrandom::Error> {
     Ok(Secret::new(format!("{operator}{random}")))
 }
 
+/// Generates a link for [`Gateway::sign_in_by_link`], and the change of the operator that makes it valid.
+///
+/// # Errors
+/// If the operating system provides no random bytes.
+pub fn draw_link(operator: OperatorId) -> Result<(Secret, OperatorChange), getrandom::Error> {
+    let link = draw(operator)?;
+    let change = OperatorChange::OfferLink {
+        link: TokenHash::hash(link.expose()),
+    };
+    Ok((link, change))
+}
+
 /// The operator's id in a cookie or a link. `None` if it has another form.
 fn operator_in(text: &str) -> Option<OperatorId> {
     let is_alphanumeric = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -87,19 +99,6 @@ impl Gateway {
         };
         self.change_operator(id, change).await?;
         Ok(cookie)
-    }
-
-    /// Generates the operator's link, which replaces an earlier one.
-    ///
-    /// # Errors
-    /// [`SignInError::Refused`] if the operator does not exist.
-    pub async fn offer_sign_in_link(&self, operator: OperatorId) -> Result<Secret, SignInError> {
-        let link = draw(operator)?;
-        let change = OperatorChange::OfferLink {
-            link: TokenHash::hash(link.expose()),
-        };
-        self.change_operator(operator, change).await?;
-        Ok(link)
     }
 
     /// Returns the open session of a cookie, and notes the request.

@@ -7,7 +7,6 @@ use axum::body::{Body, to_bytes};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{Request, Uri};
-use kassette_domain::console_access::Session;
 use kassette_domain::key::Environment;
 use kassette_domain::operator::{Operator, Role};
 use kassette_domain::time::Time;
@@ -32,8 +31,8 @@ pub(crate) struct Context {
     pub(super) console: Console,
     /// The signed-in operator.
     pub(crate) operator: Operator,
-    /// The session: when it began, and when it ends.
-    pub(crate) session: Session,
+    /// Time of the sign-in.
+    pub(crate) signed_in_at: Time,
     /// Value of the field `csrf` of every form.
     pub(crate) csrf: String,
     /// Environment of the page: the parameter, else live.
@@ -259,7 +258,7 @@ impl Context {
         Ok(Self {
             console: console.clone(),
             operator: visit.operator,
-            session: visit.session,
+            signed_in_at: visit.session.created_at,
             csrf: visit.csrf,
             environment: named_environment.unwrap_or(Environment::Live),
             named_environment,
