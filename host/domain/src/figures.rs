@@ -52,7 +52,10 @@ impl Figures {
         self.failed = self.failed.saturating_add(other.failed);
         self.waiting = self.waiting.max(other.waiting);
         for (method, outcomes) in &other.methods {
-            self.methods.entry(method.clone()).or_default().add(*outcomes);
+            self.methods
+                .entry(method.clone())
+                .or_default()
+                .add(*outcomes);
         }
         for (account, figures) in &other.accounts {
             let own = self.accounts.entry(account.clone()).or_default();
@@ -85,7 +88,9 @@ impl StartTimes {
 
     /// Number of starts.
     pub fn starts(&self) -> u64 {
-        self.0.values().fold(0, |sum, count| sum.saturating_add(*count))
+        self.0
+            .values()
+            .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The time, in milliseconds, within which this percentage of the starts was answered, to about a tenth.
@@ -133,7 +138,10 @@ mod tests {
             assert!(class == last || class == last + 1, "{millis}");
             last = class;
             let middle = middle(class);
-            assert!(middle.abs_diff(millis) * 8 <= millis.max(8), "{millis} is shown as {middle}");
+            assert!(
+                middle.abs_diff(millis) * 8 <= millis.max(8),
+                "{millis} is shown as {middle}"
+            );
         }
     }
 
@@ -158,7 +166,10 @@ mod tests {
     #[test]
     fn figures_of_a_period_add_up() {
         let mut outcomes = Outcomes::default();
-        outcomes.add(Outcomes { started: 2, paid: 1 });
+        outcomes.add(Outcomes {
+            started: 2,
+            paid: 1,
+        });
         let mut times = StartTimes::default();
         times.count(Duration::from_millis(7));
         let account = AccountFigures { outcomes, times };
@@ -174,8 +185,17 @@ mod tests {
         sum.add(&one);
         assert_eq!(sum, one);
         sum.add(&one);
-        assert_eq!((sum.created, sum.paid, sum.failed, sum.waiting), (6, 2, -2, 5));
-        assert_eq!(sum.methods["ideal"], Outcomes { started: 4, paid: 2 });
+        assert_eq!(
+            (sum.created, sum.paid, sum.failed, sum.waiting),
+            (6, 2, -2, 5)
+        );
+        assert_eq!(
+            sum.methods["ideal"],
+            Outcomes {
+                started: 4,
+                paid: 2
+            }
+        );
         assert_eq!(sum.accounts["a-live"].times.starts(), 2);
     }
 }

@@ -141,8 +141,13 @@ impl Days<'_> {
 fn is_wanted(filter: &MovementFilter, of: &BalanceOf) -> bool {
     let environment = filter.environment;
     environment.is_none_or(|environment| environment == of.environment)
-        && filter.merchant.is_none_or(|merchant| Some(merchant) == of.merchant)
-        && filter.account.as_ref().is_none_or(|account| *account == of.account)
+        && filter
+            .merchant
+            .is_none_or(|merchant| Some(merchant) == of.merchant)
+        && filter
+            .account
+            .as_ref()
+            .is_none_or(|account| *account == of.account)
 }
 
 impl Gateway {
@@ -208,7 +213,9 @@ impl Gateway {
             until: Some(until),
             ..MovementFilter::default()
         };
-        let added = self.each_movement(filter, |movement| closed.add(movement)).await;
+        let added = self
+            .each_movement(filter, |movement| closed.add(movement))
+            .await;
         if let Err(fault) = added {
             // What was added is unknown, so the next call begins anew.
             *closed = ClosedSums::default();
@@ -365,7 +372,13 @@ mod tests {
         };
         let at = |seconds| Time::from_secs(seconds);
         assert!(closed.can_answer(&[at(2 * DAY), at(10 * DAY), at(10 * DAY + QUARTER)]));
-        assert!(!closed.can_answer(&[at(2 * DAY + QUARTER)]), "an old day of another zone");
-        assert!(!closed.can_answer(&[at(10 * DAY + 60)]), "a zone of the past");
+        assert!(
+            !closed.can_answer(&[at(2 * DAY + QUARTER)]),
+            "an old day of another zone"
+        );
+        assert!(
+            !closed.can_answer(&[at(10 * DAY + 60)]),
+            "a zone of the past"
+        );
     }
 }

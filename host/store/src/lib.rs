@@ -37,6 +37,7 @@ pub use crate::deliveries::{
     EndpointDeleted, EndpointReplaced, EndpointRotated, MISSED_MOST, MadeDue, Oldest, Pruned,
     Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
+pub use crate::figures::{PERIOD, PeriodFigures, StoredFigures};
 pub use crate::modules::{
     KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
 };
@@ -51,7 +52,6 @@ pub use crate::routing_log::{
 };
 pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
-pub use crate::figures::{PERIOD, PeriodFigures, StoredFigures};
 pub use crate::trials::{Trial, Trials};
 pub use kassette_engine::Fault;
 

@@ -78,7 +78,9 @@ pub(super) async fn show(
     let from = Time::from_secs(last).before(step * (count - 1));
     let figures = state.gateway.figures(environment, from, now).await;
     let figures = figures.map_err(ApiError::from)?;
-    let before = state.gateway.figures(environment, from.before(WEEK), now.before(WEEK));
+    let before = state
+        .gateway
+        .figures(environment, from.before(WEEK), now.before(WEEK));
     let before = before.await.map_err(ApiError::from)?;
     let (total, previous) = (sum(&figures), sum(&before));
     let points = (0..count).map(|number| {
@@ -105,7 +107,9 @@ pub(super) async fn show(
 /// The sum of periods.
 fn sum<'a>(periods: impl IntoIterator<Item = &'a (Time, Figures)>) -> Figures {
     let mut sum = Figures::default();
-    periods.into_iter().for_each(|(_, figures)| sum.add(figures));
+    periods
+        .into_iter()
+        .for_each(|(_, figures)| sum.add(figures));
     sum
 }
 

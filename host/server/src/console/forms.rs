@@ -60,8 +60,8 @@ impl Form {
             Some(boundary) => multipart::read(&bytes, &boundary),
             None => Some((
                 form_urlencoded::parse(&bytes)
-                    .take(MAX_FIELDS + 1)
                     .into_owned()
+                    .take(MAX_FIELDS + 1)
                     .collect(),
                 None,
             )),
@@ -146,15 +146,16 @@ pub(super) async fn handle(
         ("", Some(usual)) => usual,
         (given, _) => given,
     };
+    let reason = reason.to_owned();
     let sent = Sent {
-        reason: reason.to_owned(),
+        reason: reason.clone(),
         console,
         visit,
         action: action.clone(),
         environment,
         form,
     };
-    let outcome = match (&call, audit_text(reason)) {
+    let outcome = match (&call, audit_text(&reason)) {
         (_, Err(_)) if reason.is_empty() => Err(invalid(REASON, "reason: is required")),
         (_, Err(why)) => Err(invalid(REASON, &format!("reason: {why}"))),
         (None, Ok(_)) => several::act(&sent).await,
@@ -322,9 +323,12 @@ impl Sent {
 
     async fn upload(&self, path: &str, file: Bytes) -> Result<Answer, ConsoleError> {
         let mode = self.form.get("mode").filter(|mode| !mode.is_empty());
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(mode.map(|mode| ("mode", mode)));
-        let request = self.request(Method::POST, &format!("{path}?{}", query.finish()))?;
+        let query = mode.map_or_else(String::new, |mode| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("mode", mode);
+            format!("?{}", query.finish())
+        });
+        let request = self.request(Method::POST, &format!("{path}{query}"))?;
         let request = request
             .header(CONTENT_TYPE, "application/wasm")
             .body(Body::from(file));
@@ -409,7 +413,7 @@ async fn payment_of_delivery(sent: &Sent, id: &str) -> Option<String> {
 async fn owner_of_key(sent: &Sent, id: &str) -> String {
     use kassette_domain::key::KeyOwner;
 
-    let id = id.parse().map(kassette_domain::id::KeyId);
+    let id = kassette_domain::id::KeyId::parse(id);
     let key = match id {
         Ok(id) => sent.console.gateway().store().key_by_id(id).await,
         Err(_) => Ok(None),

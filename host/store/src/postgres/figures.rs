@@ -60,7 +60,10 @@ impl StoredFigures for PostgresStore {
                 store.workers.transact(&AddFigures(each)).await?;
             }
             let most = i64::try_from(MOST_EXPIRED).unwrap_or(i64::MAX);
-            let removed = store.workers.write(EXPIRE, &[&millis(expired), &most]).await;
+            let removed = store
+                .workers
+                .write(EXPIRE, &[&millis(expired), &most])
+                .await;
             removed.map(drop).map_err(Failure::fault)
         })
     }
@@ -77,7 +80,10 @@ impl StoredFigures for PostgresStore {
             let decoded = rows.iter().map(|row| {
                 let begin = time(row.get(0));
                 let key = schema::figures(environment, begin);
-                Ok((begin, records::decode(&self.secrets.sealer, &key, row.get(1))?))
+                Ok((
+                    begin,
+                    records::decode(&self.secrets.sealer, &key, row.get(1))?,
+                ))
             });
             decoded.collect()
         })

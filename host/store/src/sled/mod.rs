@@ -24,6 +24,7 @@
 mod audit;
 mod cluster;
 mod connect;
+mod figures;
 mod lists;
 pub mod maintenance;
 pub(crate) mod mark;
@@ -39,7 +40,6 @@ mod retention;
 mod routing_log;
 mod start;
 mod store;
-mod figures;
 mod trials;
 mod upkeep;
 pub(crate) mod verifier;

@@ -27,7 +27,11 @@ pub async fn figures_of_a_period_add_up_and_others_stay_apart(harness: &dyn Harn
     let live = |begin, times| period(Environment::Live, begin, times);
     let added = [live(NOW, 1), live(later(300), 2), live(later(3600), 9)];
     add(&store, &added).await;
-    add(&store, &[period(Environment::Test, NOW, 5), live(later(300), -1)]).await;
+    add(
+        &store,
+        &[period(Environment::Test, NOW, 5), live(later(300), -1)],
+    )
+    .await;
     let mut second = live(later(300), 2).figures;
     second.add(&live(later(300), -1).figures);
     let expected = [(NOW, live(NOW, 1).figures), (later(300), second)];
@@ -65,7 +69,10 @@ pub async fn expired_periods_are_removed(harness: &dyn Harness) {
     store.add_figures(last, later(600)).await.unwrap();
     let begins = async |environment| {
         let found = hour(&store, environment).await;
-        found.into_iter().map(|(begin, _)| begin).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .map(|(begin, _)| begin)
+            .collect::<Vec<_>>()
     };
     assert_eq!(begins(Environment::Live).await, [later(600), later(900)]);
     assert_eq!(begins(Environment::Test).await, [later(600)]);

@@ -11,8 +11,8 @@ use kassette_domain::connect::{ConnectCode, SiteUrl};
 use kassette_domain::conversation::{
     self, CallOutcome, Conversation, HttpAnswer, HttpRequest, ProviderCall,
 };
-use kassette_domain::figures::{AccountFigures, Figures, Outcomes};
 use kassette_domain::extras::{Description, Extras, Metadata, Notes};
+use kassette_domain::figures::{AccountFigures, Figures, Outcomes};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
     PaymentId, ResellerId, Slot,

@@ -97,7 +97,10 @@ pub async fn fill(store: &Arc<dyn Store>) {
         assert_eq!(sums, Ok(counted));
     }
     for environment in [Environment::Live, Environment::Test] {
-        let added = vec![period(environment, NOW, 1), period(environment, later(300), 2)];
+        let added = vec![
+            period(environment, NOW, 1),
+            period(environment, later(300), 2),
+        ];
         store.add_figures(added, Time::default()).await.unwrap();
     }
     // Some payments have ended and some have not when retention reaches them.

@@ -20,6 +20,7 @@ pub mod directory;
 pub mod due;
 pub mod endpoints;
 pub mod events;
+pub mod figures;
 pub mod fixtures;
 pub mod full;
 pub mod keys;
@@ -34,7 +35,6 @@ pub mod routing_log;
 pub mod search;
 pub mod steps;
 pub mod survival;
-pub mod figures;
 pub mod trials;
 pub mod work;
 

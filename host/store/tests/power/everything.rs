@@ -1006,7 +1006,12 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let sums = store.count_trial(trial("method.ideal", since), vec![]);
         see!(sums.await.unwrap());
     }
-    see!(store.figures(Environment::Live, NOW, later(600)).await.unwrap());
+    see!(
+        store
+            .figures(Environment::Live, NOW, later(600))
+            .await
+            .unwrap()
+    );
     let mut listed: Vec<String> = Vec::new();
     for each in deliveries(store).await {
         assert_eq!(store.delivery(each.id).await.unwrap().as_ref(), Some(&each));

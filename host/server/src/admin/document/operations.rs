@@ -83,14 +83,14 @@ impl AdminCall {
     }
 
     /// Whether the JSON body has a field.
-    pub(crate) fn has_field(&self, name: &str) -> bool {
+    pub(crate) fn has_field(&'static self, name: &str) -> bool {
         property(&self.schema, name).is_some()
     }
 
     /// The JSON body with the fields of a form. `policy.max_usd` names a field of an object. An empty field of a
     /// merge patch is null, which resets; elsewhere it is absent. A text that has not the field's type stays a
     /// text, so that the call itself refuses it.
-    pub(crate) fn body(&self, fields: &[(String, Vec<String>)]) -> Value {
+    pub(crate) fn body(&'static self, fields: &[(String, Vec<String>)]) -> Value {
         let mut body = json!({});
         for (name, values) in fields {
             let mut schema = Some(&self.schema);

@@ -22,7 +22,9 @@ pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
     let names = [
         "action", "object", "operator", "since", "until", "limit", "cursor",
     ];
-    let data = context.read(&format!("/audit?{}", days(&context.query(&names)))).await?;
+    let data = context
+        .read(&format!("/audit?{}", days(&context.query(&names))))
+        .await?;
     let is_asked = context.parameter("verify").is_some() || context.parameter("entry").is_some();
     let verdict = match is_asked {
         true => {
@@ -68,7 +70,11 @@ impl Page {
             let name = "value".to_owned();
             let any = !before.is_empty() || !after.is_empty();
             return any
-                .then_some(Changed { name, before, after })
+                .then_some(Changed {
+                    name,
+                    before,
+                    after,
+                })
                 .into_iter()
                 .collect();
         }

@@ -101,7 +101,10 @@ mod tests {
 
     #[test]
     fn shapes_stay_within_their_square() {
-        assert_eq!(bars(&[0, 2], 4), "M0.00 100V100.0h37.00V100ZM50.00 100V50.0h37.00V100Z");
+        assert_eq!(
+            bars(&[0, 2], 4),
+            "M0.00 100V100.0h37.00V100ZM50.00 100V50.0h37.00V100Z"
+        );
         let values = [Some(4), None, Some(9), Some(0)];
         assert_eq!(line(&values, 4), "M12.50 0.0M62.50 0.0L87.50 100.0");
         assert_eq!((bars(&[], 4), line(&[], 4)), (String::new(), String::new()));

@@ -18,14 +18,8 @@ use crate::console::reply::{ConsoleError, Html};
 const MOST_ROWS: usize = 1_000;
 /// Columns of the page: title and the kinds of movements that it sums, with the sign of each.
 const COLUMNS: [(&str, &[(&str, i128)]); 6] = [
-    (
-        "Captured",
-        &[("captured", 1), ("capture_reversed", -1)],
-    ),
-    (
-        "Refunded",
-        &[("refunded", -1), ("refund_reversed", 1)],
-    ),
+    ("Captured", &[("captured", 1), ("capture_reversed", -1)]),
+    ("Refunded", &[("refunded", -1), ("refund_reversed", 1)]),
     (
         "Disputes",
         &[("funds_withdrawn", -1), ("funds_reinstated", 1)],
@@ -55,7 +49,8 @@ pub(super) struct Page {
 pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
     let (from, to) = days(&context);
     let (data, rows) = read(&context, &from, &to, MOST_ROWS).await?;
-    let merchants = Merchants::of(&context, rows.iter().map(|row| context.node(row))).await?;
+    let listed: Vec<_> = rows.iter().map(|row| context.node(row)).collect();
+    let merchants = Merchants::of(&context, &listed).await?;
     let settings = context.gateway().settings();
     let accounts = settings.accounts.values();
     let accounts = accounts.filter(|account| account.environment == context.environment);
@@ -77,13 +72,16 @@ pub(super) async fn csv(context: Context) -> Result<Response, ConsoleError> {
     let (_, rows) = read(&context, &from, &to, usize::MAX).await?;
     let kinds = MovementKind::ALL.map(MovementKind::as_str);
     let head = [
-        "day", "closed", "environment", "provider_id", "merchant_id", "currency", "opening",
+        "day",
+        "closed",
+        "environment",
+        "provider_id",
+        "merchant_id",
+        "currency",
+        "opening",
     ];
     let mut text = String::new();
-    csv_line(
-        &mut text,
-        head.into_iter().chain(kinds).chain(["closing"]),
-    );
+    csv_line(&mut text, head.into_iter().chain(kinds).chain(["closing"]));
     for row in &rows {
         let row = context.node(row);
         let mut fields: Vec<String> = head.iter().map(|name| row.at(name).to_string()).collect();
@@ -101,7 +99,11 @@ pub(super) async fn csv(context: Context) -> Result<Response, ConsoleError> {
     );
     let name = http::HeaderValue::from_str(&name).map_err(ConsoleError::internal)?;
     let media_type = http::HeaderValue::from_static("text/csv; charset=utf-8; header=present");
-    Ok(([(CONTENT_TYPE, media_type), (CONTENT_DISPOSITION, name)], text).into_response())
+    Ok((
+        [(CONTENT_TYPE, media_type), (CONTENT_DISPOSITION, name)],
+        text,
+    )
+        .into_response())
 }
 
 /// The days that the address names; today if it names none.
@@ -115,7 +117,10 @@ fn days(context: &Context) -> (String, String) {
     let to = day("to");
     let from = day("from").or_else(|| to.clone());
     let from = from.unwrap_or_else(|| today.to_owned());
-    (from.clone(), to.unwrap_or_else(|| today.max(&*from).to_owned()))
+    (
+        from.clone(),
+        to.unwrap_or_else(|| today.max(&*from).to_owned()),
+    )
 }
 
 /// The rows of the days, and the answer of the admin API to the last call.
@@ -128,18 +133,7 @@ pub(super) async fn read(
     let mut rows = Vec::new();
     let mut cursor = String::new();
     loop {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.append_pair("from", from).append_pair("to", to);
-        if !cursor.is_empty() {
-            query.append_pair("cursor", &cursor);
-        }
-        let names = ["zone", "merchant_id", "provider_id", "environment"];
-        let call = format!(
-            "/finance/days?limit=100&{}&{}",
-            query.finish(),
-            context.query(&names)
-        );
-        let mut data = context.read(&call).await?;
+        let mut data = context.read(&call(context, from, to, &cursor)).await?;
         let read = data["days"].as_array_mut().map(std::mem::take);
         rows.extend(read.into_iter().flatten());
         cursor = data["next_cursor"].as_str().unwrap_or_default().to_owned();
@@ -147,6 +141,18 @@ pub(super) async fn read(
             return Ok((data, rows));
         }
     }
+}
+
+/// The call that reads the rows after a cursor.
+fn call(context: &Context, from: &str, to: &str, cursor: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("from", from).append_pair("to", to);
+    if !cursor.is_empty() {
+        query.append_pair("cursor", cursor);
+    }
+    let names = ["zone", "merchant_id", "provider_id", "environment"];
+    let more = context.query(&names);
+    format!("/finance/days?limit=100&{}&{more}", query.finish())
 }
 
 /// A row of the page: of an account and merchant, or the sum of a currency.
@@ -208,7 +214,9 @@ impl Page {
         let sums = row.at("sums");
         let column = |kinds: &[(&str, i128)]| {
             let kinds = kinds.iter().filter(|(kind, _)| sums.has(kind));
-            kinds.map(|(kind, sign)| sign * minor(sums.at(kind).raw())).sum()
+            kinds
+                .map(|(kind, sign)| sign * minor(sums.at(kind).raw()))
+                .sum::<i128>()
         };
         let mut figures = vec![minor(row.at("opening").raw())];
         figures.extend(COLUMNS.iter().map(|(_, kinds)| column(kinds)));

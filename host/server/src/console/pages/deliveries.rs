@@ -24,17 +24,26 @@ pub(super) struct Page {
 /// `GET /console/deliveries`. The list may be shorter than its limit, because it shows one environment.
 pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
     let names = [
-        "status", "merchant_id", "event_id", "payment_id", "endpoint_id", "since", "until", "limit",
+        "status",
+        "merchant_id",
+        "event_id",
+        "payment_id",
+        "endpoint_id",
+        "since",
+        "until",
+        "limit",
         "cursor",
     ];
     let query = super::audit::days(&context.query(&names));
     let mut data = context.read(&format!("/deliveries?{query}")).await?;
-    let mut failing = context.read("/webhook-endpoints?failing=true&limit=100").await?;
+    let mut failing = context
+        .read("/webhook-endpoints?failing=true&limit=100")
+        .await?;
     if let Some(endpoints) = failing["webhook_endpoints"].as_array_mut() {
         endpoints.retain(|endpoint| endpoint["environment"] == context.environment_name());
     }
     let listed = context.node(&failing).at("webhook_endpoints").list();
-    let merchants = Merchants::of(&context, listed).await?;
+    let merchants = Merchants::of(&context, &listed).await?;
     let listed = context.node(&data).at("deliveries").list();
     let endpoints = Endpoints::of(&context, &listed).await?;
     let mut here = Vec::new();

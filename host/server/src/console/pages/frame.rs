@@ -6,8 +6,8 @@ use kassette_domain::key::Environment;
 use serde_json::Value;
 
 use super::node::{Markup, Node, neutral};
-use crate::console::{ICON, SCRIPT};
 use crate::console::context::Context;
+use crate::console::{ICON, SCRIPT};
 use crate::status::{Part, State};
 
 /// The places of the navigation, in groups.
@@ -69,11 +69,13 @@ impl Context {
 
     /// Address of the form for a call of the admin API, from the parts of its path.
     pub(in crate::console) fn path_of(&self, parts: &[&str]) -> String {
-        parts.iter().fold(String::from("/console"), |mut path, part| {
-            path.push('/');
-            path.extend(form_urlencoded::byte_serialize(part.as_bytes()));
-            path
-        })
+        parts
+            .iter()
+            .fold(String::from("/console"), |mut path, part| {
+                path.push('/');
+                path.extend(form_urlencoded::byte_serialize(part.as_bytes()));
+                path
+            })
     }
 
     /// A new idempotency key for a form, so that a double click is one act.
@@ -130,7 +132,9 @@ impl Context {
         }
     }
 
-    pub(in crate::console) fn places(&self) -> [(&'static str, &'static [(&'static str, &'static str)]); 4] {
+    pub(in crate::console) fn places(
+        &self,
+    ) -> [(&'static str, &'static [(&'static str, &'static str)]); 4] {
         PLACES
     }
 
@@ -152,7 +156,7 @@ impl Context {
 
     /// When the operator signed in.
     pub(in crate::console) fn signed_in(&self) -> Markup {
-        let time = Value::from(self.session.created_at.rfc3339());
+        let time = Value::from(self.signed_in_at.rfc3339());
         self.node(&time).age()
     }
 

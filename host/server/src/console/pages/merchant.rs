@@ -51,7 +51,9 @@ impl Page {
         let currency = self.context.parameter("rate")?;
         let known = self.context.node(&self.rates).at("rates").list();
         let mut known = known.into_iter();
-        known.any(|rate| rate.at("currency").is(currency)).then_some(currency)
+        known
+            .any(|rate| rate.at("currency").is(currency))
+            .then_some(currency)
     }
 
     /// Name of the field for a currency's rate.

@@ -35,5 +35,7 @@ impl Page {
 
 /// Whether a slot has a trial, a version set aside, or serves nothing.
 fn is_busy(slot: &Node<'_>) -> bool {
-    slot.at("candidate").is_set() || !slot.at("state").is("serving") || slot.at("last_error").is_set()
+    slot.at("candidate").is_set()
+        || !slot.at("state").is("serving")
+        || slot.at("last_error").is_set()
 }

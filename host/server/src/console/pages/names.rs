@@ -16,10 +16,7 @@ pub(super) struct Merchants(BTreeMap<u64, String>);
 
 impl Merchants {
     /// The names of the merchants of a list's items, whose field `merchant_id` may be null.
-    pub(super) async fn of(
-        context: &Context,
-        items: impl IntoIterator<Item = Node<'_>>,
-    ) -> Result<Self, ConsoleError> {
+    pub(super) async fn of(context: &Context, items: &[Node<'_>]) -> Result<Self, ConsoleError> {
         let mut names = BTreeMap::new();
         for item in items {
             let number = item.at("merchant_id").number();

@@ -2,7 +2,7 @@
 //!
 //! The pages show what the functions of the admin API return, so that a page and a call cannot differ.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Cow;
 use std::fmt;
 
 use askama::filters::HtmlSafe;
@@ -84,6 +84,21 @@ impl<'a> Node<'a> {
         self.value.as_u64().unwrap_or_default()
     }
 
+    /// A number with commas for thousands.
+    pub(in crate::console) fn count(&self) -> String {
+        count(self.number())
+    }
+
+    /// Share of one field in another: `87.9 %`. Empty if the other is zero.
+    pub(in crate::console) fn share(&self, part: &str, whole: &str) -> String {
+        percent(self.at(part).number(), self.at(whole).number())
+    }
+
+    /// The same in tenths of a percent.
+    pub(in crate::console) fn tenths(&self, part: &str, whole: &str) -> Option<u64> {
+        tenths(self.at(part).number(), self.at(whole).number())
+    }
+
     /// A number that may have decimals, such as a rate. Never an amount of money.
     pub(in crate::console) fn fraction(&self) -> f64 {
         self.value.as_f64().unwrap_or_default()
@@ -134,7 +149,11 @@ impl<'a> Node<'a> {
         let is_today = text.get(..10) == today.get(..10);
         self.when(|_| match is_today {
             true => text.get(11..16).unwrap_or_default().to_owned(),
-            false => format!("{} {}", short_day(text), text.get(11..16).unwrap_or_default()),
+            false => format!(
+                "{} {}",
+                short_day(text),
+                text.get(11..16).unwrap_or_default()
+            ),
         })
     }
 
@@ -224,7 +243,10 @@ pub(in crate::console) fn neutral(text: &str) -> Cow<'_, str> {
 fn code(class: &str, text: &str) -> Markup {
     match text.is_empty() {
         true => Markup(String::new()),
-        false => Markup(format!("<code class=\"{class}\">{}</code>", Markup::text(text))),
+        false => Markup(format!(
+            "<code class=\"{class}\">{}</code>",
+            Markup::text(text)
+        )),
     }
 }
 
@@ -278,12 +300,12 @@ pub(in crate::console) fn grouped(amount: &str) -> String {
 }
 
 /// A count with commas for thousands.
-pub(in crate::console) fn count(number: impl Borrow<u64>) -> String {
-    grouped(&number.borrow().to_string())
+pub(in crate::console) fn count(number: u64) -> String {
+    grouped(&number.to_string())
 }
 
 /// A share with one decimal: `87.9 %`. Empty without a whole.
-pub(in crate::console) fn percent(part: impl Borrow<u64>, whole: impl Borrow<u64>) -> String {
+pub(in crate::console) fn percent(part: u64, whole: u64) -> String {
     match tenths(part, whole) {
         Some(tenths) => format!("{}.{} %", tenths / 10, tenths % 10),
         None => String::new(),
@@ -291,15 +313,24 @@ pub(in crate::console) fn percent(part: impl Borrow<u64>, whole: impl Borrow<u64
 }
 
 /// A share in tenths of a percent, rounded. `None` without a whole.
-pub(in crate::console) fn tenths(part: impl Borrow<u64>, whole: impl Borrow<u64>) -> Option<u64> {
-    let (part, whole) = (*part.borrow(), *whole.borrow());
+pub(in crate::console) fn tenths(part: u64, whole: u64) -> Option<u64> {
     let twice = part.saturating_mul(2000).saturating_add(whole);
     twice.checked_div(whole.saturating_mul(2))
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 /// Day and month of an RFC 3339 time.
@@ -371,7 +402,10 @@ mod tests {
             assert_eq!(grouped(amount), shown);
         }
         let shown = money("1284.00", "EUR").to_string();
-        assert_eq!(shown, "<span class=\"money\">1,284.00 <span>EUR</span></span>");
+        assert_eq!(
+            shown,
+            "<span class=\"money\">1,284.00 <span>EUR</span></span>"
+        );
         assert_eq!(money("", "").to_string(), "");
     }
 
@@ -382,7 +416,10 @@ mod tests {
         assert_eq!(node.to_string(), "<b>\u{fffd}\u{fffd}[2J\"'&");
         let expected = "<code class=\"id\">&lt;b&gt;\u{fffd}\u{fffd}[2J&quot;&#x27;&amp;</code>";
         assert_eq!(node.id().to_string(), expected);
-        assert_eq!(node.age().to_string(), "&lt;b&gt;\u{fffd}\u{fffd}[2J&quot;&#x27;&amp;");
+        assert_eq!(
+            node.age().to_string(),
+            "&lt;b&gt;\u{fffd}\u{fffd}[2J&quot;&#x27;&amp;"
+        );
     }
 
     #[test]
@@ -394,12 +431,16 @@ mod tests {
             [node.age(), node.moment(), node.span()].map(|html| html.to_string())
         };
         let [age, moment, span] = at("2026-12-01T09:14:02.000Z", "2026-12-03T14:26:08.000Z");
-        let begin = "<time datetime=\"2026-12-01T09:14:02.000Z\" title=\"2026-12-01 09:14:02 UTC\">";
+        let begin =
+            "<time datetime=\"2026-12-01T09:14:02.000Z\" title=\"2026-12-01 09:14:02 UTC\">";
         assert_eq!(age, format!("{begin}2 days ago</time>"));
         assert_eq!(moment, format!("{begin}1 Dec 09:14</time>"));
         assert_eq!(span, format!("{begin}2 days</time>"));
         let [age, moment, _] = at("2026-12-03T14:27:08.000Z", "2026-12-03T14:26:08.000Z");
-        assert!(age.contains(">in 60 s<") && moment.contains(">14:27<"), "{age}{moment}");
+        assert!(
+            age.contains(">in 60 s<") && moment.contains(">14:27<"),
+            "{age}{moment}"
+        );
     }
 
     #[test]

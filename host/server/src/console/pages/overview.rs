@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::chart::{self, Chart, Mark};
 use super::daybook::{minor, shown};
 use super::names::{Merchants, without_scheme};
-use super::node::{Node, count, percent, tenths};
+use super::node::{Node, count, percent};
 use super::words;
 use crate::console::context::Context;
 use crate::console::reply::{ConsoleError, Html};
@@ -33,12 +33,14 @@ pub(super) async fn show(context: Context) -> Result<Html<Overview>, ConsoleErro
     let providers = context.read("/providers?limit=100").await?;
     let work = format!("/work?limit=100&reviews=true&environment={environment}");
     let work = context.read(&work).await?;
-    let mut failing = context.read("/webhook-endpoints?failing=true&limit=100").await?;
+    let mut failing = context
+        .read("/webhook-endpoints?failing=true&limit=100")
+        .await?;
     if let Some(endpoints) = failing["webhook_endpoints"].as_array_mut() {
         endpoints.retain(|endpoint| endpoint["environment"] == environment);
     }
     let listed = context.node(&failing).at("webhook_endpoints").list();
-    let merchants = Merchants::of(&context, listed).await?;
+    let merchants = Merchants::of(&context, &listed).await?;
     let now = context.now().rfc3339();
     let today = now.get(..10).unwrap_or_default();
     let (_, booked) = super::daybook::read(&context, today, today, usize::MAX).await?;
@@ -119,9 +121,12 @@ impl Overview {
     fn created(&self) -> Chart {
         let points = self.points();
         let minutes = self.minutes().1;
-        let created: Vec<u64> = points.iter().map(|point| point.at("created").number()).collect();
+        let created: Vec<u64> = points
+            .iter()
+            .map(|point| point.at("created").number())
+            .collect();
         let axis = chart::round_up(created.iter().copied().max().unwrap_or(0).div_ceil(minutes));
-        let total = created.iter().sum();
+        let total: u64 = created.iter().sum();
         Chart {
             id: "created",
             title: format!("Payments created per minute; {} in all.", count(total)),
@@ -134,7 +139,9 @@ impl Overview {
         let points = self.points();
         let of = |name: &str| -> Vec<Option<u64>> {
             let values = points.iter().map(|point| point.at(name));
-            values.map(|value| value.is_set().then(|| value.number())).collect()
+            values
+                .map(|value| value.is_set().then(|| value.number()))
+                .collect()
         };
         let (median, slow) = (of("start_p50_ms"), of("start_p95_ms"));
         let axis = chart::round_up(slow.iter().flatten().copied().max().unwrap_or(0));
@@ -151,7 +158,10 @@ impl Overview {
 
     fn waiting(&self) -> Chart {
         let points = self.points();
-        let waiting: Vec<u64> = points.iter().map(|point| point.at("waiting").number()).collect();
+        let waiting: Vec<u64> = points
+            .iter()
+            .map(|point| point.at("waiting").number())
+            .collect();
         let most = waiting.iter().copied().max().unwrap_or(0);
         let axis = chart::round_up(most);
         Chart {
@@ -165,7 +175,8 @@ impl Overview {
     /// Outcomes of the created payments: name, number, share.
     fn outcomes(&self) -> [(&'static str, String, String); 4] {
         let total = self.context.node(&self.stats).at("total");
-        let [created, paid, failed] = ["created", "paid", "failed"].map(|name| total.at(name).number());
+        let [created, paid, failed] =
+            ["created", "paid", "failed"].map(|name| total.at(name).number());
         let open = created.saturating_sub(paid + failed);
         let row = |name, number: u64| (name, count(number), percent(number, created));
         [
@@ -188,7 +199,7 @@ impl Overview {
     /// Success of a method, and its change to the week before in points. Empty without starts.
     fn change(&self, method: &Node<'_>) -> String {
         let of = |paid: &str, started: &str| {
-            let share = tenths(method.at(paid).number(), method.at(started).number());
+            let share = method.tenths(paid, started);
             share.and_then(|share| i64::try_from(share).ok())
         };
         let now = of("paid", "started");
@@ -206,7 +217,11 @@ impl Overview {
     /// Number of open items.
     fn inbox(&self) -> String {
         let work = self.context.node(&self.work);
-        let more = if work.at("next_cursor").is_set() { "+" } else { "" };
+        let more = if work.at("next_cursor").is_set() {
+            "+"
+        } else {
+            ""
+        };
         format!("{}{more}", work.at("work").list().len())
     }
 
@@ -221,7 +236,11 @@ impl Overview {
     /// Accounts that take payments, of all of the environment.
     fn accounts(&self) -> (usize, usize) {
         let mut accounts = self.context.node(&self.providers).at("providers").list();
-        accounts.retain(|account| account.at("environment").is(self.context.environment_name()));
+        accounts.retain(|account| {
+            account
+                .at("environment")
+                .is(self.context.environment_name())
+        });
         let works = |account: &&Node<'_>| {
             account.at("enabled").is_true() && !account.at("health").at("state").is("down")
         };

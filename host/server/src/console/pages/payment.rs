@@ -42,7 +42,10 @@ pub(super) async fn show(
     let of_payment = environment(payment.at("environment").raw());
     context.must_be_in(of_payment.map_err(ConsoleError::internal)?)?;
     let created = segment(payment.at("created_at").raw());
-    let acts = format!("/audit?object=payment%2F{}&since={created}&limit=100", segment(&id));
+    let acts = format!(
+        "/audit?object=payment%2F{}&since={created}&limit=100",
+        segment(&id)
+    );
     let acts = context.read(&acts).await?;
     let work = format!("/work?limit=100&environment={}", context.environment_name());
     let mut work = context.read(&work).await?;
@@ -51,7 +54,7 @@ pub(super) async fn show(
     work.retain(|item| item["payment_id"] == *id);
     let versions = versions(&context, &context.node(&data)).await?;
     let email = email(&context, &id).await?;
-    let merchants = Merchants::of(&context, [payment]).await?;
+    let merchants = Merchants::of(&context, &[payment]).await?;
     let deliveries = context.node(&data).at("deliveries").list();
     let endpoints = Endpoints::of(&context, &deliveries).await?;
     let days = Story {
@@ -134,7 +137,10 @@ impl Page {
     }
 
     fn work(&self) -> Vec<Node<'_>> {
-        self.work.iter().map(|item| self.context.node(item)).collect()
+        self.work
+            .iter()
+            .map(|item| self.context.node(item))
+            .collect()
     }
 
     /// The latest decision about an account.
@@ -158,9 +164,13 @@ impl Page {
     /// What an id of `despite` stands for.
     fn despite(&self, v: &Node<'_>, id: &Node<'_>) -> String {
         let refunds = v.at("refunds").list();
-        let refund = refunds.iter().find(|refund| refund.at("refund_id").is(id.raw()));
+        let refund = refunds
+            .iter()
+            .find(|refund| refund.at("refund_id").is(id.raw()));
         let disputes = v.at("disputes").list();
-        let dispute = disputes.iter().find(|dispute| dispute.at("dispute_id").is(id.raw()));
+        let dispute = disputes
+            .iter()
+            .find(|dispute| dispute.at("dispute_id").is(id.raw()));
         match (refund, dispute) {
             (Some(refund), _) => format!(
                 "The refund of {} {} that is pending. It counts as gone, whatever its outcome.",
@@ -202,7 +212,9 @@ impl Page {
     /// Number of deliveries that arrived, as a sentence.
     fn arrived(&self, v: &Node<'_>) -> String {
         let deliveries = v.at("deliveries").list();
-        let arrived = deliveries.iter().filter(|one| one.at("status").is("delivered"));
+        let arrived = deliveries
+            .iter()
+            .filter(|one| one.at("status").is("delivered"));
         format!(
             "{}, {} of {} arrived",
             things(v.at("events").list().len(), "event", "events"),
@@ -225,14 +237,18 @@ impl Page {
         let free = (received - risk - leaving - gone).max(0);
         let mut begin = 0;
         Some(
-            [("free", free), ("risk", risk), ("leaving", leaving), ("gone", gone)].map(
-                |(class, part)| {
-                    let width = (part * 1000 / received).min(1000 - begin);
-                    let from = begin;
-                    begin += width;
-                    (class, from, width)
-                },
-            ),
+            [
+                ("free", free),
+                ("risk", risk),
+                ("leaving", leaving),
+                ("gone", gone),
+            ]
+            .map(|(class, part)| {
+                let width = (part * 1000 / received).min(1000 - begin);
+                let from = begin;
+                begin += width;
+                (class, from, width)
+            }),
         )
     }
 }

@@ -53,8 +53,15 @@ pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
         }
         None => {
             let names = [
-                "merchant_id", "status", "order_id", "provider_id", "since", "until", "environment",
-                "limit", "cursor",
+                "merchant_id",
+                "status",
+                "order_id",
+                "provider_id",
+                "since",
+                "until",
+                "environment",
+                "limit",
+                "cursor",
             ];
             let query = super::audit::days(&context.query(&names));
             let call = format!("/payments?{query}");
@@ -67,7 +74,7 @@ pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
     {
         return Err(ConsoleError::SeeOther(address));
     }
-    let merchants = Merchants::of(&context, items).await?;
+    let merchants = Merchants::of(&context, &items).await?;
     Ok(Html(Page {
         context,
         text,

@@ -34,7 +34,11 @@ impl Page {
     /// The accounts of the page's environment.
     fn accounts(&self) -> Vec<Node<'_>> {
         let mut accounts = self.context.node(&self.data).at("providers").list();
-        accounts.retain(|account| account.at("environment").is(self.context.environment_name()));
+        accounts.retain(|account| {
+            account
+                .at("environment")
+                .is(self.context.environment_name())
+        });
         accounts
     }
 
@@ -57,7 +61,7 @@ impl Page {
     fn share(&self, account: &Node<'_>) -> String {
         let stats = self.context.node(&self.stats).at("accounts").list();
         let started = |one: &Node<'_>| one.at("started").number();
-        let all = stats.iter().map(started).sum();
+        let all: u64 = stats.iter().map(started).sum();
         let mut own = stats.iter();
         let own = own.find(|one| one.at("provider_id").is(account.at("id").raw()));
         percent(own.map_or(0, started), all)
@@ -66,7 +70,10 @@ impl Page {
     /// Share of starts that worked.
     fn success(&self, account: &Node<'_>) -> String {
         match account.at("health").at("success_rate").is_set() {
-            true => format!("{:.1} %", account.at("health").at("success_rate").fraction() * 100.0),
+            true => format!(
+                "{:.1} %",
+                account.at("health").at("success_rate").fraction() * 100.0
+            ),
             false => String::new(),
         }
     }

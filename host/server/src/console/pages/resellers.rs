@@ -32,7 +32,9 @@ pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
             let path = format!("/resellers/{}", super::node::segment(id));
             Some(Chosen {
                 reseller: context.read(&path).await?,
-                delegations: context.read(&format!("{path}/delegations?limit=100")).await?,
+                delegations: context
+                    .read(&format!("{path}/delegations?limit=100"))
+                    .await?,
                 keys: context.read(&format!("{path}/keys?limit=100")).await?,
             })
         }

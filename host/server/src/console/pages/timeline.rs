@@ -81,7 +81,13 @@ impl Story<'_> {
                 true => "is-provider",
                 false => "",
             };
-            entries.push(entry(&line.at("at"), class, what, None, sentence(cause.raw())));
+            entries.push(entry(
+                &line.at("at"),
+                class,
+                what,
+                None,
+                sentence(cause.raw()),
+            ));
         }
     }
 
@@ -91,7 +97,13 @@ impl Story<'_> {
             let account = attempt.at("provider_id");
             let what = format!("The {number} attempt opened at {account}");
             let more = format!("Method {}.", attempt.at("payment_method"));
-            entries.push(entry(&attempt.at("opened_at"), "is-provider", what, None, more));
+            entries.push(entry(
+                &attempt.at("opened_at"),
+                "is-provider",
+                what,
+                None,
+                more,
+            ));
             if attempt.at("ended_at").is_set() {
                 let state = attempt.at("state").word().to_lowercase();
                 let what = format!("The {number} attempt ended at {account}: {state}");
@@ -168,7 +180,13 @@ impl Story<'_> {
                 false => "is-money",
             };
             let amount = signed("-", &refund);
-            entries.push(entry(&refund.at("created_at"), class, what, Some(amount), more));
+            entries.push(entry(
+                &refund.at("created_at"),
+                class,
+                what,
+                Some(amount),
+                more,
+            ));
         }
     }
 
@@ -215,7 +233,11 @@ impl Story<'_> {
 
     fn acts(&self, entries: &mut Vec<Entry>) {
         for act in self.acts.at("entries").list() {
-            let what = format!("{}, by {}", action(act.at("action").raw()), act.at("operator"));
+            let what = format!(
+                "{}, by {}",
+                action(act.at("action").raw()),
+                act.at("operator")
+            );
             let mut more = match act.at("reason").is_set() {
                 true => format!("“{}”", act.at("reason")),
                 false => String::new(),

@@ -36,7 +36,8 @@ pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
     };
     let reviews = context.parameter("kind") != Some("money");
     let cursor = context.query(&["cursor"]);
-    let open = format!("/work?limit=100&environment={environment}&reviews={reviews}{kind}&{cursor}");
+    let open =
+        format!("/work?limit=100&environment={environment}&reviews={reviews}{kind}&{cursor}");
     let data = context.read(&open).await?;
     let closed = format!("/work?limit=100&environment={environment}&done=true&reviews=true{kind}");
     let mut closed = context.read(&closed).await?;
@@ -46,8 +47,8 @@ pub(super) async fn show(context: Context) -> Result<Html<Page>, ConsoleError> {
     }
     let items = context.node(&data).at("work").list();
     let decided = decided(&context, &items).await?;
-    let all = items.into_iter().chain(context.node(&closed).at("work").list());
-    let merchants = Merchants::of(&context, all).await?;
+    let all = [items, context.node(&closed).at("work").list()].concat();
+    let merchants = Merchants::of(&context, &all).await?;
     Ok(Html(Page {
         context,
         data,
@@ -67,7 +68,9 @@ async fn decided(context: &Context, items: &[Node<'_>]) -> Result<HashSet<String
         };
         let payment = context.gateway().store().payment(id).await;
         let payment = payment.map_err(ConsoleError::internal)?;
-        let decision = payment.as_ref().and_then(|payment| payment.decision.as_ref());
+        let decision = payment
+            .as_ref()
+            .and_then(|payment| payment.decision.as_ref());
         if decision.is_some_and(|decision| decision.state == DecisionState::Waiting) {
             decided.insert(text.to_owned());
         }

@@ -18,8 +18,8 @@ use crate::sled::open;
 use crate::sled::verifier::Verifier;
 use crate::sled::verifier::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::{
-    audit, connect, figures, merchants, movements, nonces, payments, resellers, routing_log, trials,
-    webhooks,
+    audit, connect, figures, merchants, movements, nonces, payments, resellers, routing_log,
+    trials, webhooks,
 };
 
 /// All kinds.
