@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Server, fresh_folder, shared, unique};
 
+mod pages;
+
 /// A browser that is signed in.
 pub(crate) struct Visitor<'a> {
     server: &'a Server,

@@ -13,6 +13,7 @@ mod cluster;
 mod connects;
 pub mod copy;
 mod deliveries;
+mod figures;
 mod mark;
 mod modules;
 mod movements;
@@ -36,6 +37,7 @@ pub use crate::deliveries::{
     EndpointDeleted, EndpointReplaced, EndpointRotated, MISSED_MOST, MadeDue, Oldest, Pruned,
     Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
+pub use crate::figures::{PERIOD, PeriodFigures, StoredFigures};
 pub use crate::modules::{
     KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
 };
@@ -751,6 +753,7 @@ pub trait Store:
     + SharedModules
     + RoutingLog
     + Trials
+    + StoredFigures
     + Movements
     + 'static
 {
@@ -769,6 +772,7 @@ impl<T> Store for T where
         + SharedModules
         + RoutingLog
         + Trials
+        + StoredFigures
         + Movements
         + 'static
 {

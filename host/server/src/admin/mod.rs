@@ -32,6 +32,7 @@ mod refunds;
 mod replay;
 mod resellers;
 mod slots;
+mod stats;
 mod status;
 mod trials;
 mod upkeep;
@@ -53,6 +54,7 @@ use tokio::sync::Semaphore;
 pub(crate) use self::body::audit_text;
 pub(crate) use self::caller::SignedIn;
 use self::caller::Viewer;
+pub(crate) use self::csv::line as csv_line;
 pub(crate) use self::document::AdminCall;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::upkeep::{
@@ -245,6 +247,7 @@ pub(crate) fn calls(state: AdminState) -> Router {
         .route("/rates", get(rates::list))
         .route("/rates/accept", post(rates::accept))
         .route("/status", get(status::show))
+        .route("/stats", get(stats::show))
         .route("/find", get(find::find))
         .route("/audit", get(audit::list))
         .route("/audit/export", get(audit::export))
@@ -266,12 +269,12 @@ pub(crate) fn router(state: AdminState, console: Router) -> Router {
     Router::new()
         .route("/openapi.json", document)
         .method_not_allowed_fallback(method_not_allowed)
+        .with_state(state.clone())
         .nest("/admin/v1", calls(state.clone()))
         .merge(console)
         .fallback(not_found)
-        .layer(middleware::from_fn_with_state(state.clone(), known_host))
+        .layer(middleware::from_fn_with_state(state, known_host))
         .layer(Edge::new("admin", after_panic))
-        .with_state(state)
 }
 
 /// Response after a handler panicked; the layer logs the panic.

@@ -45,8 +45,8 @@ impl Form {
             Some(boundary) => multipart::read(&bytes, &boundary),
             None => Some((
                 form_urlencoded::parse(&bytes)
-                    .take(MAX_FIELDS + 1)
                     .into_owned()
+                    .take(MAX_FIELDS + 1)
                     .collect(),
                 None,
             )),

@@ -242,7 +242,7 @@ async fn payment_of_delivery(sent: &Sent, id: &str) -> Option<String> {
 async fn owner_of_key(sent: &Sent, id: &str) -> String {
     use kassette_domain::key::KeyOwner;
 
-    let id = id.parse().map(kassette_domain::id::KeyId);
+    let id = kassette_domain::id::KeyId::parse(id);
     let key = match id {
         Ok(id) => sent.console.gateway().store().key_by_id(id).await,
         Err(_) => Ok(None),

@@ -47,13 +47,33 @@ use crate::status::Report;
 use self::reply::ConsoleError;
 use self::sign_in::WrongTokens;
 
-/// Stylesheet and script of the console.
+/// Stylesheet of the console.
 static STYLE: std::sync::LazyLock<Asset> = std::sync::LazyLock::new(|| {
     Asset::below(
         "/console/assets",
         include_str!("../../static/console.css"),
         "css",
         "text/css; charset=utf-8",
+    )
+});
+
+/// Script of the console, which also works without it.
+static SCRIPT: std::sync::LazyLock<Asset> = std::sync::LazyLock::new(|| {
+    Asset::below(
+        "/console/assets",
+        include_str!("../../static/console.js"),
+        "js",
+        "text/javascript; charset=utf-8",
+    )
+});
+
+/// The icon next to the pages' titles.
+static ICON: std::sync::LazyLock<Asset> = std::sync::LazyLock::new(|| {
+    Asset::below(
+        "/console/assets",
+        crate::pages::ICON.body,
+        "svg",
+        "image/svg+xml",
     )
 });
 
@@ -126,7 +146,7 @@ pub(crate) fn router(console: Console) -> Router {
 
 async fn asset(Path(file): Path<String>) -> Response {
     let is_wanted = |asset: &&Asset| asset.path.rsplit('/').next() == Some(&file);
-    match [&*STYLE].into_iter().find(is_wanted) {
+    match [&*STYLE, &*SCRIPT, &*ICON].into_iter().find(is_wanted) {
         Some(asset) => unchanging(asset.media_type, Keeper::Anyone, Body::from(asset.body)),
         None => StatusCode::NOT_FOUND.into_response(),
     }

@@ -96,9 +96,12 @@ impl Sent {
     /// Uploads a module with this form's mode and reason.
     pub(super) async fn upload(&self, path: &str, file: Bytes) -> Result<Answer, ConsoleError> {
         let mode = self.form.get("mode").filter(|mode| !mode.is_empty());
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(mode.map(|mode| ("mode", mode)));
-        let request = self.request(Method::POST, &format!("{path}?{}", query.finish()))?;
+        let query = mode.map_or_else(String::new, |mode| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("mode", mode);
+            format!("?{}", query.finish())
+        });
+        let request = self.request(Method::POST, &format!("{path}{query}"))?;
         let request = request
             .header(CONTENT_TYPE, "application/wasm")
             .body(Body::from(file));

@@ -20,6 +20,7 @@ pub mod directory;
 pub mod due;
 pub mod endpoints;
 pub mod events;
+pub mod figures;
 pub mod fixtures;
 pub mod full;
 pub mod keys;
@@ -245,6 +246,12 @@ macro_rules! store_suite {
                 slots_are_counted_apart,
                 what_is_added_at_once_is_all_counted,
                 counts_are_kept_when_the_store_is_opened_again,
+            }
+            figures {
+                figures_of_a_period_add_up_and_others_stay_apart,
+                figures_added_at_once_are_all_counted,
+                expired_periods_are_removed,
+                figures_are_kept_when_the_store_is_opened_again,
             }
             resellers {
                 resellers_are_counted_from_one_and_not_rolled_out,

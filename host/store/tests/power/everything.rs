@@ -119,6 +119,8 @@ pub(crate) const DEEDS: &[&str] = &[
     "count_trial",
     "count_trial: again",
     "count_trial: later",
+    "add_figures",
+    "add_figures: again",
     NONCE,
     "prune_deliveries",
 ];
@@ -160,7 +162,8 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 59] = [
+const READS: [&str; 60] = [
+    "figures",
     "operator_by_id",
     "find_ids",
     "reviewed",
@@ -794,6 +797,11 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let counting = store.count_trial(trial("method.ideal", NOW), counted);
             counting.await.unwrap();
         }
+        "add_figures" | "add_figures: again" => {
+            let added = [0, 300].map(|begin| period(Environment::Live, later(begin), 1));
+            let adding = store.add_figures(added.to_vec(), Time::default());
+            adding.await.unwrap();
+        }
         "count_trial: later" => {
             let counting = store.count_trial(trial("method.ideal", later(1)), vec![(9, counts(3))]);
             counting.await.unwrap();
@@ -998,6 +1006,12 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let sums = store.count_trial(trial("method.ideal", since), vec![]);
         see!(sums.await.unwrap());
     }
+    see!(
+        store
+            .figures(Environment::Live, NOW, later(600))
+            .await
+            .unwrap()
+    );
     let mut listed: Vec<String> = Vec::new();
     for each in deliveries(store).await {
         assert_eq!(store.delivery(each.id).await.unwrap().as_ref(), Some(&each));

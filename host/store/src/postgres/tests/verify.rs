@@ -46,6 +46,7 @@ const KINDS: [&str; 37] = [
     "routing-batch",
     "search-mark",
     "timeline",
+    "figures",
     "trial",
     "webhook-event",
     "work",
@@ -269,6 +270,11 @@ const DAMAGE: [(&str, &str, &str); 59] = [
         "authentic",
     ),
     ("UPDATE trial SET slot = slot || 's'", "trial", "authentic"),
+    (
+        "UPDATE figures SET begin = begin + 1",
+        "figures",
+        "authentic",
+    ),
     ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
     (
         "UPDATE audit_end SET body = set_byte(body, 18, get_byte(body, 18) # 1)",
