@@ -118,11 +118,6 @@ impl AdminState {
         &self.reporter
     }
 
-    /// Whether the gateway runs under `dev`.
-    pub(crate) const fn is_dev(&self) -> bool {
-        self.controls.is_some()
-    }
-
     /// Whether a request uses one of the listener's host names.
     fn is_named(&self, request: &Request) -> bool {
         let said = request

@@ -93,11 +93,6 @@ impl Context {
         self.console.gateway()
     }
 
-    /// Whether the console runs under `dev`.
-    pub(crate) fn is_dev(&self) -> bool {
-        self.console.inner.admin.is_dev()
-    }
-
     /// Whether the operator has at least this role: `context.may("operator")`.
     pub(crate) fn may(&self, role: &str) -> bool {
         match role {
@@ -128,11 +123,6 @@ impl Context {
     /// The current time of the gateway.
     pub(crate) fn now(&self) -> Time {
         self.gateway().clock().now()
-    }
-
-    /// State of the gateway: `ok`, `attention` or `failing`.
-    pub(crate) fn health(&self) -> &'static str {
-        self.status.state.as_str()
     }
 
     /// Number of parts that are well.

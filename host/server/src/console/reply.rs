@@ -46,8 +46,6 @@ pub(crate) enum ConsoleError {
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    /// Code of the admin API.
-    pub(crate) code: String,
     /// Name of the field at fault.
     pub(crate) field: Option<String>,
     /// Value of `Retry-After`.
@@ -59,7 +57,6 @@ impl ConsoleError {
         Self::Refused(Refusal {
             status,
             message: message.into(),
-            code: String::new(),
             field: None,
             retry_after: None,
         })
@@ -104,7 +101,6 @@ impl ConsoleError {
         Self::Refused(Refusal {
             status: head.status,
             message: text("error").unwrap_or_else(|| head.status.to_string()),
-            code: text("code").unwrap_or_default(),
             field: text("field"),
             retry_after: head.headers.remove(http::header::RETRY_AFTER),
         })

@@ -52,7 +52,6 @@ pub(super) fn invalid(field: &str, message: &str) -> ConsoleError {
     ConsoleError::Refused(Refusal {
         status: StatusCode::UNPROCESSABLE_ENTITY,
         message: message.to_owned(),
-        code: "invalid_field".into(),
         field: Some(field.to_owned()),
         retry_after: None,
     })
