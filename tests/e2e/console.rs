@@ -528,7 +528,7 @@ async fn a_double_click_refunds_once() {
     let payment = completed(server).await;
     let id = payment["payment_id"].as_str().unwrap();
     let path = format!("/console/payments/{id}/refunds?environment=test");
-    let key = unique();
+    let key = format!("double-click-{}", unique());
     let form = [
         ("amount", "1.00"),
         ("idempotency_key", &*key),

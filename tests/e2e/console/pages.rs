@@ -304,7 +304,6 @@ async fn an_address_of_an_object_has_the_objects_environment() {
         "/console/payments/0123456789abcdef0123456789abcdef",
         "/console/payments/x",
         "/console/merchants/99999",
-        "/console/merchants/%2e%2e",
         "/console/modules/method.nothing",
         "/console/resellers?reseller_id=9999",
         "/console/nothing",
