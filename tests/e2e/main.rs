@@ -19,6 +19,7 @@ mod connect;
 mod connect_kill;
 mod connect_plugin;
 mod connect_refusals;
+mod console;
 mod crash;
 mod damage;
 mod declining;

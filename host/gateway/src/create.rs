@@ -138,6 +138,7 @@ impl Gateway {
             if let Some(decision) = decision {
                 self.record_decision(decision.for_payment(Some(payment.id)));
             }
+            self.count_created(payment);
             let environment = payment.environment.as_str();
             metrics::counter!("kassette_payments_created_total", "environment" => environment)
                 .increment(1);

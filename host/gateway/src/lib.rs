@@ -6,6 +6,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `operator_acts`, `refunds`, `connect` | one use case each |
+//! | `console` | operators' sessions in the console |
 //! | `reseller` | requests that a reseller makes for merchants, and the merchants' consent |
 //! | `rates` | tables of exchange rates from all sources |
 //! | `routing`, `routing_records` | candidates, the verdicts of a method's module about them, and the routing log |
@@ -22,7 +23,8 @@
 //! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, due actions, background tasks |
 //! | `permits` | limits on concurrent calls to providers |
 //! | `alerts` | messages to the operators' alert service |
-//! | `watch`, `review_index` | metrics and log lines for operators; index of payments in review |
+//! | `ledger`, `ledger_sums` | closing time and corrections of the ledger; its sums by day |
+//! | `watch`, `figures`, `review_index` | metrics and log lines for operators; figures of the overview; index of payments in review |
 //!
 //! Work that has started to call a provider always runs to its end: it runs in a separate task that continues
 //! when the caller hangs up, and shutdown waits for it.
@@ -38,13 +40,16 @@ pub mod clock;
 mod configure;
 mod configured;
 pub mod connect;
+pub mod console;
 mod conversations;
 pub mod create;
 mod directory_cache;
 pub mod explain;
+mod figures;
 pub mod health;
 mod keyed_lock;
 pub mod ledger;
+mod ledger_sums;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
@@ -115,8 +120,10 @@ use crate::configured::Configured;
 use crate::connect::Connecting;
 use crate::conversations::Conversations;
 use crate::directory_cache::DirectoryCache;
+use crate::figures::LocalFigures;
 use crate::health::Measured;
 use crate::keyed_lock::KeyedLock;
+use crate::ledger_sums::ClosedSums;
 use crate::limits::FREQUENT_LINES_PER_SECOND;
 use crate::modules::Modules;
 use crate::permits::ProviderPermits;
@@ -170,6 +177,9 @@ struct Inner {
     routing_records: RoutingRecords,
     conversations: Conversations,
     trials: LocalTrials,
+    figures: LocalFigures,
+    /// Sums of the closed part of the ledger.
+    closed_sums: tokio::sync::Mutex<ClosedSums>,
     /// Allows one replay at a time.
     replays: Arc<Semaphore>,
     /// Cancelled when replays must end.
@@ -290,6 +300,8 @@ impl Gateway {
             routing_records: RoutingRecords::default(),
             conversations: Conversations::default(),
             trials: LocalTrials::default(),
+            figures: LocalFigures::default(),
+            closed_sums: tokio::sync::Mutex::default(),
             replays: Arc::new(Semaphore::new(1)),
             end_replays: CancellationToken::new(),
             deliverer,

@@ -357,6 +357,9 @@ impl Gateway {
             worked,
             took,
         };
+        if start && worked {
+            self.count_start_time(&attempt.account, took);
+        }
         self.note_call(&attempt.account, call);
     }
 

@@ -45,6 +45,7 @@ impl Gateway {
     /// Counts the changes of a step, and logs the end of a payment.
     pub(crate) async fn log_change(&self, aggregate: &PaymentAggregate, change: &Change) {
         let payment = &aggregate.payment;
+        self.count_change(aggregate, change);
         let environment = payment.environment.as_str();
         let applied = change.transitions.iter().filter(|each| each.applied);
         let (mut ended, mut review) = (false, false);

@@ -102,6 +102,7 @@ impl Gateway {
             stop.run_until_cancelled(self.find_reviews()),
             stop.run_until_cancelled(self.judge_trials()),
             stop.run_until_cancelled(self.keep_ledger()),
+            self.keep_figures(&stop),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
@@ -109,6 +110,7 @@ impl Gateway {
         self.finish().await;
         self.write_records().await;
         self.keep_counts().await;
+        self.store_figures().await;
     }
 
     /// Reconciles payments when they become due.

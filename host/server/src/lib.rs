@@ -12,6 +12,7 @@ mod bundle;
 mod cli;
 mod compiler;
 mod config;
+mod console;
 mod dev;
 mod docs;
 mod files;

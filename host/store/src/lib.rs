@@ -13,6 +13,7 @@ mod cluster;
 mod connects;
 pub mod copy;
 mod deliveries;
+mod figures;
 mod mark;
 mod modules;
 mod movements;
@@ -36,6 +37,7 @@ pub use crate::deliveries::{
     EndpointDeleted, EndpointReplaced, EndpointRotated, MISSED_MOST, MadeDue, Oldest, Pruned,
     Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
+pub use crate::figures::{PERIOD, PeriodFigures, StoredFigures};
 pub use crate::modules::{
     MAX_STORED_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
 };
@@ -76,6 +78,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::money::Money;
 use kassette_domain::movement::Movement;
 use kassette_domain::operator::Operator;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::order::Email;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request, RoutingDecision, Status};
 use kassette_domain::provider::Report;
@@ -609,6 +612,17 @@ pub trait Directory: Send + Sync {
     fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>>;
     /// Lists operators, newest first.
     fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>>;
+    /// Returns an operator by id.
+    fn operator_by_id(&self, id: OperatorId) -> StoreFuture<'_, Option<Operator>>;
+    /// Changes an operator's role, sessions or questions. Returns the operator afterwards, `None` if it does not
+    /// exist or the change is not possible. Nothing is audited then.
+    fn change_operator(
+        &self,
+        id: OperatorId,
+        change: OperatorChange,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> StoreFuture<'_, Option<Operator>>;
     /// Removes an operator. `None` if it does not exist.
     fn remove_operator(
         &self,
@@ -739,6 +753,7 @@ pub trait Store:
     + SharedModules
     + RoutingLog
     + Trials
+    + StoredFigures
     + Movements
     + 'static
 {
@@ -757,6 +772,7 @@ impl<T> Store for T where
         + SharedModules
         + RoutingLog
         + Trials
+        + StoredFigures
         + Movements
         + 'static
 {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use kassette_domain::secret::Secret;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
@@ -156,12 +157,13 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let place = database.as_ref().map(DevDatabase::place);
     let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = build.await?;
-    let (running, mut ready) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
+    let (running, mut ready, sign_in_link) =
+        assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
     running.begin();
     if let Some(database) = &database {
         ready.store = database.ready();
     }
-    announce(&ready);
+    announce(&ready, &sign_in_link);
     let ready = ReadyFile::write(args.ready_file.as_deref(), ready)?;
     let ending = CancellationToken::new();
     let kept =
@@ -182,7 +184,7 @@ async fn assemble(
     (config, store): (Config, OpenStore),
     data_dir: &Path,
     plugin_dir: &Path,
-) -> Result<(Running, Ready), DevError> {
+) -> Result<(Running, Ready, Secret), DevError> {
     let (demo, simulators) = Demo::start(args.simulated(), data_dir).await?;
     let clock = Arc::clone(&demo.clock);
     let controls = DevControls::Here {
@@ -219,11 +221,11 @@ async fn assemble(
         nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
         store: ReadyStore::from_url(None),
     };
-    Ok((running, ready))
+    Ok((running, ready, seeded.sign_in_link))
 }
 
 /// Prints the first steps.
-fn announce(ready: &Ready) {
+fn announce(ready: &Ready, sign_in_link: &Secret) {
     let key = ready
         .merchants
         .first()
@@ -235,6 +237,7 @@ fn announce(ready: &Ready) {
   API      {base}/api/v1
   OpenAPI  {base}/openapi.json
   Admin    {}
+  Console  {}/console/sign-in?link={}   (opens it signed in, once)
   Modules  {}
   Keys     test {key}
            live {}
@@ -250,6 +253,8 @@ and open its checkout_url. Giving money back needs a key that may: `kassette key
 --environment test --scope payments:refund`. A shop on this machine: `kassette domain create --merchant-id 1
 --domain localhost`, then return URLs such as http://localhost:3000/thanks are taken. Ctrl-C stops.",
         ready.admin_url,
+        ready.admin_url.trim_end_matches("/admin/v1"),
+        sign_in_link.expose(),
         ready.plugin_dir,
         ready.merchants.first().map_or("", |merchant| merchant.live_key.as_str()),
         ready.resellers.first().map_or("", |reseller| reseller.test_key.as_str()),

@@ -15,6 +15,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, EventFilter};
+use kassette_gateway::console::draw_link;
 use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
 
 use super::credentials::{Credentials, DemoEndpoint, DemoReseller};
@@ -94,6 +95,8 @@ pub(super) async fn seed(
                 hash,
                 created_at: now,
                 expires_at: None,
+                sessions: Vec::new(),
+                sign_in_link: None,
             };
             let line = audited("operator.create", &object);
             if store.create_operator(operator, line, now).await?.is_some() {
@@ -104,6 +107,19 @@ pub(super) async fn seed(
     Ok(merchant)
 }
 
+/// Generates a link with which the operator's console can be opened once. It replaces that of the last start.
+pub(super) async fn sign_in_link(
+    store: &dyn Store,
+    credentials: &Credentials,
+    now: Time,
+) -> Result<Secret, SeedError> {
+    let hash = TokenHash::hash(credentials.operator_token.expose());
+    let operator = store.operator(hash).await?.ok_or(SeedError::NoOperator)?;
+    let (link, offer) = draw_link(operator.id)?;
+    store.change_operator(operator.id, offer, None, now).await?;
+    Ok(link)
+}
+
 /// Reason why the demo data could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SeedError {
@@ -111,6 +127,8 @@ pub(crate) enum SeedError {
     Store(#[from] Fault),
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
+    #[error("the operator of dev was removed while dev started")]
+    NoOperator,
     /// The file was edited by hand.
     #[error(
         "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"

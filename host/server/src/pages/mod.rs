@@ -58,8 +58,9 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use kassette_gateway::Gateway;
 
-pub(crate) use self::assets::{DOCS_STYLE, ICON, STYLE};
+pub(crate) use self::assets::{Asset, DOCS_STYLE, ICON, Keeper, STYLE, unchanging};
 use self::backend::Backend;
+pub(crate) use self::reply::guard;
 use self::texts::Texts;
 use crate::admission::AdmissionClass;
 use crate::api::ApiState;

@@ -35,7 +35,7 @@ use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::proxies::Proxies;
 use crate::simulators::{DevControls, SimulatedProviders};
 use crate::status::{Facts, Reporter};
-use crate::{admin, api, docs, pages, telemetry};
+use crate::{admin, api, console, docs, pages, telemetry};
 
 /// Options that differ between `serve` and `dev`.
 pub(crate) struct ServerOptions {
@@ -211,7 +211,12 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         closing.clone(),
     );
     let health = admin::with_metrics_guarded(health, &admin_state);
-    let operators_router = admin::router(admin_state).merge(health);
+    let console = console::router(console::Console::new(
+        admin_state.clone(),
+        admin_tls,
+        proxies.clone(),
+    ));
+    let operators_router = admin::router(admin_state, console).merge(health);
     listeners.push((operators, operators_router));
     let announced = Announced::new(
         gateway.clone(),

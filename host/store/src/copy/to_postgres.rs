@@ -62,7 +62,7 @@ pub(crate) enum Convert {
 type Write = fn(&CopySource<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
 
 /// Kinds whose rows are read and converted. All others are derived from these, or have a single row.
-pub(crate) const WALKED: [(&str, Convert); 28] = [
+pub(crate) const WALKED: [(&str, Convert); 29] = [
     ("account-switch", Row("account_switch", switch)),
     ("api-key", Row("api_key", api_key)),
     ("api-key-seen", Row("api_key_seen", seen)),
@@ -75,6 +75,7 @@ pub(crate) const WALKED: [(&str, Convert); 28] = [
     ("endpoint", Row("endpoint", endpoint)),
     ("event", Row("timeline", event)),
     ("event-by-time", Row("event", listed_event)),
+    ("figures", Row("figures", figures)),
     ("invitation", Row("invitation", invitation)),
     ("merchant", Row("merchant", merchant)),
     ("movement", Row("movement", movement)),
@@ -610,6 +611,12 @@ fn connection(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values,
         made.origin.as_str().as_bytes().to_vec(),
         row.to_vec(),
     ])
+}
+
+fn figures(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let of = schema::period_of_figures(key);
+    let (of, begin) = of.ok_or_else(|| records::damaged(key, "it is of no period"))?;
+    Ok(values![environment(of), millis(begin), row.to_vec()])
 }
 
 fn trial(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {

@@ -51,7 +51,7 @@ pub(crate) enum Convert {
 }
 
 /// Queries with their kinds of rows. Other tables are derived from these.
-pub(crate) const READ: [(&str, &str, Convert); 30] = [
+pub(crate) const READ: [(&str, &str, Convert); 31] = [
     ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
         FROM payment p ORDER BY p.created_at, p.number", All(payment)),
     ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", Keyed(line)),
@@ -93,6 +93,8 @@ pub(crate) const READ: [(&str, &str, Convert); 30] = [
         Keyed(|row| Ok(schema::audit(row.get::<_, i64>(0).unsigned_abs())))),
     ("routing-batch", "SELECT method, at, number, body FROM routing_log", Keyed(routing_batch)),
     ("routing-log", "SELECT coalesce(max(number) + 1, 0), coalesce(sum(bytes), 0)::bigint FROM routing_log", All(routing_log)),
+    ("figures", "SELECT environment, begin, body FROM figures",
+        Keyed(|row| Ok(schema::figures(environment(row, 0), time(row.get(1)))))),
     ("trial", "SELECT slot, body FROM trial", Keyed(trial)),
     ("retention", "SELECT f.rule, f.created_at, (SELECT count(*) FROM payment p
         WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", All(reached)),

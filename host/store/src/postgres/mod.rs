@@ -27,7 +27,7 @@
 //! | `batches` | group commit |
 //! | `lists`, `audit` | pages of lists; audit entries |
 //! | `payments`, `movements`, `directory`, `nonces`, `routing_log` | the traits of these names |
-//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials` | likewise |
+//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials`, `figures` | likewise |
 //! | `verify` | verification of a whole database |
 //! | `private`, `scratch` | a private server for tests and `dev`; databases for tests |
 
@@ -39,6 +39,7 @@ mod connects;
 pub(crate) mod database;
 pub(crate) mod directory;
 pub(crate) mod errors;
+mod figures;
 mod lists;
 pub(crate) mod mark;
 mod membership;

@@ -12,6 +12,7 @@ use kassette_domain::conversation::{
     self, CallOutcome, Conversation, HttpAnswer, HttpRequest, ProviderCall,
 };
 use kassette_domain::extras::{Description, Extras, Metadata, Notes};
+use kassette_domain::figures::{AccountFigures, Figures, Outcomes};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
     PaymentId, ResellerId, Slot,
@@ -42,7 +43,7 @@ use kassette_domain::webhook::{Endpoint, EndpointCreator, EndpointSecrets, Event
 
 use crate::{
     About, ConnectExchange, Created, EndpointCreated, Listed, NewMerchant, Page, Paging,
-    Reservation, Stepped, Store, Trial,
+    PeriodFigures, Reservation, Stepped, Store, Trial,
 };
 
 /// Start time of all tests.
@@ -331,6 +332,8 @@ pub fn operator(name: &str, created_at: Time) -> Operator {
         hash: TokenHash::hash(name),
         created_at,
         expires_at: None,
+        sessions: Vec::new(),
+        sign_in_link: None,
     }
 }
 
@@ -530,6 +533,32 @@ pub fn trial(slot: &str, since: Time) -> Trial {
 /// Counts with a different value for each figure, multiplied by `times`.
 pub fn counts(times: u64) -> Counts {
     Counts::of_figures([1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|figure| figure * times))
+}
+
+/// Figures of a period, multiplied by `times`.
+pub fn period(environment: Environment, begin: Time, times: i64) -> PeriodFigures {
+    let outcomes = Outcomes {
+        started: 2 * times,
+        paid: times,
+    };
+    let mut account = AccountFigures {
+        outcomes,
+        ..AccountFigures::default()
+    };
+    account.times.count(Duration::from_millis(200));
+    let figures = Figures {
+        created: 3 * times,
+        paid: times,
+        failed: times,
+        waiting: times.unsigned_abs(),
+        methods: [("ideal".to_owned(), outcomes)].into(),
+        accounts: [("sandbox-test".to_owned(), account)].into(),
+    };
+    PeriodFigures {
+        environment,
+        begin,
+        figures,
+    }
 }
 
 /// A nonce of reseller 1, in use for 601 seconds.

@@ -8,6 +8,7 @@ use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::ProviderStatus;
 use kassette_domain::signing::NONCE_LIFE;
+use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 
 use crate::suite::fixtures::*;
@@ -94,6 +95,13 @@ pub async fn fill(store: &Arc<dyn Store>) {
         let counted = vec![(5, counts(1)), (25, counts(2))];
         let sums = store.count_trial(trial(slot, NOW), counted.clone()).await;
         assert_eq!(sums, Ok(counted));
+    }
+    for environment in [Environment::Live, Environment::Test] {
+        let added = vec![
+            period(environment, NOW, 1),
+            period(environment, later(300), 2),
+        ];
+        store.add_figures(added, Time::default()).await.unwrap();
     }
     // Some payments have ended and some have not when retention reaches them.
     let retention = Retention {

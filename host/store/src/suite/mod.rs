@@ -20,6 +20,7 @@ pub mod directory;
 pub mod due;
 pub mod endpoints;
 pub mod events;
+pub mod figures;
 pub mod fixtures;
 pub mod full;
 pub mod keys;
@@ -154,6 +155,7 @@ macro_rules! store_suite {
                 a_merchant_is_replaced_only_as_it_was_read,
                 an_operator_is_unknown_once_removed,
                 an_operators_name_is_free_once_the_operator_is_removed,
+                an_operators_sessions_and_role_change_only_as_the_rules_allow,
                 lines_of_the_audit_log_keep_the_operators_id,
                 account_switches_are_kept,
                 the_audit_log_is_an_unbroken_chain_at_any_concurrency,
@@ -244,6 +246,12 @@ macro_rules! store_suite {
                 slots_are_counted_apart,
                 what_is_added_at_once_is_all_counted,
                 counts_are_kept_when_the_store_is_opened_again,
+            }
+            figures {
+                figures_of_a_period_add_up_and_others_stay_apart,
+                figures_added_at_once_are_all_counted,
+                expired_periods_are_removed,
+                figures_are_kept_when_the_store_is_opened_again,
             }
             resellers {
                 resellers_are_counted_from_one_and_not_rolled_out,

@@ -17,6 +17,7 @@ use kassette_domain::lifecycle::{
     Act, ClaimPurpose, NewCorrection, NewRefund, Query, StartResult, Step,
 };
 use kassette_domain::method::MethodId;
+use kassette_domain::operator::OperatorChange;
 use kassette_domain::provider::{
     PayerAction, ProviderStatus, QueryPurpose, Question, QuestionKind, RefundState,
 };
@@ -40,6 +41,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "rotate_key",
     "revoke_key",
     "create_operator",
+    "change_operator",
     "remove_operator",
     "create_operator",
     "switch_account",
@@ -117,6 +119,8 @@ pub(crate) const DEEDS: &[&str] = &[
     "count_trial",
     "count_trial: again",
     "count_trial: later",
+    "add_figures",
+    "add_figures: again",
     NONCE,
     "prune_deliveries",
 ];
@@ -158,7 +162,9 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 58] = [
+const READS: [&str; 60] = [
+    "figures",
+    "operator_by_id",
     "find_ids",
     "reviewed",
     "announce",
@@ -429,6 +435,13 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "create_operator" => {
             let made = operator("ann", NOW);
             store.create_operator(made, line(), now).await.unwrap();
+        }
+        "change_operator" => {
+            let id = OperatorId::from_bytes(id_of("ann"));
+            let session = TokenHash::hash("cookie");
+            let change = OperatorChange::SignIn { session };
+            let changed = store.change_operator(id, change, Some(line()), now).await;
+            changed.unwrap().unwrap();
         }
         "remove_operator" => {
             let id = OperatorId::from_bytes(id_of("ann"));
@@ -784,6 +797,11 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let counting = store.count_trial(trial("method.ideal", NOW), counted);
             counting.await.unwrap();
         }
+        "add_figures" | "add_figures: again" => {
+            let added = [0, 300].map(|begin| period(Environment::Live, later(begin), 1));
+            let adding = store.add_figures(added.to_vec(), Time::default());
+            adding.await.unwrap();
+        }
         "count_trial: later" => {
             let counting = store.count_trial(trial("method.ideal", later(1)), vec![(9, counts(3))]);
             counting.await.unwrap();
@@ -922,6 +940,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.merchants(first(9)).await.unwrap(),
         store.operators(first(9)).await.unwrap(),
         store.operator(TokenHash::hash("ann")).await.unwrap(),
+        store
+            .operator_by_id(OperatorId::from_bytes(id_of("ann")))
+            .await
+            .unwrap(),
         store.account_switches().await.unwrap(),
     );
     let keys = store
@@ -984,6 +1006,12 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let sums = store.count_trial(trial("method.ideal", since), vec![]);
         see!(sums.await.unwrap());
     }
+    see!(
+        store
+            .figures(Environment::Live, NOW, later(600))
+            .await
+            .unwrap()
+    );
     let mut listed: Vec<String> = Vec::new();
     for each in deliveries(store).await {
         assert_eq!(store.delivery(each.id).await.unwrap().as_ref(), Some(&each));

@@ -6,6 +6,7 @@ mod dev;
 mod formats;
 mod merchants;
 mod modules;
+mod operations;
 mod payments;
 mod resellers;
 mod upkeep;
@@ -20,6 +21,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, ServerBuilder};
 
 use self::call::Call;
+pub(crate) use self::operations::AdminCall;
 use super::AdminState;
 use crate::web::document::{self, licence, tags};
 use crate::web::error::ErrorBody;

@@ -101,7 +101,8 @@ impl World {
             Arc::clone(&clock) as Arc<dyn Clock>,
             settings,
         );
-        let router = router(AdminState::new(gateway.clone(), vec![name], None));
+        let state = AdminState::new(gateway.clone(), vec![name], None);
+        let router = router(state, axum::Router::new());
         let viewer = operator(&gateway, Role::Viewer).await;
         let operator_token = operator(&gateway, Role::Operator).await;
         let admin = operator(&gateway, Role::Admin).await;

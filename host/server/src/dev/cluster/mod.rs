@@ -156,7 +156,7 @@ pub(super) async fn run(
             .collect(),
         store: database.ready(),
     };
-    super::announce(&ready);
+    super::announce(&ready, &seeded.sign_in_link);
     let ready = Arc::new(ReadyFile::write(args.ready_file.as_deref(), ready)?);
     let without_database = CancellationToken::new();
     let kept = tokio::spawn(database.keep(Arc::clone(&ready), without_database.clone()));

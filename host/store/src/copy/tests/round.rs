@@ -109,6 +109,11 @@ async fn all_data(store: &Arc<dyn Store>) -> String {
         assert_eq!(sums.len(), 2);
         all.push(format!("{sums:?}"));
     }
+    for environment in [Environment::Live, Environment::Test] {
+        let found = store.figures(environment, NOW, later(3600)).await.unwrap();
+        assert_eq!(found.len(), 2);
+        all.push(format!("{found:?}"));
+    }
     assert_eq!(store.verify_audit().await.unwrap().breaks(), []);
     all.join("\n")
 }

@@ -13,7 +13,7 @@ use crate::suite::fixtures::*;
 use crate::suite::full;
 
 /// Kinds of rows, as reports name them.
-const KINDS: [&str; 37] = [
+const KINDS: [&str; 38] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -46,6 +46,7 @@ const KINDS: [&str; 37] = [
     "routing-batch",
     "search-mark",
     "timeline",
+    "figures",
     "trial",
     "webhook-event",
     "work",
@@ -55,7 +56,7 @@ const KINDS: [&str; 37] = [
 ];
 
 /// A statement that causes damage, the kind of row in the finding, and a part of its text.
-const DAMAGE: [(&str, &str, &str); 59] = [
+const DAMAGE: [(&str, &str, &str); 60] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -269,6 +270,11 @@ const DAMAGE: [(&str, &str, &str); 59] = [
         "authentic",
     ),
     ("UPDATE trial SET slot = slot || 's'", "trial", "authentic"),
+    (
+        "UPDATE figures SET begin = begin + 1",
+        "figures",
+        "authentic",
+    ),
     ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
     (
         "UPDATE audit_end SET body = set_byte(body, 18, get_byte(body, 18) # 1)",

@@ -18,8 +18,8 @@ use crate::sled::open;
 use crate::sled::verifier::Verifier;
 use crate::sled::verifier::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::{
-    audit, connect, merchants, movements, nonces, payments, resellers, routing_log, trials,
-    webhooks,
+    audit, connect, figures, merchants, movements, nonces, payments, resellers, routing_log,
+    trials, webhooks,
 };
 
 /// All kinds.
@@ -28,6 +28,7 @@ pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
         OWN,
         audit::checks::KINDS,
         connect::checks::KINDS,
+        figures::checks::KINDS,
         merchants::checks::KINDS,
         movements::checks::KINDS,
         nonces::checks::KINDS,
