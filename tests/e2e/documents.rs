@@ -60,12 +60,12 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
     ("config/resellers.md", "js", "tests/e2e/reseller_clients.rs"),
     ("config/resellers.md", "text", "tests/e2e/documents.rs"),
     (
-        "config/operators.md",
+        "config/routing-example.md",
         "sh",
         "tests/e2e/documents/operators.rs",
     ),
     (
-        "config/operators.md",
+        "config/routing-example.md",
         "text",
         "tests/e2e/documents/operators.rs",
     ),

@@ -1,4 +1,4 @@
-//! Monitoring: the metrics that config/README.md documents and the log lines that it names.
+//! Monitoring: the metrics that config/monitor.md documents and the log lines that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::{Server, TEST_TIMEOUT};
 use crate::receiver::{Receiver, Reply};
 
-const DOCUMENT: &str = include_str!("../../config/README.md");
+const DOCUMENT: &str = include_str!("../../config/monitor.md");
 /// Header row of the table of all metrics.
 const TABLE: &str = "| Metric | Type | Labels | Tells |";
 /// Metric that exists only if a listener has a certificate. A separate test covers it.

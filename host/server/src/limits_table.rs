@@ -1,4 +1,4 @@
-//! Tests that compare the table of limits in config/README.md with the code: numbers and metrics.
+//! Tests that compare the table of limits in config/security.md with the code: numbers and metrics.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::serve::{FEW_FILES, LEAST_FILES};
 use crate::telemetry::{FAILURES_PER_SECOND, LINES_PER_SECOND, REFUSALS_PER_SECOND, values_of};
 use crate::web::budget::OWN;
 
-const PAGE: &str = include_str!("../../../config/README.md");
+const PAGE: &str = include_str!("../../../config/security.md");
 /// Header row of the table.
 const TABLE: &str = "| What | By | How much | Where it is used up | Metric |";
 /// Text that refers to the metrics of the previous row.

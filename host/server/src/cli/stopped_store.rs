@@ -68,7 +68,7 @@ impl StoppedStore {
         let found = self.data_dir()?;
         if found.database.is_some() {
             return Err("this store is a PostgreSQL database: it is backed up, restored and looked after by the \
-                        database's own means (config/README.md, \"PostgreSQL\")"
+                        database's own means (config/nodes.md)"
                 .into());
         }
         Ok(found)

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{MainFile, Profile};
 
 const MAIN: &str = include_str!("../../../../config/kassette.toml");
-const PAGE: &str = include_str!("../../../../config/README.md");
+const PAGE: &str = include_str!("../../../../config/configure.md");
 /// Header row of the table of settings.
 const TABLE: &str = "| Setting | Live | Meaning |";
 /// Settings whose value in the sample differs from the default.

@@ -1,7 +1,7 @@
 //! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`, `releases/*.toml`.
 //!
 //! All values are checked when the files are read. An error names the file and the correction, and the running
-//! configuration stays in effect. `config/README.md` documents the settings.
+//! configuration stays in effect. `config/configure.md` documents the settings.
 
 mod access;
 mod account;

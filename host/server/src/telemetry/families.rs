@@ -2,7 +2,7 @@
 //! with known labels are also created then, with the value 0, so that rates and alerts do not miss the first
 //! event.
 //!
-//! `config/README.md` contains the same table for operators. A test compares it with a running gateway.
+//! `config/monitor.md` contains the same table for operators. A test compares it with a running gateway.
 
 use std::collections::BTreeSet;
 

@@ -30,7 +30,7 @@ use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
 /// Advice about damage.
-pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore` (config/README.md, \"A damaged store\")";
+pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore` (config/repair.md, \"The store is damaged\")";
 
 /// Number of rows of a kind, and the sums of existing and of promised rows.
 #[derive(Clone, Copy, Default)]
