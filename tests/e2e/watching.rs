@@ -14,7 +14,7 @@ use crate::receiver::{Receiver, Reply};
 
 const DOCUMENT: &str = include_str!("../../config/monitor.md");
 /// Header row of the table of all metrics.
-const TABLE: &str = "| Metric | Type | Labels | Tells |";
+const TABLE: &str = "| Metric | Type | Labels | Meaning |";
 /// Metric that exists only if a listener has a certificate. A separate test covers it.
 const CERTIFICATE: &str = "kassette_tls_certificate_not_after_timestamp_seconds";
 

@@ -20,7 +20,7 @@ use crate::serve::{HISTORY_PURPOSE, MODULES_DIR};
 
 /// Advice for findings about module histories.
 const HISTORY_ADVICE: &str = "find out who wrote to the data directory; after the start, upload, pin or roll back to \
-                              the version that is to serve, and switch the slot as it is to be (config/README.md, \
+                              the version that is to serve, and switch the slot as it is to be (config/security.md, \
                               \"Signed modules\")";
 
 /// The options of `kassette verify`.
