@@ -347,7 +347,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[retention]\ndelivery_days = 3",
-        "retention.delivery_days = 3 must be 0 (for ever) or between",
+        "retention.delivery_days = 3 must be 0 (no limit) or between",
     ),
     (
         "",

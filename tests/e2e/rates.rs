@@ -335,7 +335,7 @@ async fn the_banks_rates_are_fetched_and_outlast_its_failures_and_a_restart() {
     let log = server.log();
     let line = log
         .lines()
-        .find(|line| line.contains("exchange rates were taken over"));
+        .find(|line| line.contains("exchange rates were applied"));
     assert!(line.unwrap().contains("AED"), "{log}");
 
     let wrong = table(yesterday, "0.5");

@@ -398,7 +398,7 @@ async fn a_server_that_is_told_to_stop_serves_on_until_it_is_told_again() {
     for step in [
         "told to stop: /readyz answers 503, requests are served for 300 s more",
         "told to stop again",
-        "stopping: finishing what is in hand",
+        "stopping: finishing the requests in flight",
         "stopped",
     ] {
         assert!(log.contains(step), "{step}\n{log}");

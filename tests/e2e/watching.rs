@@ -237,7 +237,7 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     until(&server, why, &of("reason", "vendor"), 1.0).await;
     until(&server, why, &of("reason", "unchecked"), 0.0).await;
     let parts = [
-        "the provider account is not well",
+        "the provider account has a problem",
         "WARN",
         "provider.id=sandbox-test",
         "provider.state=\"down\"",
@@ -250,11 +250,11 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     until(&server, why, &of("reason", "vendor"), 0.0).await;
     line(
         &server,
-        &["the provider account is well again", "sandbox-test"],
+        &["the provider account works again", "sandbox-test"],
     )
     .await;
     let log = server.log();
-    let lines = log.matches("the provider account is not well").count();
+    let lines = log.matches("the provider account has a problem").count();
     assert_eq!(lines, 1, "{log}");
     // Other accounts are not affected. Whether an account is enabled is a separate gauge.
     assert!(!log.contains("provider.id=sandbox-live provider.state"));
@@ -368,7 +368,7 @@ async fn deliveries_that_fail_and_an_endpoint_that_is_left_alone_have_lines() {
     line(&server, &["is well again", "INFO", endpoint.as_str()]).await;
     let log = server.log();
     let opened = log.matches("a webhook endpoint keeps failing").count();
-    let closed = log.matches("the webhook endpoint is well again").count();
+    let closed = log.matches("the webhook endpoint works again").count();
     assert_eq!(opened, closed, "{log}");
     assert!(
         !log.contains(&receiver.url()),

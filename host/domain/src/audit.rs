@@ -140,13 +140,13 @@ impl AuditEntry {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainBreak {
     /// Its hash does not match its contents.
-    #[error("line {0} was altered: its hash does not fit what it says")]
+    #[error("line {0} was altered: its hash does not match its content")]
     Altered(u64),
     /// It cannot be read.
-    #[error("line {0} does not read back as it was written")]
+    #[error("line {0} cannot be decoded")]
     Unreadable(u64),
     /// It contains another number than the one under which it is stored.
-    #[error("line {at} was moved or inserted: it says that it is line {says}")]
+    #[error("line {at} was moved or inserted: its number is {says}")]
     Moved {
         /// Number under which it is stored.
         at: u64,

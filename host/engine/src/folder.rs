@@ -84,7 +84,7 @@ pub fn remove_leftovers(store: &Path) -> io::Result<()> {
     let beside = beside(store);
     match fs::remove_dir_all(&beside) {
         Ok(()) => {
-            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
+            tracing::warn!(folder = %beside.display(), "the remains of an unfinished rebuild are removed");
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

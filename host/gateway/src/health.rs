@@ -215,9 +215,9 @@ impl Gateway {
         let said = match health.unwell {
             None | Some(UnhealthyReason::Misconfigured) => return troubles,
             Some(UnhealthyReason::Unchecked) => "nothing recent is known of it",
-            Some(UnhealthyReason::Vendor) => "its vendor says so",
-            Some(UnhealthyReason::NoAnswer) => "its vendor did not answer in time",
-            Some(UnhealthyReason::Module) => "its module failed when it was asked",
+            Some(UnhealthyReason::Vendor) => "its provider reports it",
+            Some(UnhealthyReason::NoAnswer) => "its provider did not answer in time",
+            Some(UnhealthyReason::Module) => "its module failed when it was queried",
             Some(UnhealthyReason::Calls) => "calls that payments needed failed",
         };
         troubles.push(match (health.unwell, health.detail.as_str()) {
@@ -350,11 +350,11 @@ fn tell(account: &AccountId, change: Option<HealthState>, detail: &str) {
     match change {
         None => {}
         Some((_, None)) => {
-            tracing::info!(provider.id = %account, "the provider account is well again");
+            tracing::info!(provider.id = %account, "the provider account works again");
         }
         Some((status, Some(why))) => tracing::warn!(
             provider.id = %account, provider.state = status.as_str(), provider.reason = why.as_str(),
-            probe.detail = %detail, "the provider account is not well"
+            probe.detail = %detail, "the provider account has a problem"
         ),
     }
 }

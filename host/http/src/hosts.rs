@@ -23,7 +23,9 @@ pub struct HostPattern {
 
 /// The text is not a host pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a host: {0:?}; write \"api.vendor.example\", \"*.vendor.example\" or \"host:port\"")]
+#[error(
+    "not a host: {0:?}; write \"api.provider.example\", \"*.provider.example\" or \"host:port\""
+)]
 pub struct NotAHost(String);
 
 impl HostPattern {

@@ -251,12 +251,12 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         (
             "absent",
             refunding(&[], unavailable, absent, unavailable),
-            "knows what became of a refund",
+            "reports the outcome of a refund",
         ),
         (
             "known",
             refunding(&[], unavailable, given, unavailable),
-            "knows what became of a refund",
+            "reports the outcome of a refund",
         ),
         (
             "cancelled",

@@ -107,11 +107,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
     let days = PROVEN_FOR.as_secs() / 86_400;
     let interpreted = u64::from(INTERPRETED_AT_ONCE);
     vec![
-        (
-            "Connections",
-            "listener",
-            vec![number(admin.overall)],
-        ),
+        ("Connections", "listener", vec![number(admin.overall)]),
         (
             "Connections from an address",
             "address",
@@ -160,7 +156,11 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
         ("Requests with a key", "key", vec![millis(times.pause)]),
         ("Requests without a key", "address", vec![]),
         ("Requests in flight", "class", vec![]),
-        ("Starts in flight", "environment", both(Kind::Request).into()),
+        (
+            "Starts in flight",
+            "environment",
+            both(Kind::Request).into(),
+        ),
         ("Calls that start", "environment", both(Kind::Start).into()),
         (
             "Calls that query, capture, close or refund",

@@ -240,7 +240,7 @@ impl Sim {
     pub fn clock_moved(&self) {
         for account in self.accounts.values() {
             if let Err(error) = account.ripen_due(true) {
-                tracing::error!(%error, "what a simulated vendor has taken in cannot be done");
+                tracing::error!(%error, "a simulated provider cannot perform a recorded action");
             }
             account.wake.notify_one();
         }
@@ -311,7 +311,7 @@ fn open(
 ) -> Result<Account, SimError> {
     let vendor = vendor::by_module(&settings.module).ok_or_else(|| SimError::Account {
         provider_id: settings.provider_id.clone(),
-        reason: format!("no vendor {} is simulated", settings.module),
+        reason: format!("the provider {} has no simulator", settings.module),
     })?;
     Account::open(settings, vendor, Arc::clone(clock), folder, own_base)
 }

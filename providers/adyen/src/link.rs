@@ -95,7 +95,7 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
         LinkStatus::Unknown => report(link, Status::Pending, 0, "link of an unknown status"),
         LinkStatus::Completed if over(link.updated_at.or(link.expires_at), NEWS_MS) => {
             let received = link.due.amount;
-            let detail = "link completed, its AUTHORISATION has not come";
+            let detail = "link completed, its AUTHORISATION did not arrive yet";
             Report {
                 settlement: Settlement::Confirmed,
                 ..report(link, Status::Completed, received, detail)
@@ -114,7 +114,7 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
             report(link, status, 0, "link expired")
         }
         LinkStatus::Expired => {
-            let detail = "link expired, a payment begun before may come";
+            let detail = "link expired, a payment that started before may still arrive";
             report(link, Status::Pending, 0, detail)
         }
     }

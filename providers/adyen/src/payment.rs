@@ -21,7 +21,7 @@ pub(crate) fn query(
     let mut report = match (&payment.stage, purpose) {
         (Stage::Captured, _) => payment.captured("CAPTURE"),
         (Stage::Cancelled, _) => payment.cancelled("cancelled"),
-        (Stage::Noted, _) => payment.beside("notifications alone tell more of this payment"),
+        (Stage::Noted, _) => payment.beside("only notifications report more about this payment"),
         (Stage::Authorised(_) | Stage::Refused(_), _) if !by_us => {
             payment.captured("AUTHORISATION of a method that takes the money at once")
         }

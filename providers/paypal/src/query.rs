@@ -152,7 +152,7 @@ fn forgotten(
     } else if account.now < attempt.expires {
         return Err(QueryFailure::Absent);
     }
-    let why = "PayPal knows the order no more: it was not captured in time";
+    let why = "PayPal no longer knows the order: it was not captured in time";
     Ok(ended(attempt, id, Status::Expired, why))
 }
 

@@ -60,7 +60,7 @@ impl Provider for Paysafe {
                 ),
                 SecretSpec::text(
                     api::PASSWORD,
-                    "Password of the private API key: beside its user name in the Business Portal",
+                    "Password of the private API key: next to its user name in the Business Portal",
                 ),
                 SecretSpec::encoded(
                     callback::KEY,

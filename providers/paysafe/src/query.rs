@@ -54,7 +54,7 @@ pub(crate) fn query(
 
 fn tell(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
     let report = handle.report(account.now);
-    report.ok_or_else(|| unavailable("the handle tells nothing"))
+    report.ok_or_else(|| unavailable("the handle contains no status"))
 }
 
 /// Requests the payment. A handle can be used only one time, and `dupCheck` prevents a second payment of the
@@ -113,7 +113,7 @@ fn told(
         }
     }
     let report = payment.report(Some(&handle.id), belongings);
-    report.ok_or_else(|| unavailable("no answer tells the payment's amount"))
+    report.ok_or_else(|| unavailable("no answer contains the payment's amount"))
 }
 
 /// The attempt's handle. There is at most one, because all are created with `dupCheck`.

@@ -188,8 +188,8 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                 ("/backups/kassette-2026-11-21", below("/backups/kassette-*")),
             ],
             prints: &[
-                ("kassette restore", "all is whole"),
-                ("kassette verify --config", "all is whole"),
+                ("kassette restore", "no errors found"),
+                ("kassette verify --config", "no errors found"),
             ],
         },
         Page {

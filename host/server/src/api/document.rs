@@ -33,22 +33,25 @@ is its absence. Error texts are for people and may change.";
 const TAGS: [(&str, &str); 8] = [
     (
         "Payments",
-        "Create payments, start them, and read what became of them.",
+        "Create payments, start them, and read their outcome.",
     ),
-    ("Refunds", "Give money back, and read what was given back."),
+    ("Refunds", "Refund payments, and read their refunds."),
     (
         "Methods",
         "Which payment methods can be used, and through whom.",
     ),
     (
         "Resellers",
-        "Payments that a reseller makes for merchants, and the webhook endpoints that hear of them.",
+        "Payments that a reseller creates for merchants, and the webhook endpoints that get their events.",
     ),
     (
         "Account",
-        "Manage the merchant's own webhook endpoints, and read what was delivered to them.",
+        "Manage the merchant's own webhook endpoints, and read their deliveries.",
     ),
-    ("Shop plugin", "What a shop's plugin calls by itself."),
+    (
+        "Shop plugin",
+        "Calls that a shop's plugin makes automatically.",
+    ),
     ("Events", "List what the gateway has sent, or would have."),
     // A separate tag: generators that create a class per tag would otherwise overwrite a call of the same
     // class.

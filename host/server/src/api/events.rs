@@ -190,7 +190,7 @@ pub(super) fn webhooks() -> Paths {
     let operation = OperationBuilder::new()
         .operation_id(Some("receiveEvent"))
         .tag("Webhooks")
-        .summary(Some("Tells a merchant's server what became of a payment."))
+        .summary(Some("Notifies a merchant's server about a payment."))
         .description(Some(DESCRIPTION))
         .parameters(Some(headers))
         .request_body(Some(body))

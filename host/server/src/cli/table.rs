@@ -41,11 +41,8 @@ impl fmt::Display for Fitted {
         let named = named.join(", ");
         match self.left_out.len() {
             0 => Ok(()),
-            1 => writeln!(f, "One column is left out ({named}): --json shows it"),
-            more => writeln!(
-                f,
-                "{more} columns are left out ({named}): --json shows them"
-            ),
+            1 => writeln!(f, "One column is omitted ({named}): --json shows it"),
+            more => writeln!(f, "{more} columns are omitted ({named}): --json shows them"),
         }
     }
 }

@@ -431,7 +431,7 @@ fn in_words(message: &str) -> String {
     let nearest = unknown.and_then(|name| Some((name, setting::nearest(name, names)?)));
     // Without a similar name, the reader's message lists all names.
     match nearest {
-        Some((name, nearest)) => format!("{name} is unknown: is {nearest} meant?"),
+        Some((name, nearest)) => format!("{name} is unknown: did you mean {nearest}?"),
         None => message.to_owned(),
     }
 }

@@ -113,7 +113,7 @@ pub(crate) enum SeedError {
     Random(#[from] getrandom::Error),
     /// The file was edited by hand.
     #[error(
-        "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
+        "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to start again"
     )]
     NoEndpointId,
 }

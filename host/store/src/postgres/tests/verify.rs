@@ -235,12 +235,12 @@ const DAMAGE: [(&str, &str, &str); 59] = [
     (
         "DELETE FROM connection",
         "connect-code",
-        "what it was redeemed for is missing",
+        "the object for which it was redeemed is missing",
     ),
     (
         "DELETE FROM api_key",
         "connection",
-        "the key that was made is missing",
+        "the key that was created is missing",
     ),
     ("UPDATE operator SET created_at = 0", "operator", "columns"),
     (

@@ -124,7 +124,7 @@ fn due_together(
                 if own < at {
                     verifier.find(key, "a payment that it is about is due before");
                 }
-                verifier.tells(key, id.as_bytes(), "another row says so too")?;
+                verifier.tells(key, id.as_bytes(), "another row has the same value")?;
             }
             // Its due time has changed since, and it has its own row.
             Ok(Some(_)) => {}

@@ -48,7 +48,7 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
     verifier.promise(index, &[])?;
     let roster = schema::webhooks::roster(owner, endpoint.environment);
     let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
-    let missing = "its owner's roster does not say what it wants: no event reaches it";
+    let missing = "its owner's roster does not contain its subscriptions: it gets no events";
     verifier.promise_told(b"whr/", key, &told, missing)?;
     verifier.needs_owner(key, owner)
 }
