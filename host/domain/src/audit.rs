@@ -166,7 +166,9 @@ pub enum ChainBreak {
     #[error("line {0} was inserted: it comes after the end that the store has noted")]
     AfterEnd(u64),
     /// The last entry differs from the recorded end.
-    #[error("line {0}, the last one, was replaced: it is not the one that the store has noted")]
+    #[error(
+        "line {0}, the last one, was replaced: it differs from the entry that the store recorded"
+    )]
     OtherEnd(u64),
 }
 

@@ -429,7 +429,7 @@ impl<E: Embedder> Engine<E> {
 
 /// Fault for the caller of a read when the disk hangs.
 fn hangs() -> Fault {
-    tracing::error!("the disk hangs: a read was given up");
+    tracing::error!("the disk hangs: a read was aborted");
     Fault::Unavailable("the disk hangs; check its health; the store continues automatically".into())
 }
 

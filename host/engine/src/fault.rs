@@ -66,7 +66,7 @@ pub enum OpenError {
     },
     /// Something in the folder cannot be read back as it was written.
     #[error(
-        "{} is damaged ({detail}): keep a copy of the folder, see with `kassette verify` which rows and bytes are lost, and restore the latest backup for which `kassette verify FILE` finds no error with `kassette restore`", .path.display()
+        "{} is damaged ({detail}): keep a copy of the folder, list the lost rows and bytes with `kassette verify`, and restore the latest backup for which `kassette verify FILE` finds no error with `kassette restore`", .path.display()
     )]
     Damaged {
         /// The folder.

@@ -30,7 +30,7 @@ pub enum DecideError {
     NotCancellable(String),
     /// Pending refunds or open disputes about the money prevent the approval. Contains their ids.
     #[error(
-        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve all the same"
+        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve anyway"
     )]
     DespiteNeeded(Vec<String>),
     /// The amount to accept is not below the invoice amount.

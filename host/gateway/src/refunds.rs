@@ -105,7 +105,7 @@ pub enum RefundError {
     Unavailable,
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("no randomness from the operating system")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 

@@ -389,7 +389,7 @@ impl Gateway {
             if let Err(why) = self.apply(runtime, &mut following, change).await? {
                 tracing::error!(
                     plugin.slot = %change.slot,
-                    "a change of {} that all nodes follow is not followed here yet: {why}", change.slot
+                    "a change of {} that applies to all nodes is not applied here yet: {why}", change.slot
                 );
                 return Ok(false);
             }

@@ -94,7 +94,7 @@ pub enum StartError {
     AskAgain(AccountId),
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("no randomness from the operating system")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 

@@ -57,7 +57,7 @@ pub enum Refused {
     #[error("the host is not a public name")]
     InnerName,
     /// Port 0.
-    #[error("the port cannot be connected to")]
+    #[error("the port is not allowed")]
     Port,
     /// Longer than 8 KiB.
     #[error("the address is too long")]

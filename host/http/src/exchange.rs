@@ -80,7 +80,7 @@ pub enum NotSent {
     #[error("the name does not resolve")]
     NoSuchName,
     /// The guard allows no address of the name.
-    #[error("the name leads to no public address")]
+    #[error("the name does not resolve to a public address")]
     NotPublic,
     /// No address accepted the connection.
     #[error("no connection ({0})")]

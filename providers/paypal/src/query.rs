@@ -269,7 +269,7 @@ fn mark(account: &Account, attempt: &Attempt, id: &str) -> Result<Answer, QueryF
 fn odd(order: &Order) -> Report {
     let mut report = order.quiet();
     report.status = Status::Review;
-    report.detail = "the order's amount is not what is due; it was not captured".into();
+    report.detail = "the order's amount differs from the due amount; it was not captured".into();
     report.particulars.authorised_at = None;
     report.particulars.capture_before = None;
     report

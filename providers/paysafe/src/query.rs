@@ -32,7 +32,7 @@ pub(crate) fn query(
         (Handled::Payable, QueryPurpose::Capture)
             if handle.due.as_ref().is_some_and(|due| *due != attempt.due) =>
         {
-            let why = "the handle's amount is not what is due; it was not asked for";
+            let why = "the handle's amount differs from the due amount; it was not requested";
             Ok(handle.says(Status::Review, why))
         }
         (Handled::Payable, QueryPurpose::Capture) => pay(account, attempt, &handle),

@@ -271,8 +271,7 @@ pub enum Refusal {
     DecisionWaits,
     /// No money is captured or authorized with which an approval could complete.
     #[error(
-        "the provider holds no captured money and no authorisation of it; to complete it all the same \
-         an admin approves with \"vouch\""
+        "the provider holds neither captured money nor an authorization; to complete the payment anyway, an admin approves with \"vouch\""
     )]
     NeedsVouch,
     /// The account, or its module, cannot refund payments by the method.
@@ -286,7 +285,7 @@ pub enum Refusal {
     TooManyRefunds,
     /// Pending refunds or open disputes about the money prevent an approval.
     #[error(
-        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve all the same"
+        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve anyway"
     )]
     NeedsDespite(Vec<String>),
     /// The available money is neither the invoice amount nor the amount that the operator accepts.

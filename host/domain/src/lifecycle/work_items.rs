@@ -162,7 +162,7 @@ impl PaymentAggregate {
             return Some(item(own, WorkKind::Unsettled, "", reversed, detail));
         }
         if let Some(ordered) = self.unconfirmed_capture() {
-            let detail = "a capture was ordered and the provider has not confirmed it";
+            let detail = "a capture was ordered and the provider did not confirm it";
             let amount = ordered.due.amount;
             return Some(item(ordered, WorkKind::Unsettled, "", amount, detail));
         }

@@ -33,7 +33,7 @@ pub enum CanaryError {
     Other(Digest),
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    #[error("no randomness from the operating system")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 

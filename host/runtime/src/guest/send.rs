@@ -222,7 +222,7 @@ impl CallState {
         let Some(value) = value.filter(|value| (1..=MAX_TOKEN_BYTES).contains(&value.len())) else {
             tracing::warn!(
                 plugin.slot = %identity.slot, plugin.token = keep.token,
-                "{} expected a token and found none", identity.slot,
+                "{} expected a token, but there is none", identity.slot,
             );
             return;
         };

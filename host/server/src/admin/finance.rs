@@ -185,7 +185,7 @@ impl Days {
 
 /// Start of a day.
 fn begin(day: Date, zone: &TimeZone) -> Result<Time, ApiError> {
-    let wrong = || ApiError::invalid("from", "is outside of what can be shown");
+    let wrong = || ApiError::invalid("from", "is too far in the past or the future");
     let begin = day.to_zoned(zone.clone()).map_err(|_| wrong())?;
     let millis = begin.timestamp().as_millisecond();
     u64::try_from(millis)

@@ -65,9 +65,7 @@ const TAGS: [(&str, &str); 8] = [
 fn limits() -> String {
     let RateLimit { per_second, burst } = RateLimit::default();
     format!(
-        "A body has at most {} KiB. Each key has a rate of its own: {per_second} requests a second in the \
-         long run and {burst} at once, unless the operator has said otherwise for the gateway or for the \
-         merchant. Requests without a usable key share such a rate by address, IPv6 addresses by their /64. \
+        "A body has at most {} KiB. Each key has its own rate limit: {per_second} requests a second on average and {burst} at once, unless the operator has set another for the gateway or the merchant. Requests without a usable key share such a limit by address, IPv6 addresses by their /64. \
          429 says in `Retry-After` when the next request is taken, and in `RateLimit-Policy` which rate it was.",
         BODY_LIMIT >> 10
     )
@@ -166,7 +164,7 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`, the account `account:manage`, which no key has unless it was asked for.",
+            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`, the account `account:manage`, which a key has only if it was requested.",
         ))
         .build();
     components.add_security_scheme("merchant_key", SecurityScheme::Http(key));

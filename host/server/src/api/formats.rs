@@ -89,9 +89,7 @@ fn methods() -> String {
         })
         .collect();
     format!(
-        "A payment method: {}, or another one for which the gateway has a module. {}; which currencies and \
-         amounts the others take, their modules, the merchant's policy and the providers decide: the methods \
-         list tells it of an amount and a currency.",
+        "A payment method: {}, or another one for which the gateway has a module. {}; the modules, the merchant's policy and the providers decide which currencies and amounts the other methods accept: the methods list returns the methods for an amount and a currency.",
         specified.join(", "),
         fixed.join(", ")
     )
@@ -412,7 +410,7 @@ formats! {
     Environment = one_of("Where the money is.", "test", [key::Environment::Test, key::Environment::Live].map(key::Environment::as_str));
 
     /// [`key::Scope::MERCHANT_ALL`]
-    MerchantScope = growing("What a key may do.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
+    MerchantScope = growing("Permission of a key.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
 
     /// [`id::EndpointId`]
     EndpointId = string("A webhook endpoint's id.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")

@@ -60,7 +60,7 @@ pub(crate) enum CredentialsError {
     #[error("{path}: {why}; remove the data directory to start again")]
     File { path: String, why: String },
     /// The operating system provides no random bytes.
-    #[error("no randomness from the operating system: {0}")]
+    #[error("the operating system returned no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }
 

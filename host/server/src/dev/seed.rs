@@ -109,11 +109,11 @@ pub(super) async fn seed(
 pub(crate) enum SeedError {
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("no randomness from the operating system: {0}")]
+    #[error("the operating system returned no random bytes: {0}")]
     Random(#[from] getrandom::Error),
     /// The file was edited by hand.
     #[error(
-        "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to start again"
+        "dev-credentials.json: webhook.endpoint_id is not an id; remove the data directory to start again"
     )]
     NoEndpointId,
 }

@@ -82,7 +82,7 @@ pub enum CopyError {
     Served(String),
     /// The numbers of rows differ.
     #[error(
-        "the copy has {after} rows of kind {kind} for {before}: it is not served; run it again"
+        "the copy has {after} rows of kind {kind} instead of {before} and cannot be served; run the copy again"
     )]
     Differs {
         /// The kind of row.

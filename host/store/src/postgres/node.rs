@@ -144,7 +144,7 @@ impl NodeState {
                 match timeout(CONNECT, server_of(client)).await {
                     Ok(Ok(server)) if server == *this.server.lock() => Ok(()),
                     Ok(Ok(_)) => Err(HookError::message(
-                        "it is another server than the one that confirmed this node",
+                        "it is not the server that confirmed this node",
                     )),
                     Ok(Err(error)) => Err(HookError::Backend(error)),
                     Err(_) => Err(HookError::message("it does not answer")),

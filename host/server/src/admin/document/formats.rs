@@ -84,7 +84,7 @@ formats! {
         .build();
 
     /// [`operator::Role`]
-    Role = one_of("What an operator may do: a viewer reads, an admin does everything.", "operator", ["viewer", "operator", "admin"]);
+    Role = one_of("Role of an operator: a viewer reads, an admin does everything.", "operator", ["viewer", "operator", "admin"]);
 
     /// [`kassette_domain::id::KeyId`]
     KeyId = handle("A key's handle for operators. Not the key.");
@@ -100,7 +100,7 @@ formats! {
     OperatorId = handle("An operator's handle. Not the token.");
 
     /// [`key::Scope`]
-    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`; `account:manage` either.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain([key::Scope::ResellerRefund]).chain(key::Scope::RESELLER).map(key::Scope::as_str));
+    Scope = one_of("Permission of a key. A merchant's key can have scopes of payments, a reseller's key scopes that begin with `reseller:`, and both `account:manage`.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain([key::Scope::ResellerRefund]).chain(key::Scope::RESELLER).map(key::Scope::as_str));
 
     /// [`connect::CodeState`]
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));
@@ -314,7 +314,7 @@ formats! {
     HealthReason = one_of("Why an account is not well.", "vendor", kassette_gateway::health::UnhealthyReason::ALL.map(kassette_gateway::health::UnhealthyReason::as_str));
 
     /// [`crate::admin::download::Format`]
-    ExportFormat = one_of("What a line is.", "csv", ["csv", "jsonl"]);
+    ExportFormat = one_of("Format of a line.", "csv", ["csv", "jsonl"]);
 
     /// A state in a query.
     AnyDeliveryStatus = one_of("A state of deliveries.", "failed", ["pending", "delivered", "exhausted", "cancelled", "failed"]);
@@ -339,10 +339,10 @@ formats! {
         .build();
 
     /// An order reference in a query.
-    AnyOrder = string("Compared as it is.", "order-1042").build();
+    AnyOrder = string("Compared exactly.", "order-1042").build();
 
     /// A provider's reference in a query.
-    Reference = string("Compared as it is.", "tr_7UhSN1zuXS").min_length(Some(1)).build();
+    Reference = string("Compared exactly.", "tr_7UhSN1zuXS").min_length(Some(1)).build();
 
     /// Name of a fault; the error for an unknown name lists all.
     Fault = string("Name of the fault; `none` ends the previous one.", "status-500").build();

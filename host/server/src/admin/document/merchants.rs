@@ -15,7 +15,7 @@ use super::formats::*;
 pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::post("/merchants", "createMerchant", "Makes a merchant.")
-            .about("Actor and reason are needed for one that is approved for live.")
+            .about("Actor and reason are required if the merchant is approved for live.")
             .role(Role::Admin)
             .body::<NewMerchant>()
             .created::<Merchant>("The merchant."),
@@ -91,7 +91,7 @@ pub(super) fn calls() -> Vec<Call> {
             DomainMerchant::MAX_DOMAINS
         ))
         .body::<NewDomain>()
-        .created::<VerifiedDomain>("The domain as it is compared.")
+        .created::<VerifiedDomain>("The domain in the form in which it is compared.")
         .conflict("It is one already, or others keep changing the merchant."),
         Call::delete(
             "/merchants/{id}/domains/{domain}",

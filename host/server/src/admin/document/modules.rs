@@ -49,7 +49,7 @@ pub(super) fn calls() -> Vec<Call> {
             .ok::<Plugin>("The current slot.")
             .conflict("No previous version exists, or the plugin folder cannot be written."),
         Call::post("/plugins/{slot}/replay", "replayDecisions", "Shows which accounts past payments would have used with another version, settings or policy.")
-            .about(&format!("The last decisions of the slot are made again; nothing is changed, and what is sent never serves. It is checked as an upload is, and refused with 422. With `Accept: {LINES}` the answer is lines: `{{\"progress\":{{\"read\",\"of\"}}}}` while it goes on, and last the object; without that last line it is not whole."))
+            .about(&format!("Repeats the last decisions of the slot. Nothing is changed, and the module in the request never becomes active. It is checked like an upload, and refused with 422. With `Accept: {LINES}` the response consists of lines: `{{\"progress\":{{\"read\",\"of\"}}}}` during the replay, and the object as the last line. Without that last line, the response is not complete."))
             .query::<ReplayLast>("last", &format!("Number of decisions to read, the latest first; default {DEFAULT}."))
             .query::<ReplayExamples>("examples", "Number of changed payments to return, the latest first; default 20.")
             .unaudited::<ReplayOrder>()

@@ -37,7 +37,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get("/payments/{id}", "readPayment", "Shows a payment with everything that happened to it.")
             .ok::<History>("The payment."),
         Call::post("/payments/{id}/review", "reviewPayment", "Decides a payment that is in review.")
-            .about("`vouch` needs the role `admin`. An approval is a conflict while a refund of the money is pending or a dispute about it is open, unless `despite` lists the ids of all of them; the error has them in `despite_needed`. To complete with another amount or currency than the invoice's, `accept` names exactly what is there.")
+            .about("`vouch` needs the role `admin`. An approval is a conflict while a refund of the money is pending or a dispute about it is open, unless `despite` lists the ids of all of them; the error has them in `despite_needed`. To complete with another amount or currency than the invoice's, `accept` must name exactly the received amount.")
             .attributed()
             .body::<NewReview>()
             .ok::<History>("It is decided and carried out.")
@@ -65,7 +65,7 @@ pub(super) fn calls() -> Vec<Call> {
             .body::<NewErasure>()
             .ok::<Erased>("The erased data; with `preview`, the data that would be erased."),
         Call::post("/payments/{id}/refunds", "refundPayment", "Gives money of a payment back.")
-            .about("Of the payment's own money, in `completed` and `review`, as far as it was not returned, is not being refunded and is not at risk of a dispute that a refund would not end. The provider is asked within the request; a refund stays `pending` until it has confirmed it. The same `idempotency_key` with the same data answers the same refund with 200.")
+            .about("Refunds the payment's own money while the payment is `completed` or in `review`: the part that was not returned, is not being refunded and is not disputed, unless a refund would end the dispute. The provider is called within the request; the refund stays `pending` until the provider confirms it. The same `idempotency_key` with the same data returns the same refund with 200.")
             .attributed()
             .body::<NewRefund>()
             .ok::<OperatorsRefund>("The same request was made before: the refund in its current state.")
@@ -74,14 +74,14 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get("/payments/{id}/refunds", "listPaymentRefunds", "Lists the refunds of a payment, the newest first.")
             .list::<OperatorsRefund>("refunds"),
         Call::get("/find", "find", "Searches payments, attempts, refunds, disputes, events and deliveries for a text.")
-            .about("An order, an e-mail address without regard to case and to what stands behind `+`, an amount such as `80.00 EUR`, the last four digits of what paid, a reseller's `client_ref`, a provider's reference or dispute, an id, or its first characters, at least 6. The text stands in no log.")
+            .about("The text can be an order reference, an e-mail address (case and the part after `+` do not matter), an amount such as `80.00 EUR`, the last four digits of a card or account, a reseller's `client_ref`, a provider's reference or dispute, an id, or its first characters, at least 6. The text is not logged.")
             .required_query::<FoundText>("q", "The text.")
             .query::<Environment>("environment", "Only of test or live.")
             .query::<Instant>("since", "Of payments created at this time or later.")
             .query::<Instant>("until", "Of payments created before this time.")
             .ok::<AllFound>("The newest of each kind."),
         Call::post("/refunds/{id}/settle", "settleRefund", "Settles a refund whose outcome stayed unknown.")
-            .about("From 24 hours after its order on. The provider is queried once more first, and its report takes precedence, then and later. For `not_made` the payer's claim is closed there first.")
+            .about("Possible from 24 hours after the order. The provider is queried again first, and its report takes precedence, then and later. For `not_made`, the payer's claim is closed at the provider first.")
             .role(kassette_domain::operator::Role::Admin)
             .attributed()
             .body::<NewSettlement>()

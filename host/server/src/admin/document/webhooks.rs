@@ -29,8 +29,7 @@ pub(super) fn calls() -> Vec<Call> {
             "Makes a reseller's webhook endpoint.",
         )
         .about(
-            "It gets the events of the payments that the reseller makes from now on or made before, for merchants that \
-             authorize it at that moment; those of live payments while the reseller is rolled out.",
+            "It gets the events of all payments of the reseller, earlier ones too, if the merchant authorizes the reseller at that moment; events of live payments only while the reseller is rolled out.",
         )
         .body::<NewEndpoint>()
         .created::<IssuedEndpoint>("Its id and secret; the secret is shown this once.")
@@ -46,7 +45,7 @@ pub(super) fn calls() -> Vec<Call> {
             "listAllEndpoints",
             "Lists the webhook endpoints of all merchants, or of one.",
         )
-        .about("A page may be short or empty although it has a `next_cursor`. Failing ones are as the node that answers has seen them, those of resellers included.")
+        .about("A page may be short or empty although it has a `next_cursor`. The state of failing endpoints, also of resellers, is the state that the answering node has measured.")
         .query::<AnyMerchant>("merchant_id", "Of this merchant.")
         .query::<Switch>("failing", "Only endpoints that keep failing.")
         .list::<EndpointTroubles>("webhook_endpoints"),
@@ -110,9 +109,7 @@ pub(super) fn calls() -> Vec<Call> {
             "Makes the pending deliveries of a merchant, a reseller or all endpoints due at once.",
         )
         .about(
-            "As after an outage. Each delivery uses one of its attempts. One call does some ten thousand and \
-             says where the next begins: repeat it with `cursor` until `next_cursor` is null. One that is \
-             begun anew does the rest. Disabled endpoints are passed over; each of the others has a line of the \
+            "For use after an outage. Each delivery uses one of its attempts. One call handles about ten thousand deliveries and returns the start of the next call: repeat it with `cursor` until `next_cursor` is null. If you start again, the call handles the remaining ones. Disabled endpoints are skipped; each of the others has a line of the \
              audit log.",
         )
         .body::<WhoseWaiting>()

@@ -72,7 +72,7 @@ pub enum MaintenanceError {
     SameKey,
     /// The new store's content differs from the old one's.
     #[error(
-        "the new store does not hold what the old one does; nothing was changed. Check the disk"
+        "the new store does not contain the same rows as the old one; nothing was changed. Check the disk"
     )]
     NotTheSame,
     /// The new store was not built, or did not replace the old one.

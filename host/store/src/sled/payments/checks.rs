@@ -95,7 +95,9 @@ fn due(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault>
     let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
     match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
-        Some(schema::TimerOf::One(_)) => verifier.tells(key, key, "nothing is due then"),
+        Some(schema::TimerOf::One(_)) => {
+            verifier.tells(key, key, "no due row exists for that time")
+        }
         Some(schema::TimerOf::Shared { first, count }) => {
             due_together(verifier, key, at, first, count)
         }

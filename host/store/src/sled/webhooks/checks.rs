@@ -68,7 +68,10 @@ fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
         // A missing endpoint was reported above, a damaged one by its own row.
         let endpoint = records::readable(endpoints::load(&verifier.view(), id))?.flatten();
         if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
-            verifier.find(key, "an endpoint that it has hear of all wants only some");
+            verifier.find(
+                key,
+                "an endpoint without a list of event types is subscribed to only some",
+            );
         }
     }
     Ok(())
