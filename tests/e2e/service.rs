@@ -226,7 +226,7 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
         .await;
     assert!(!first.greets(address).await);
     world.put(&third.certificate, &first.key);
-    service.says("was not taken over", 1).await;
+    service.says("was not applied", 1).await;
     assert!(second.greets(address).await, "the one before goes on");
     let status = async || {
         let folder = world.path().join("data");
@@ -255,7 +255,7 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
             fourth.greets(address).await
         })
         .await;
-    let told = service.log().matches("was not taken over").count();
+    let told = service.log().matches("was not applied").count();
     assert_eq!(told, 1, "{}", service.log());
     service.stop().await;
 }
@@ -396,8 +396,8 @@ async fn a_server_that_is_told_to_stop_serves_on_until_it_is_told_again() {
     server.stop().await;
     let log = server.log();
     for step in [
-        "told to stop: /readyz answers 503, requests are served for 300 s more",
-        "told to stop again",
+        "stop signal: /readyz returns 503, requests are served for 300 s more",
+        "second stop signal",
         "stopping: finishing the requests in flight",
         "stopped",
     ] {

@@ -365,7 +365,7 @@ async fn deliveries_that_fail_and_an_endpoint_that_is_left_alone_have_lines() {
             delivery = server.attempt_again(&delivery).await;
         }
     }
-    line(&server, &["is well again", "INFO", endpoint.as_str()]).await;
+    line(&server, &["works again", "INFO", endpoint.as_str()]).await;
     let log = server.log();
     let opened = log.matches("a webhook endpoint keeps failing").count();
     let closed = log.matches("the webhook endpoint works again").count();

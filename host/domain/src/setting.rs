@@ -202,7 +202,7 @@ mod tests {
         ];
         assert_eq!(
             told(&specs, &[("captur", "manual")]),
-            ["the setting captur is unknown: is capture meant?"]
+            ["the setting captur is unknown: did you mean capture?"]
         );
         assert_eq!(
             told(&specs, &[("priority", "1")]),

@@ -155,9 +155,9 @@ mod tests {
         assert!(widest(&text) <= 120, "{text}");
         assert_eq!(text.matches(&id).count(), 3, "{text}");
         assert!(text.contains("Short"), "one behind it has room: {text}");
-        assert!(text.ends_with("One column is left out (Attempt): --json shows it\n"));
+        assert!(text.ends_with("One column is omitted (Attempt): --json shows it\n"));
         let narrow = fit(texts(titles), vec![row.clone()], 60).to_string();
-        assert!(narrow.contains("3 columns are left out (Other, Payment, Attempt): --json"));
+        assert!(narrow.contains("3 columns are omitted (Other, Payment, Attempt): --json"));
         let wide = fit(texts(titles), vec![row], 200);
         assert!(wide.is_whole() && !wide.to_string().contains("left out"));
     }

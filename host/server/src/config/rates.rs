@@ -305,7 +305,7 @@ mod tests {
             (
                 format!("date = 2026-11-25\n{good}GPB = \"1.3\"\n"),
                 Some(4),
-                "is no supported currency",
+                "is not a supported currency",
             ),
             (
                 format!("date = 2026-11-25\n{good}USD = \"1\"\n"),
@@ -342,7 +342,7 @@ mod tests {
                 Some(4),
                 "in one of them",
             ),
-            ("date = 2026-11-25\n".into(), None, "there are no rates"),
+            ("date = 2026-11-25\n".into(), None, "the file has no rates"),
             (
                 "date = 2026-11-25\n[usd_per_unit]\n".into(),
                 Some(2),

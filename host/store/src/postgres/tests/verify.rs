@@ -81,13 +81,13 @@ const DAMAGE: [(&str, &str, &str); 59] = [
     (
         "DELETE FROM payment",
         "timeline",
-        "nothing that is there needs it",
+        "no row needs it",
     ),
     ("DELETE FROM attempt", "attempt", "it is missing"),
     (
         "UPDATE attempt SET ordinal = 7",
         "attempt",
-        "nothing that is there needs it",
+        "no row needs it",
     ),
     (
         "UPDATE attempt SET in_use = NOT in_use",
@@ -206,7 +206,7 @@ const DAMAGE: [(&str, &str, &str); 59] = [
         "webhook-event",
         "authentic",
     ),
-    ("UPDATE endpoint SET wants = 0", "endpoint", "what it wants"),
+    ("UPDATE endpoint SET wants = 0", "endpoint", "its subscriptions"),
     (
         "DELETE FROM merchant",
         "endpoint",
