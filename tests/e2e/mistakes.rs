@@ -241,7 +241,11 @@ const METHODS: [(&str, &str, &str); 12] = [
 /// Mistakes in `kassette.toml`: correct text, its replacement, expected message. If the correct text is empty, the
 /// replacement is added as a new line.
 const MAIN: [(&str, &str, &str); 39] = [
-    ("listen =", "lisen =", "lisen is unknown: did you mean listen?"),
+    (
+        "listen =",
+        "lisen =",
+        "lisen is unknown: did you mean listen?",
+    ),
     (
         "\"https://pay.example\"",
         "\"https://pay.example",
@@ -273,7 +277,11 @@ const MAIN: [(&str, &str, &str); 39] = [
         "admin_listen = \"0.0.0.0:0\"",
         "needs admin_tls_cert and admin_tls_key",
     ),
-    ("\"../plugins\"", "\"../modules\"", "is not a folder: create it"),
+    (
+        "\"../plugins\"",
+        "\"../modules\"",
+        "is not a folder: create it",
+    ),
     ("\"../data\"", "\"../master.key\"", "data_dir"),
     ("\"../master.key\"", "\"../masterkey\"", "masterkey"),
     (

@@ -119,7 +119,7 @@ pub enum NoTls {
     #[error("the certificate is from an unknown authority, or its chain is incomplete")]
     UnknownAuthority,
     /// The certificate is invalid for another reason.
-    #[error("the certificate is not acceptable")]
+    #[error("the certificate of the server is not trusted")]
     Certificate,
     /// The peer does not support TLS or a secure version of it, or closed the connection.
     #[error("the TLS handshake failed")]

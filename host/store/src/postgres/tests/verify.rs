@@ -78,11 +78,7 @@ const DAMAGE: [(&str, &str, &str); 59] = [
         "columns",
     ),
     ("UPDATE payment SET status = -1", "payment", "columns"),
-    (
-        "DELETE FROM payment",
-        "timeline",
-        "no row needs it",
-    ),
+    ("DELETE FROM payment", "timeline", "no row needs it"),
     ("DELETE FROM attempt", "attempt", "it is missing"),
     (
         "UPDATE attempt SET ordinal = 7",
@@ -206,7 +202,11 @@ const DAMAGE: [(&str, &str, &str); 59] = [
         "webhook-event",
         "authentic",
     ),
-    ("UPDATE endpoint SET wants = 0", "endpoint", "its subscriptions"),
+    (
+        "UPDATE endpoint SET wants = 0",
+        "endpoint",
+        "its subscriptions",
+    ),
     (
         "DELETE FROM merchant",
         "endpoint",
