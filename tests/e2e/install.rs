@@ -71,10 +71,10 @@ systemctl() {
             wait $gateway
             ;;
         'reload kassette')
-            before=$(grep -c 'SIGHUP: taken over' "$ROOT/log.txt" || true)
+            before=$(grep -c 'SIGHUP: applied' "$ROOT/log.txt" || true)
             kill -HUP $gateway
-            until [ "$(grep -c 'SIGHUP: taken over' "$ROOT/log.txt" || true)" -gt "$before" ]; do
-                ! grep 'SIGHUP: not taken over' "$ROOT/log.txt" >&2
+            until [ "$(grep -c 'SIGHUP: applied' "$ROOT/log.txt" || true)" -gt "$before" ]; do
+                ! grep 'SIGHUP: not applied' "$ROOT/log.txt" >&2
                 sleep 0.05
             done
             ;;

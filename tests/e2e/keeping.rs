@@ -218,7 +218,7 @@ async fn a_backup_that_was_altered_or_cut_is_refused_and_leaves_nothing() {
     flipped[good.len() / 2] ^= 4;
     for (bad, sentence) in [
         (flipped, "damaged near byte"),
-        (good[..good.len() - 7].to_vec(), "cut off"),
+        (good[..good.len() - 7].to_vec(), "truncated"),
         (b"not a backup at all".to_vec(), "not a Kassette backup"),
     ] {
         std::fs::write(&bad_file, bad).unwrap();
@@ -468,7 +468,7 @@ async fn planted_damage_is_found_and_a_changed_audit_line_is_named() {
     let (folder, _) = stopped().await;
     let data = data_dir(&folder);
     let said = done(&["audit", "verify", "--data-dir", text(&data)], &[]);
-    assert!(said.contains("is whole"), "{said}");
+    assert!(said.contains("complete and unchanged"), "{said}");
     {
         let db = crate::damage::engine(&data.join("store"));
         let (key, row) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();

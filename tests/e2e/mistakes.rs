@@ -605,7 +605,7 @@ async fn mistakes_in_a_file_of_exchange_rates_are_told_by_all_three() {
         let said = |log: &str| {
             let mut lines = log
                 .lines()
-                .filter(|line| line.contains("SIGHUP: not taken over"));
+                .filter(|line| line.contains("SIGHUP: not applied"));
             lines
                 .nth(number - 1)
                 .is_some_and(|line| line.replace("\\\"", "\"").contains(expected))

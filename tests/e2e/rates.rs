@@ -354,7 +354,7 @@ async fn the_banks_rates_are_fetched_and_outlast_its_failures_and_a_restart() {
         ),
         (
             full(&wrong.replace("'0.5'", "'0'")),
-            "its rate of GBP is no positive decimal",
+            "its rate of GBP is not a positive decimal",
         ),
         (full(&wrong.replace("'USD'", "'XXX'")), "has no rate of USD"),
         (

@@ -136,7 +136,11 @@ mod tests {
         can_be_a_folder(&file.join("below")).unwrap();
         std::fs::write(&file, "").unwrap();
         for path in [&file, &file.join("below")] {
-            assert!(can_be_a_folder(path).unwrap_err().contains("is no folder"));
+            assert!(
+                can_be_a_folder(path)
+                    .unwrap_err()
+                    .contains("is not a folder")
+            );
         }
     }
 }

@@ -92,7 +92,7 @@ codes! {
     TooManyInvitations 422 "As many invitations are open as can be.";
     RateLimited 429 "Too many requests: call again after `Retry-After`.";
     InternalError 500 "The service failed.";
-    Unreadable 500 "The stored object cannot be read as it was written; nothing was done.";
+    Unreadable 500 "The object cannot be read as it was written; nothing was done.";
     Busy 503 "Too many requests are in flight; nothing was done.";
     Unavailable 503 "The service takes nothing at the moment; nothing was done.";
     InDoubt 503 "The service failed during the request; it is not known whether it had an effect.";

@@ -273,7 +273,7 @@ impl ApiError {
             ),
             Self::Unreadable(_) => (
                 Code::Unreadable,
-                "the stored object cannot be read as it was written; nothing was done, and the operator of the gateway must check it"
+                "the object cannot be read as it was written; nothing was done, and the operator of the gateway must check it"
                     .into(),
             ),
             Self::Busy => (

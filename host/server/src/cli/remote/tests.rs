@@ -691,7 +691,7 @@ fn tables_of_lists_fit_a_terminal() {
     );
     assert!(text.contains("verification_pending"), "{text}");
     assert!(
-        text.contains("left out (") && text.contains("--json shows"),
+        text.contains("omitted (") && text.contains("--json shows"),
         "{text}"
     );
 }
