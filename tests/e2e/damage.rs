@@ -74,7 +74,7 @@ async fn verify_reports_which_bytes_of_a_store_that_does_not_open_are_damaged_an
         "store: it does not open: ",
         "What to do: ",
         "kassette restore",
-        "A damaged store",
+        "The store is damaged",
     ] {
         assert!(said.contains(word), "{word}: {said}");
     }

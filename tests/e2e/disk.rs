@@ -296,7 +296,7 @@ async fn reads_that_hang_are_answered_in_time_and_hold_up_nothing_else() {
     let live = format!("{}/livez", server.admin_root());
     let live = server.send(server.http.get(live)).await;
     live.expect(200);
-    assert!(server.log().contains("the disk hangs: a read was given up"));
+    assert!(server.log().contains("the disk hangs: a read was aborted"));
     std::fs::remove_file(&fault).unwrap();
     server.get(server.test_key(), &path).await.expect(200);
     ready(&server).await;

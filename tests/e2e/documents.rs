@@ -60,12 +60,12 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
     ("config/resellers.md", "js", "tests/e2e/reseller_clients.rs"),
     ("config/resellers.md", "text", "tests/e2e/documents.rs"),
     (
-        "config/operators.md",
+        "config/routing-example.md",
         "sh",
         "tests/e2e/documents/operators.rs",
     ),
     (
-        "config/operators.md",
+        "config/routing-example.md",
         "text",
         "tests/e2e/documents/operators.rs",
     ),
@@ -78,7 +78,7 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
     ("wit/README.md", "rust", "plugins/sdk/src/lib.rs"),
     ("wit/README.md", "rust,ignore", "host/kit/tests/outside.rs"),
     ("wit/README.md", "toml", "host/kit/tests/outside.rs"),
-    ("config/README.md", "yaml", ".ci/run"),
+    ("config/monitor.md", "yaml", ".ci/run"),
     ("host/README.md", "", ".ci/run"),
 ];
 
@@ -181,7 +181,7 @@ fn every_block_is_run_or_read_or_says_why_not() {
         let found = elsewhere(&document, language);
         let is_here = is_shell(&block)
             || language == "json"
-            || (language == "toml" && document == "config/README.md");
+            || (language == "toml" && document.starts_with("config/"));
         let Some((of, kind, test)) = found else {
             assert!(
                 is_here,
@@ -717,7 +717,7 @@ fn the_event_that_is_shown_with_its_signature_verifies() {
 #[tokio::test]
 async fn the_page_says_how_much_of_the_disk_stays_free() {
     let page = documents();
-    let page = page.iter().find(|page| page.name == "config/README.md");
+    let page = page.iter().find(|page| page.name == "config/repair.md");
     let metrics = shared().await.metrics().await;
     let reserved = metrics
         .lines()
@@ -730,6 +730,24 @@ async fn the_page_says_how_much_of_the_disk_stays_free() {
     assert!(page.unwrap().prose.contains(&said), "{said}");
 }
 
+#[test]
+fn each_alert_names_a_section_that_says_what_to_do() {
+    let alerts = std::fs::read_to_string(root().join("config/deploy/alerts.yml")).unwrap();
+    let documents = documents();
+    let mut seen = 0;
+    for line in alerts.lines().map(str::trim) {
+        let Some(runbook) = line.strip_prefix("runbook: ") else {
+            continue;
+        };
+        let (page, section) = runbook.split_once('#').unwrap();
+        let mut pages = documents.iter().filter(|document| document.name == page);
+        let is_there = pages.any(|page| page.anchors.iter().any(|anchor| anchor == section));
+        assert!(is_there, "{runbook}");
+        seen += 1;
+    }
+    assert_eq!(seen, alerts.matches("- alert: ").count());
+}
+
 /// Whether the word occurs in a PHP block: functions of the shop's plugin have the same prefix as metrics.
 fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
     let mut shown = document
@@ -739,7 +757,7 @@ fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
     shown.any(|block| block.text.contains(word))
 }
 
-/// Files shown in config/README.md, in order; in each, a text to replace and its replacement.
+/// Files shown in the pages for operators, in order; in each, a text to replace and its replacement.
 const FILES: [(&str, &str, &str); 5] = [
     // A date in the past, even if the machine's clock is wrong.
     ("rates.toml", "2026-11-25", "2020-01-02"),
@@ -768,7 +786,7 @@ fn the_configuration_that_operators_read_is_one_that_is_taken() {
     crate::serving::prepare(folder.path(), "[rates]\necb = true\nfile = \"rates.toml\"");
     let config = folder.path().join("config");
     let blocks = blocks()
-        .filter(|(document, block)| document == "config/README.md" && block.language == "toml");
+        .filter(|(document, block)| document.starts_with("config/") && block.language == "toml");
     let blocks: Vec<Block> = blocks.map(|(_, block)| block).collect();
     assert_eq!(blocks.len(), FILES.len());
     for (block, (file, shown, whole)) in blocks.iter().zip(FILES) {

@@ -37,7 +37,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "module =",
         "modul =",
-        "modul is unknown: is module meant?",
+        "modul is unknown: did you mean module?",
         1,
     ),
     ("name = \"Sandbox\"", "name = \"\"", "name must be 1-40", 2),
@@ -68,13 +68,13 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "\"127.0.0.1:9\"]\nredirect",
         "\"https://127.0.0.1:9\"]\nredirect",
-        "is no host name",
+        "is not a host name",
         6,
     ),
     (
         "redirect_hosts = [\"127.0.0.1:9\"]",
         "redirect_hosts = [\"127.0.0.1:9/pay\"]",
-        "is no host name",
+        "is not a host name",
         7,
     ),
     (
@@ -86,13 +86,13 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "[settings]",
         "[setings]",
-        "setings is unknown: is settings meant?",
+        "setings is unknown: did you mean settings?",
         8,
     ),
     (
         "base-url =",
         "bas-url =",
-        "bas-url is unknown: is base-url meant?",
+        "bas-url is unknown: did you mean base-url?",
         9,
     ),
     (
@@ -122,7 +122,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "[secrets.client-id]",
         "[secrets.clientid]",
-        "clientid is unknown: is client-id meant?",
+        "clientid is unknown: did you mean client-id?",
         10,
     ),
     (
@@ -134,7 +134,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "value = \"id\"",
         "valeu = \"id\"",
-        "valeu is unknown: is value meant?",
+        "valeu is unknown: did you mean value?",
         11,
     ),
     (
@@ -158,7 +158,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "[methods.ideal]",
         "[methods.idael]",
-        "methods.idael is unknown: is ideal meant?",
+        "methods.idael is unknown: did you mean ideal?",
         16,
     ),
     (
@@ -170,7 +170,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     (
         "EUR = \"0.25\"",
         "EURO = \"0.25\"",
-        "is no supported currency",
+        "is not a supported currency",
         16,
     ),
     ("\"0.25\"", "\"0,25\"", "amount \"0,25\"", 16),
@@ -192,7 +192,7 @@ const METHODS: [(&str, &str, &str); 12] = [
     (
         "ideal",
         "ordr = \"cost\"",
-        "ordr is unknown: is order meant?",
+        "ordr is unknown: did you mean order?",
     ),
     (
         "ideal",
@@ -241,7 +241,11 @@ const METHODS: [(&str, &str, &str); 12] = [
 /// Mistakes in `kassette.toml`: correct text, its replacement, expected message. If the correct text is empty, the
 /// replacement is added as a new line.
 const MAIN: [(&str, &str, &str); 39] = [
-    ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
+    (
+        "listen =",
+        "lisen =",
+        "lisen is unknown: did you mean listen?",
+    ),
     (
         "\"https://pay.example\"",
         "\"https://pay.example",
@@ -273,7 +277,11 @@ const MAIN: [(&str, &str, &str); 39] = [
         "admin_listen = \"0.0.0.0:0\"",
         "needs admin_tls_cert and admin_tls_key",
     ),
-    ("\"../plugins\"", "\"../modules\"", "is no folder: make it"),
+    (
+        "\"../plugins\"",
+        "\"../modules\"",
+        "is not a folder: create it",
+    ),
     ("\"../data\"", "\"../master.key\"", "data_dir"),
     ("\"../master.key\"", "\"../masterkey\"", "masterkey"),
     (
@@ -297,7 +305,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[rate_limit]\nper_second = 5\nburst = 9\nbrust = 9",
-        "brust is unknown: is burst meant?",
+        "brust is unknown: did you mean burst?",
     ),
     (
         "",
@@ -347,7 +355,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[retention]\ndelivery_days = 3",
-        "retention.delivery_days = 3 must be 0 (for ever) or between",
+        "retention.delivery_days = 3 must be 0 (no limit) or between",
     ),
     (
         "",
@@ -372,7 +380,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[limits]\nconections = 5",
-        "conections is unknown: is connections meant?",
+        "conections is unknown: did you mean connections?",
     ),
     (
         "",
@@ -383,7 +391,7 @@ const MAIN: [(&str, &str, &str); 39] = [
     (
         "",
         "[rates]\nfiel = \"rates.toml\"",
-        "fiel is unknown: is file meant?",
+        "fiel is unknown: did you mean file?",
     ),
     ("", "[rates]\necb = \"yes\"", "expected a boolean"),
     (
@@ -433,7 +441,7 @@ const RATES: [(&str, &str, u64); 10] = [
     ),
     (
         "date = 2020-01-02\n[usd_per_unit]\nEURO = \"1.08\"",
-        "is no supported currency",
+        "is not a supported currency",
         3,
     ),
     (
@@ -443,7 +451,7 @@ const RATES: [(&str, &str, u64); 10] = [
     ),
     (
         "date = 2020-01-02\n[usd_per_unti]\nEUR = \"1.08\"",
-        "usd_per_unti is unknown: is usd_per_unit meant?",
+        "usd_per_unti is unknown: did you mean usd_per_unit?",
         2,
     ),
 ];
@@ -597,7 +605,7 @@ async fn mistakes_in_a_file_of_exchange_rates_are_reported_by_all_three() {
         let said = |log: &str| {
             let mut lines = log
                 .lines()
-                .filter(|line| line.contains("SIGHUP: not taken over"));
+                .filter(|line| line.contains("SIGHUP: not applied"));
             lines
                 .nth(number - 1)
                 .is_some_and(|line| line.replace("\\\"", "\"").contains(expected))
@@ -698,7 +706,7 @@ async fn a_running_gateway_says_each_mistake_and_keeps_what_it_has() {
             new.any(|line| {
                 // In the JSON log, quotes are escaped.
                 let line = line.replace("\\\"", "\"");
-                line.contains("was not taken over") && line.contains(expected)
+                line.contains("was not applied") && line.contains(expected)
             })
         };
         serving.until(&text, said).await;

@@ -200,7 +200,7 @@ async fn verify_names_an_older_history_that_was_put_back() {
     }
     std::fs::remove_file(&history).unwrap();
     let said = refused(&verify, &[]);
-    assert!(said.contains("the slot is switched off"), "{said}");
+    assert!(said.contains("the slot is disabled"), "{said}");
     std::fs::write(&history, newest).unwrap();
     done(&verify, &[]);
     drop(folder);

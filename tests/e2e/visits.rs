@@ -318,7 +318,7 @@ async fn every_end_has_a_page_of_its_own() {
             .await
             .expect(200)
             .text
-            .contains("This payment was called off")
+            .contains("This payment was canceled")
     );
 
     let expired = server.create(key, json!({})).await;

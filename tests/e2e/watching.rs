@@ -1,4 +1,4 @@
-//! Monitoring: the metrics that config/README.md documents and the log lines that it names.
+//! Monitoring: the metrics that config/monitor.md documents and the log lines that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::harness::{Server, TEST_TIMEOUT};
 use crate::receiver::{Receiver, Reply};
 
-const DOCUMENT: &str = include_str!("../../config/README.md");
+const DOCUMENT: &str = include_str!("../../config/monitor.md");
 /// Header row of the table of all metrics.
-const TABLE: &str = "| Metric | Type | Labels | Tells |";
+const TABLE: &str = "| Metric | Type | Labels | Meaning |";
 /// Metric that exists only if a listener has a certificate. A separate test covers it.
 const CERTIFICATE: &str = "kassette_tls_certificate_not_after_timestamp_seconds";
 
@@ -237,7 +237,7 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     until(&server, why, &of("reason", "vendor"), 1.0).await;
     until(&server, why, &of("reason", "unchecked"), 0.0).await;
     let parts = [
-        "the provider account is not well",
+        "the provider account has a problem",
         "WARN",
         "provider.id=sandbox-test",
         "provider.state=\"down\"",
@@ -250,11 +250,11 @@ async fn an_account_that_is_down_says_why_once_and_so_when_it_is_well_again() {
     until(&server, why, &of("reason", "vendor"), 0.0).await;
     line(
         &server,
-        &["the provider account is well again", "sandbox-test"],
+        &["the provider account works again", "sandbox-test"],
     )
     .await;
     let log = server.log();
-    let lines = log.matches("the provider account is not well").count();
+    let lines = log.matches("the provider account has a problem").count();
     assert_eq!(lines, 1, "{log}");
     // Other accounts are not affected. Whether an account is enabled is a separate gauge.
     assert!(!log.contains("provider.id=sandbox-live provider.state"));
@@ -365,10 +365,10 @@ async fn deliveries_that_fail_and_an_endpoint_that_is_left_alone_have_lines() {
             delivery = server.attempt_again(&delivery).await;
         }
     }
-    line(&server, &["is well again", "INFO", endpoint.as_str()]).await;
+    line(&server, &["works again", "INFO", endpoint.as_str()]).await;
     let log = server.log();
     let opened = log.matches("a webhook endpoint keeps failing").count();
-    let closed = log.matches("the webhook endpoint is well again").count();
+    let closed = log.matches("the webhook endpoint works again").count();
     assert_eq!(opened, closed, "{log}");
     assert!(
         !log.contains(&receiver.url()),

@@ -140,13 +140,13 @@ impl AuditEntry {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainBreak {
     /// Its hash does not match its contents.
-    #[error("line {0} was altered: its hash does not fit what it says")]
+    #[error("line {0} was altered: its hash does not match its content")]
     Altered(u64),
     /// It cannot be read.
-    #[error("line {0} does not read back as it was written")]
+    #[error("line {0} cannot be decoded")]
     Unreadable(u64),
     /// It contains another number than the one under which it is stored.
-    #[error("line {at} was moved or inserted: it says that it is line {says}")]
+    #[error("line {at} was moved or inserted: its number is {says}")]
     Moved {
         /// Number under which it is stored.
         at: u64,
@@ -166,7 +166,9 @@ pub enum ChainBreak {
     #[error("line {0} was inserted: it comes after the end that the store has noted")]
     AfterEnd(u64),
     /// The last entry differs from the recorded end.
-    #[error("line {0}, the last one, was replaced: it is not the one that the store has noted")]
+    #[error(
+        "line {0}, the last one, was replaced: it differs from the entry that the store recorded"
+    )]
     OtherEnd(u64),
 }
 

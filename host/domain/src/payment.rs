@@ -240,7 +240,7 @@ impl ReviewCause {
     /// English sentence for people.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Provider => "The provider has a person look at it.",
+            Self::Provider => "A person at the provider checks it.",
             Self::Silence => "The provider gave no answer for long.",
             Self::Risk => "The amount is over the limit of the merchant's risk policy.",
             Self::Mismatch => "Amount or currency differs from the invoice.",

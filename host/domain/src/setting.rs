@@ -99,8 +99,8 @@ pub fn missing(specs: &[SettingSpec], settings: &[(String, String)]) -> Vec<Sett
 pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     match nearest(name, known.iter().copied()) {
-        Some(nearest) => format!("is unknown: is {nearest} meant?"),
-        None if known.is_empty() => "is unknown: its module has none".into(),
+        Some(nearest) => format!("is unknown: did you mean {nearest}?"),
+        None if known.is_empty() => "is unknown: its module has no settings".into(),
         None => format!("is unknown: its module knows {}", known.join(", ")),
     }
 }
@@ -202,7 +202,7 @@ mod tests {
         ];
         assert_eq!(
             problem_texts(&specs, &[("captur", "manual")]),
-            ["the setting captur is unknown: is capture meant?"]
+            ["the setting captur is unknown: did you mean capture?"]
         );
         assert_eq!(
             problem_texts(&specs, &[("priority", "1")]),
@@ -210,7 +210,7 @@ mod tests {
         );
         assert_eq!(
             problem_texts(&[], &[("priority", "1")]),
-            ["the setting priority is unknown: its module has none"]
+            ["the setting priority is unknown: its module has no settings"]
         );
     }
 

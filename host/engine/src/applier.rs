@@ -166,7 +166,7 @@ fn run<E: Embedder>(
             Ok(Err(why)) => why,
             Err(_) => "the applier panicked".into(),
         };
-        tracing::error!(%why, "the disk failed: the store is closed and tried again");
+        tracing::error!(%why, "the disk failed: the store is closed and opened again");
         opener.fail(&why);
         // The reopened database may contain the group that was being written, and the stream has not seen it.
         shared.commits.cut_off();

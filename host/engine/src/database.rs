@@ -59,7 +59,9 @@ impl<S: State> Database<S> {
 
 /// Message for callers while the disk fails.
 pub(crate) fn failing(why: &str) -> String {
-    format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
+    format!(
+        "the disk failed ({why}); check its space and health; the store continues automatically"
+    )
 }
 
 /// The database, shared by the readers and the applier. A reader holds the lock during its read.
@@ -193,8 +195,7 @@ impl<E: Embedder> DatabaseOpener<E> {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 format!(
-                    "the disk is full: {} MiB are left, {} MiB have to stay free; make room, the \
-                     store goes on by itself",
+                    "the disk is full: {} MiB are left, {} MiB must stay free; free space, and the store continues automatically",
                     free >> 20,
                     RESERVE >> 20
                 ),
@@ -249,7 +250,7 @@ impl<E: Embedder> DatabaseOpener<E> {
                 }
                 Ok(opened) => {
                     metrics::counter!("kassette_store_recoveries_total").increment(1);
-                    tracing::warn!("the disk takes writes again: the store goes on");
+                    tracing::warn!("the disk accepts writes again: the store continues");
                     return match self.show(opened) {
                         Ok(writable) => Reopened::Open(Box::new(writable)),
                         Err(error) => Reopened::Lost(error.to_string()),

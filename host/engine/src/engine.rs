@@ -400,7 +400,7 @@ impl<E: Embedder> Engine<E> {
         let patience = self.reader.patience;
         // The next start recovers from the log what the database lacks.
         let Ok(how) = timeout(patience, self.applier.end()).await else {
-            tracing::error!("the disk hangs: the store was left as it is");
+            tracing::error!("the disk hangs: the store was not closed");
             return Err(Fault::Stopping);
         };
         let (database, folder) = (Arc::clone(&self.reader.database), Arc::clone(&self.folder));
@@ -415,7 +415,7 @@ impl<E: Embedder> Engine<E> {
             let is_whole = is_closed && matches!(database, Database::Open(..));
             drop_quietly(database);
             if is_whole && let Err(error) = write_snapshot(&folder) {
-                tracing::warn!(%error, "no snapshot is left for the next start");
+                tracing::warn!(%error, "the snapshot for the next start was not written");
             }
             folder.release()
         })
@@ -429,8 +429,8 @@ impl<E: Embedder> Engine<E> {
 
 /// Fault for the caller of a read when the disk hangs.
 fn hangs() -> Fault {
-    tracing::error!("the disk hangs: a read was given up");
-    Fault::Unavailable("the disk hangs; see to its health, the store goes on by itself".into())
+    tracing::error!("the disk hangs: a read was aborted");
+    Fault::Unavailable("the disk hangs; check its health; the store continues automatically".into())
 }
 
 /// Writes the engine's probe row.

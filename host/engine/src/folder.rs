@@ -84,7 +84,7 @@ pub fn remove_leftovers(store: &Path) -> io::Result<()> {
     let rebuilt = rebuild_folder(store);
     match fs::remove_dir_all(&rebuilt) {
         Ok(()) => {
-            tracing::warn!(folder = %rebuilt.display(), "what an unfinished rebuild left behind is removed");
+            tracing::warn!(folder = %rebuilt.display(), "the remains of an unfinished rebuild are removed");
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -34,7 +34,7 @@ pub enum RebuildError {
     Open(#[from] OpenError),
     /// The file system cannot exchange the two folders atomically.
     #[error(
-        "{} cannot be exchanged with a folder beside it in one step, so nothing was changed: move the data directory to a file system that can, such as ext4, xfs or btrfs, with nothing mounted below it", .0.display()
+        "{} cannot be exchanged with another folder in one step, so nothing was changed: move the data directory to a file system that can, such as ext4, xfs or btrfs, with nothing mounted below it", .0.display()
     )]
     NoExchange(PathBuf),
     /// The database could not read or write a row.

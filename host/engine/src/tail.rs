@@ -198,7 +198,7 @@ fn read(folder: &Path) -> io::Result<Option<Vec<HeadAt>>> {
         is_right.then(|| heads.iter().map(head_at).collect())?
     });
     if heads.is_none() {
-        tracing::warn!("`{NAME}` of the store does not read back and is left out");
+        tracing::warn!("`{NAME}` of the store cannot be decoded and is ignored");
     }
     Ok(heads)
 }

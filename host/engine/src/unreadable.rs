@@ -21,7 +21,7 @@ const BLOBS: &str = "blobs";
 /// Bytes of a segment, in the file and in the log.
 const SEGMENT: u64 = SEGMENT_BYTES as u64;
 /// Description of a record with a wrong checksum.
-const ALTERED: &str = "does not read back as it was written";
+const ALTERED: &str = "cannot be decoded";
 
 /// A range of damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +240,7 @@ fn check_database(
             file: DATABASE.to_owned(),
             bytes: first.start..last.end,
             what: format!(
-                "the file ends at byte {length}, {} records of pages stood up to here or behind that",
+                "the file ends at byte {length}, {} records of pages were before or after this position",
                 cut_off.len()
             ),
         });

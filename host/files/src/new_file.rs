@@ -26,7 +26,7 @@ impl NewFile {
     pub fn create_next_to(path: &Path, mode: u32) -> io::Result<Self> {
         let name = path
             .file_name()
-            .ok_or_else(|| io::Error::other("this is no name for a file"))?;
+            .ok_or_else(|| io::Error::other("this is not a valid file name"))?;
         let mut prefix = OsString::from(".");
         prefix.push(name);
         prefix.push(".");

@@ -203,7 +203,7 @@ impl Gateway {
             match tokio::time::timeout(RETURN_WAIT, asking).await {
                 Ok(asked) => settled = asked??,
                 Err(_) => {
-                    tracing::info!(attempt.id = %id, "a payer came back before the provider knew")
+                    tracing::info!(attempt.id = %id, "a payer returned before the provider had a result")
                 }
             }
         }

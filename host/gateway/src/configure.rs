@@ -220,7 +220,9 @@ pub(crate) fn acceptance(gateway: &Arc<Inner>) -> Acceptance {
         let settings = Arc::clone(&gateway.configured.load().settings);
         match violation(&settings, module) {
             None => Ok(()),
-            Some(problem) => Err(format!("it does not take what is configured: {problem}")),
+            Some(problem) => Err(format!(
+                "it does not accept the current settings: {problem}"
+            )),
         }
     })
 }

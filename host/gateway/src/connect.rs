@@ -133,12 +133,12 @@ pub enum ConnectError {
     /// Counted against the code.
     #[error("proof: is not HMAC-SHA256 of challenge, newline and site origin, keyed with the code")]
     WrongProof,
-    #[error("live payments are not approved for this merchant any more")]
+    #[error("live payments are no longer approved for this merchant")]
     NotLiveApproved,
     #[error("the site does not prove that it is the shop's: {0}")]
     NoControl(NoControl),
     #[error(
-        "the site was asked {} times for this code; ask the operator for a new one",
+        "this code was tried {} times; request a new one from the operator",
         ConnectCode::MAX_FETCHES
     )]
     AskedTooOften,

@@ -53,7 +53,7 @@ pub enum CreateError {
     /// Above the merchant's limit.
     #[error("amount: is over the limit for one payment")]
     OverLimit,
-    #[error("return_url: must lie under a verified shop domain of the merchant")]
+    #[error("return_url: must be on a verified shop domain of the merchant")]
     UnverifiedReturnUrl,
     #[error("expires_in: must be at most {most} seconds")]
     LivesTooLong { most: u64 },
@@ -64,7 +64,7 @@ pub enum CreateError {
     NotEligible(&'static str),
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("no randomness from the operating system")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 

@@ -215,9 +215,9 @@ impl Gateway {
         let said = match health.unwell {
             None | Some(UnhealthyReason::Misconfigured) => return troubles,
             Some(UnhealthyReason::Unchecked) => "nothing recent is known of it",
-            Some(UnhealthyReason::Provider) => "its provider says so",
+            Some(UnhealthyReason::Provider) => "its provider reports it",
             Some(UnhealthyReason::NoAnswer) => "its provider did not answer in time",
-            Some(UnhealthyReason::Module) => "its module failed when it was asked",
+            Some(UnhealthyReason::Module) => "its module failed when it was queried",
             Some(UnhealthyReason::Calls) => "calls that payments needed failed",
         };
         troubles.push(match (health.unwell, health.detail.as_str()) {
@@ -351,11 +351,11 @@ fn log_change(account: &AccountId, change: Option<HealthState>, detail: &str) {
     match change {
         None => {}
         Some((_, None)) => {
-            tracing::info!(provider.id = %account, "the provider account is well again");
+            tracing::info!(provider.id = %account, "the provider account works again");
         }
         Some((status, Some(why))) => tracing::warn!(
             provider.id = %account, provider.state = status.as_str(), provider.reason = why.as_str(),
-            probe.detail = %detail, "the provider account is not well"
+            probe.detail = %detail, "the provider account has a problem"
         ),
     }
 }

@@ -49,7 +49,7 @@ pub enum Corrected {
 /// Reason why nothing was booked.
 #[derive(Debug, thiserror::Error)]
 pub enum CorrectionError {
-    #[error("provider_id: there is no such account")]
+    #[error("provider_id: the account does not exist")]
     NoAccount,
     #[error("payment_id: the payment has no attempt at the account")]
     NoPayment,

@@ -30,14 +30,14 @@ pub enum DecideError {
     NotCancellable(String),
     /// Pending refunds or open disputes about the money prevent the approval. Contains their ids.
     #[error(
-        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve all the same"
+        "a refund is pending or a dispute is open; list their ids in \"despite\" to approve anyway"
     )]
     DespiteNeeded(Vec<String>),
     /// The amount to accept is not below the invoice amount.
     #[error("accept: is for amounts below the invoice's, or in another currency")]
     AcceptsTooMuch,
     /// The platform fee of an accepted amount cannot be computed.
-    #[error("there is no usable exchange rate for {0}")]
+    #[error("no usable exchange rate for {0}")]
     NoRate(String),
     /// An open attempt could not be closed with certainty.
     #[error(
@@ -148,8 +148,7 @@ impl Gateway {
                 Ok(Decided::Waiting)
             }
             _ => Err(DecideError::Conflict(format!(
-                "the decision lapsed: the provider did not do what it needs, or the money is not what was \
-                 decided upon; the payment is {}",
+                "the decision lapsed: the provider did not do the required step, or the money has changed since the decision; the payment is {}",
                 payment.status.as_str()
             ))),
         }
@@ -304,7 +303,7 @@ impl Gateway {
         let aggregate = self.store().aggregate(about.clone()).await?;
         let aggregate = aggregate.ok_or(DecideError::NotFound)?;
         let last = aggregate.attempts.last().ok_or_else(|| {
-            DecideError::Conflict("the payment has no attempt that a provider knows of".to_owned())
+            DecideError::Conflict("no provider knows an attempt of the payment".to_owned())
         })?;
         let matters = |attempt: &&Attempt| {
             attempt.is_open() || attempt.net().is_some() || attempt.id == last.id

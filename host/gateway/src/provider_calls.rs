@@ -231,7 +231,7 @@ impl Gateway {
         let Some((module, mut access)) = self.module_and_access(attempt) else {
             tracing::error!(
                 attempt.id = %attempt.id, provider.id = %attempt.account,
-                "no module can be asked about the attempt"
+                "no module can query the attempt"
             );
             return Ok(match self.others_differ().await? {
                 true => QueryAnswer::Unasked,
@@ -386,7 +386,7 @@ impl Gateway {
                 attempt.id = %attempt.id, payment.id = %attempt.payment,
                 provider.id = %attempt.account, start.outcome = outcome,
                 start.detail = why.map(String::as_str).unwrap_or_default(), left_out,
-                "a start was answered"
+                "a start returned"
             );
         }
     }

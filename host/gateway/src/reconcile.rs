@@ -396,7 +396,7 @@ impl Gateway {
             "outcome" => outcome, "environment" => aggregate.payment.environment.as_str()
         )
         .increment(1);
-        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was asked for");
+        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was requested");
         Ok(after)
     }
 

@@ -105,7 +105,7 @@ pub enum RefundError {
     Unavailable,
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("no randomness from the operating system")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 
@@ -475,7 +475,7 @@ impl Gateway {
             Ok(Err(failed)) => {
                 tracing::error!(
                     provider.id = %attempt.account, error = %failed,
-                    "a module did not say what can be given back"
+                    "a module did not return its refund terms"
                 );
                 return Err(RefundError::Unavailable);
             }
@@ -631,7 +631,7 @@ impl Gateway {
             tracing::info!(
                 refund.id = %order.id, payment.id = %attempt.payment, provider.id = %attempt.account,
                 refund.call = call, refund.outcome = outcome, refund.detail = why, left_out,
-                "a call about a refund was answered"
+                "a call about a refund returned"
             );
         }
     }

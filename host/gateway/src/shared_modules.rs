@@ -46,10 +46,10 @@ pub enum ShareError {
     #[error("node {node} refuses it: {why}")]
     Refused { node: String, why: String },
     /// A node has not announced in time whether it can serve it.
-    #[error("node {0} has not checked it in time; nothing was changed")]
+    #[error("node {0} did not check it in time; nothing was changed")]
     Late(String),
     /// Another version is being proposed, or this proposal lapsed because the nodes took this node for dead.
-    #[error("another version was proposed meanwhile; nothing was changed, try again")]
+    #[error("another version was proposed in the meantime; nothing was changed, try again")]
     Busy,
     #[error(transparent)]
     Store(#[from] Fault),
@@ -273,7 +273,7 @@ impl Gateway {
     /// # Errors
     /// The store's. The inner error says why there is none or why it was refused.
     pub async fn version_before(&self, slot: &Slot) -> Result<Result<Prepared, String>, Fault> {
-        let nothing = || Ok(Err("there is no version to go back to".to_owned()));
+        let nothing = || Ok(Err("no previous version exists".to_owned()));
         let Some(runtime) = self.shared_runtime() else {
             return nothing();
         };
@@ -355,7 +355,7 @@ impl Gateway {
         match tokio::time::timeout(FOLLOWING, all).await {
             Ok(followed) => followed,
             Err(_) => {
-                tracing::warn!("a node has not followed a change of modules in time");
+                tracing::warn!("a node did not apply a change of modules in time");
                 Ok(())
             }
         }
@@ -389,7 +389,7 @@ impl Gateway {
             if let Err(why) = self.apply(runtime, &mut following, change).await? {
                 tracing::error!(
                     plugin.slot = %change.slot,
-                    "a change of {} that all nodes follow is not followed here yet: {why}", change.slot
+                    "a change of {} that applies to all nodes is not applied here yet: {why}", change.slot
                 );
                 return Ok(false);
             }
@@ -405,7 +405,7 @@ impl Gateway {
             };
             let (keeping, slot, now) = (Arc::clone(runtime), change.slot.clone(), self.now());
             if let Err(why) = blocking(move || keeping.keep(&slot, &bytes, now)).await? {
-                tracing::warn!(plugin.slot = %change.slot, "an earlier version is not kept: {why}");
+                tracing::warn!(plugin.slot = %change.slot, "an earlier version was not stored: {why}");
             }
         }
         if let Some(last) = settled().next_back() {
@@ -535,7 +535,9 @@ impl Gateway {
         cause: &str,
     ) -> Result<Result<Prepared, String>, Fault> {
         let Some(bytes) = self.store().module_bytes(digest).await? else {
-            return Ok(Err(format!("the store has no module {digest}")));
+            return Ok(Err(format!(
+                "the store does not contain the module {digest}"
+            )));
         };
         let Some(cause) = Cause::of_shared(cause) else {
             return Ok(Err(format!(

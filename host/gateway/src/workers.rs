@@ -193,7 +193,7 @@ impl Gateway {
             let next = match self.forget_in_turn().await {
                 Ok(next) => next.map_or(again, |next| next.min(again)),
                 Err(fault) => {
-                    tracing::warn!(error = %fault, "what is over its time is not forgotten yet");
+                    tracing::warn!(error = %fault, "expired data is not removed yet");
                     again
                 }
             };
@@ -236,7 +236,7 @@ impl Gateway {
         if routing_records > 0 {
             tracing::info!(
                 routing_records,
-                "the routing log is no longer than it may be"
+                "the routing log was reduced to its maximum size"
             );
         }
         pruned.and(done)
@@ -273,12 +273,7 @@ impl Gateway {
         redacted: u64,
         deliveries: u64,
     ) -> Result<(), Fault> {
-        tracing::info!(
-            decisions,
-            redacted,
-            deliveries,
-            "what need not be kept for ever was forgotten"
-        );
+        tracing::info!(decisions, redacted, deliveries, "expired data was removed");
         let audited = Audited {
             reason: Some("as the retention settings say".into()),
             after: Some(format!(

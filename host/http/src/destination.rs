@@ -36,7 +36,7 @@ const INNER_NAMES: [&str; 12] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Not an absolute URL, or a URL with characters that two readers may interpret differently.
-    #[error("this is no absolute address, such as \"https://shop.example/webhook\"")]
+    #[error("this is not an absolute address, such as \"https://shop.example/webhook\"")]
     NotAUrl,
     /// Neither https, nor http to an allowed loopback host.
     #[error("the address must use https")]
@@ -57,7 +57,7 @@ pub enum Refused {
     #[error("the host is not a public name")]
     InnerName,
     /// Port 0.
-    #[error("the port cannot be connected to")]
+    #[error("the port is not allowed")]
     Port,
     /// Longer than 8 KiB.
     #[error("the address is too long")]

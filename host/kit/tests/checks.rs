@@ -147,7 +147,7 @@ fn a_method_that_traps_or_breaks_a_rule_fails_with_the_question() {
     assert!(message.contains("asked about no amount"), "{message}");
     let (name, message) = failure(&Method::saying(&[]).build());
     assert_eq!(name, "answers");
-    assert!(message.contains("no verdict on"), "{message}");
+    assert!(message.contains("no verdict about"), "{message}");
     let endless = Method::ideal("(loop $again (br $again)) unreachable");
     assert!(failure(&endless.build()).1.contains("ran too long"));
 }
@@ -231,12 +231,12 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         (
             "a foreign method",
             refunding(&["ideal"], unavailable, unavailable, unavailable),
-            "not among its methods",
+            "which is not one of its methods",
         ),
         (
             "given",
             refunding(&[], given, unavailable, unavailable),
-            "money was given back",
+            "money was refunded",
         ),
         (
             "uncertain",
@@ -251,12 +251,12 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         (
             "absent",
             refunding(&[], unavailable, absent, unavailable),
-            "knows what became of a refund",
+            "reports the outcome of a refund",
         ),
         (
             "known",
             refunding(&[], unavailable, given, unavailable),
-            "knows what became of a refund",
+            "reports the outcome of a refund",
         ),
         (
             "cancelled",

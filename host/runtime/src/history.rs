@@ -37,7 +37,7 @@ const MAC_FIELD: &str = "{\"mac\":\"";
 /// Maximum size of a history file, in bytes. [`MAX_EVENTS`] events take up to 300 kB.
 const MAX_HISTORY_BYTES: u64 = 1 << 20;
 const NOT_AUTHENTIC: &str = "it is not authentic";
-const SWITCH_GONE: &str = "it is missing, and the audit log says that the slot is switched off";
+const SWITCH_GONE: &str = "it is missing, and according to the audit log the slot is disabled";
 /// Events kept per slot.
 pub(crate) const MAX_EVENTS: usize = 200;
 

@@ -390,7 +390,7 @@ fn check_wasi(slot: &Slot, world: &'static str, import: &str) -> Result<(), Load
             "of WASI a method is offered the released 0.2 of cli, clocks, filesystem, io and random; build it for wasm32-wasip2, or stub WASI",
         ),
         SlotKind::Provider => (
-            ", it talks to its provider through kassette:plugin/http",
+            ", it reaches its provider through kassette:plugin/http",
             "a provider is offered no WASI; build it for wasm32-unknown-unknown, or stub WASI",
         ),
     };

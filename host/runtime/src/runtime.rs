@@ -138,7 +138,7 @@ impl Prepared {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RollbackError {
     /// The slot has no such version.
-    #[error("there is no version to go back to")]
+    #[error("no previous version exists")]
     Nothing,
     /// The file of the version is lost or damaged.
     #[error("the version before cannot be read ({0}); upload it instead")]
@@ -152,7 +152,7 @@ pub enum RollbackError {
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// The slot's file in the plugin folder would fill it again.
-    #[error("{0} stands in the plugin folder: delete it first")]
+    #[error("{0} is in the plugin folder: delete it first")]
     FileStands(String),
     /// The kept versions, or the file, cannot be deleted.
     #[error("its versions cannot be removed ({0})")]
@@ -386,7 +386,7 @@ impl Runtime {
         if let Err(error) = saved {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
-                "version {} of {slot} is not kept over a restart: {error}", short(&digest),
+                "version {} of {slot} was not stored and is lost at a restart: {error}", short(&digest),
             );
         }
         Ok(())
@@ -528,7 +528,7 @@ impl Runtime {
         removed.map_err(|error| RemoveError::Versions(error.kind()))?;
         self.slots.remove(slot);
         self.clean_cache();
-        tracing::info!(plugin.slot = %slot, "{slot} was taken away");
+        tracing::info!(plugin.slot = %slot, "{slot} was removed");
         Ok(())
     }
 
@@ -618,7 +618,7 @@ impl Runtime {
         {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
-                "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
+                "version {} of {slot} is active, but was not stored and is lost at a restart: {error}", short(&digest),
             );
         }
         // Versions that several nodes serve are recorded elsewhere.
@@ -661,7 +661,7 @@ impl Runtime {
         self.slots.refuse(slot, error.to_string());
         counter!("kassette_plugin_refusals_total", "slot" => slot.as_str().to_owned()).increment(1);
         let stays = if self.slots.active(slot).is_some() {
-            "the version before it goes on serving"
+            "the previous version stays active"
         } else {
             "the slot serves nothing"
         };

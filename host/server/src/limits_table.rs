@@ -1,4 +1,4 @@
-//! Tests that compare the table of limits in config/README.md with the code: numbers and metrics.
+//! Tests that compare the table of limits in config/security.md with the code: numbers and metrics.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ use crate::serve::{FEW_FILES, LEAST_FILES};
 use crate::telemetry::{FAILURES_PER_SECOND, LINES_PER_SECOND, REFUSALS_PER_SECOND, values_of};
 use crate::web::budget::OWN;
 
-const PAGE: &str = include_str!("../../../config/README.md");
+const PAGE: &str = include_str!("../../../config/security.md");
 /// Header row of the table.
-const TABLE: &str = "| What | By | How much | Where it is used up | Metric |";
+const TABLE: &str = "| Resource | Counted per | Limit | Above the limit | Metric |";
 /// Text that refers to the metrics of the previous row.
 const BEFORE: &str = "the same";
 /// Statuses of responses, which are not limits.
@@ -107,28 +107,36 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
     let days = PROVEN_FOR.as_secs() / 86_400;
     let interpreted = u64::from(INTERPRETED_AT_ONCE);
     vec![
+        ("Connections", "listener", vec![number(admin.overall)]),
         (
-            "Connections",
-            "listener",
-            vec![number(admin.overall), OTHERS, FEW_FILES, LEAST_FILES],
-        ),
-        ("Connections", "address", vec![number(admin.per_address)]),
-        (
-            "Time on a connection",
-            "connection",
-            vec![
-                times.head.as_secs(),
-                kib(HEAD_BYTES),
-                times.idle.as_secs(),
-                times.write.as_secs(),
-                kib(LEAST_TAKEN),
-                times.linger.as_secs(),
-            ],
+            "Connections from an address",
+            "address",
+            vec![number(admin.per_address)],
         ),
         (
-            "Bytes of requests and answers",
+            "Time for a TLS handshake",
             "connection",
-            vec![kib(REQUEST_BYTES), kib(OWN), number(OVER_BUDGET_STREAMS)],
+            vec![kib(HEAD_BYTES), times.head.as_secs()],
+        ),
+        (
+            "Time without a request",
+            "connection",
+            vec![times.idle.as_secs()],
+        ),
+        (
+            "Time in which the peer accepts less",
+            "connection",
+            vec![kib(LEAST_TAKEN), times.write.as_secs()],
+        ),
+        (
+            "Time after the end of HTTP/2",
+            "connection",
+            vec![times.linger.as_secs()],
+        ),
+        (
+            "Bytes of requests and responses",
+            "connection",
+            vec![kib(OWN)],
         ),
         (
             "",
@@ -139,21 +147,35 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
                 kib(OWN),
             ],
         ),
-        ("", "all of them", vec![mib(public.bytes), mib(admin.bytes)]),
+        ("", "listener", vec![mib(public.bytes), mib(admin.bytes)]),
         (
             "Frames of HTTP/2",
             "connection",
             vec![number(SPARE), number(SPARE_PER_SECOND), millis(PACE)],
         ),
         ("Requests with a key", "key", vec![millis(times.pause)]),
-        ("Requests without one", "address", vec![]),
-        ("Requests in hand", "class", vec![]),
-        ("Starts in hand", "environment", both(Kind::Request).into()),
+        ("Requests without a key", "address", vec![]),
+        ("Requests in flight", "class", vec![]),
+        (
+            "Starts in flight",
+            "environment",
+            both(Kind::Request).into(),
+        ),
         ("Calls that start", "environment", both(Kind::Start).into()),
         (
-            "Calls that ask, capture, close or give back",
+            "Calls that query, capture, close or refund",
             "environment",
             both(Kind::Query).into(),
+        ),
+        (
+            "Calls that read callbacks from addresses with a verified callback",
+            "environment",
+            both(Kind::Callback).into(),
+        ),
+        (
+            "Calls that read callbacks from all other addresses",
+            "environment",
+            both(Kind::Unproved).into(),
         ),
         (
             "Refunds",
@@ -161,17 +183,12 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             vec![number(PaymentAggregate::MAX_REFUNDS)],
         ),
         (
-            "Calls that read callbacks",
-            "environment",
-            [&both(Kind::Callback)[..], &[days], &both(Kind::Unproved)].concat(),
-        ),
-        (
-            "Proved callbacks",
+            "Verified callbacks",
             "account",
             vec![PROVED.per_second.into()],
         ),
         (
-            "Callbacks from addresses that have proved none",
+            "Callbacks from unverified addresses",
             "address",
             vec![unproved.per_second.into(), unproved.burst.into()],
         ),
@@ -180,7 +197,37 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "account",
             vec![of_account.per_second.into(), of_account.burst.into()],
         ),
-        ("Callbacks in hand", "all of them", vec![]),
+        ("Callbacks in flight", "all", vec![]),
+        (
+            "Unverified callbacks from addresses with a verified callback",
+            "address and account",
+            vec![unproved.per_second.into(), unproved.burst.into()],
+        ),
+        (
+            "Addresses with verified callbacks",
+            "account",
+            vec![number(MOST_PROVEN), days],
+        ),
+        (
+            "Requests of modules",
+            "account",
+            vec![number(CACHED_REQUESTS)],
+        ),
+        (
+            "",
+            "unverified address",
+            vec![1, number(CACHED_REQUESTS_OF_STRANGERS)],
+        ),
+        // A constant of the store.
+        ("Verified notices", "account", vec![10_000]),
+        (
+            "Unverified notices",
+            "address",
+            vec![
+                number(UNPROVED_NOTICES_PER_ADDRESS),
+                number(UNPROVED_NOTICES),
+            ],
+        ),
         (
             "Payments reconciled at once",
             "environment",
@@ -196,7 +243,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "environment",
             vec![interpreted, interpreted / 2, millis(PERMIT_WAIT)],
         ),
-        ("Names looked up", "all", vec![number(LOOK_UPS)]),
+        ("Name lookups", "all", vec![number(LOOK_UPS)]),
         ("Uploads", "all", vec![]),
         (
             "Decisions that wait for the routing log",
@@ -204,7 +251,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             vec![number(ROUTING_RECORDS)],
         ),
         (
-            "Calls of providers' modules that wait for the routing log",
+            "Calls of provider modules that wait for the routing log",
             "all",
             vec![
                 number(CONVERSATIONS_WAITING >> 20),
@@ -212,7 +259,7 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             ],
         ),
         (
-            "Recorded callbacks that prove nothing",
+            "Recorded unverified callbacks",
             "all",
             vec![number(UNPROVED_CONVERSATION_BYTES >> 10)],
         ),
@@ -224,41 +271,12 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
         ("Replays", "all", vec![]),
         ("Exchanges of a connect code", "code", vec![]),
         (
-            "Callbacks that prove nothing",
-            "address and account",
-            vec![unproved.per_second.into(), unproved.burst.into()],
-        ),
-        (
-            "Addresses that have proved",
-            "account",
-            vec![number(MOST_PROVEN), days],
-        ),
-        (
-            "Requests of modules",
-            "account",
-            vec![number(CACHED_REQUESTS)],
-        ),
-        (
-            "",
-            "address that has proved no callback",
-            vec![1, number(CACHED_REQUESTS_OF_STRANGERS)],
-        ),
-        // A constant of the store.
-        ("Proved notices", "account", vec![10_000]),
-        (
-            "Unproved notices",
-            "address",
-            vec![
-                number(UNPROVED_NOTICES_PER_ADDRESS),
-                number(UNPROVED_NOTICES),
-            ],
-        ),
-        (
             "Lines of the log",
             "kind",
             vec![
                 FREQUENT_LINES_PER_SECOND.into(),
                 REFUSALS_PER_SECOND.into(),
+                1,
                 MODULE_LINES_PER_SECOND.into(),
                 LINES_PER_SECOND.into(),
             ],
@@ -280,14 +298,20 @@ fn each_limit_in_the_table_is_the_one_that_holds() {
 }
 
 #[test]
-fn the_most_that_requests_and_answers_take_is_reported() {
-    let (_, after) = PAGE.split_once("\nAt most, requests and answers").unwrap();
-    let (documented, _) = after.split_once("\n\n").unwrap();
+fn paragraphs_below_the_table_have_the_numbers_of_the_code() {
+    assert_eq!(
+        numbers(paragraph("Connections and files")),
+        [OTHERS, FEW_FILES, LEAST_FILES]
+    );
+    assert_eq!(
+        numbers(paragraph("Bytes of a request")),
+        [kib(REQUEST_BYTES), number(OVER_BUDGET_STREAMS)]
+    );
     let (public, admin) = (Caps::default(), Caps::operators());
     let most = |caps: Caps| mib(caps.overall * OWN + caps.bytes);
     let of_address = mib(public.per_address * OWN + public.bytes_per_address);
     assert_eq!(
-        numbers(documented),
+        numbers(paragraph("Memory")),
         [
             most(public),
             kib(OWN),
@@ -299,6 +323,12 @@ fn the_most_that_requests_and_answers_take_is_reported() {
             of_address
         ]
     );
+}
+
+/// Paragraph of the page that starts with a title in bold.
+fn paragraph(title: &str) -> &'static str {
+    let (_, after) = PAGE.split_once(&format!("\n**{title}.**")).unwrap();
+    after.split_once("\n\n").unwrap().0
 }
 
 #[test]

@@ -18,7 +18,9 @@ pub(crate) struct Proxies(Arc<[IpNet]>);
 /// Reason why a text is not an acceptable proxy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotAProxy {
-    #[error("`{0}` is no address and no network: write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32")]
+    #[error(
+        "`{0}` is neither an address nor a network: write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32"
+    )]
     Unreadable(String),
     #[error("`{given}` names one address and a network: write `{network}` for all of it")]
     InBetween { given: String, network: IpNet },

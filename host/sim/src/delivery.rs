@@ -47,7 +47,7 @@ pub(crate) async fn run(
         if let Err(error) = account.ripen_in_time().await {
             tracing::error!(
                 ?error,
-                "what a simulated provider has taken in cannot be done"
+                "a simulated provider cannot perform a recorded action"
             );
             // Prevents a busy loop if the disk fails.
             time::sleep(CHECK_INTERVAL).await;

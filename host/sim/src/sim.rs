@@ -240,7 +240,7 @@ impl Sim {
     pub fn clock_moved(&self) {
         for account in self.accounts.values() {
             if let Err(error) = account.ripen_due(true) {
-                tracing::error!(%error, "what a simulated provider has taken in cannot be done");
+                tracing::error!(%error, "a simulated provider cannot perform a recorded action");
             }
             account.wake.notify_one();
         }
@@ -311,7 +311,7 @@ fn open(
 ) -> Result<Account, SimError> {
     let provider = provider::by_module(&settings.module).ok_or_else(|| SimError::Account {
         provider_id: settings.provider_id.clone(),
-        reason: format!("no provider {} is simulated", settings.module),
+        reason: format!("the provider {} has no simulator", settings.module),
     })?;
     Account::open(settings, provider, Arc::clone(clock), folder, own_base)
 }

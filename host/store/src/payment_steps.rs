@@ -167,7 +167,7 @@ pub(crate) fn decisions<'d>(
     let mut kept = Vec::new();
     for decision in decisions {
         if counters.decisions == MAX_DECISIONS {
-            tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
+            tracing::warn!(payment.id = %payment, "a routing decision is not stored: the payment has too many");
             break;
         }
         kept.push((counters.decisions, decision));
@@ -190,7 +190,7 @@ pub(crate) fn transitions<'c>(
             MAX_IDLE_TRANSITIONS
         };
         if counters.transitions >= most {
-            tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
+            tracing::warn!(payment.id = %payment, cause = %transition.cause, "an entry of the timeline is not stored: the payment has too many");
             continue;
         }
         kept.push((counters.transitions, transition));
@@ -238,7 +238,7 @@ pub(crate) fn events(
             MAX_EVENTS
         };
         if counters.events >= most {
-            tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not told: the payment has too many");
+            tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not sent: the payment has too many");
             continue;
         }
         let event = Event {
@@ -292,12 +292,12 @@ pub(crate) fn contradiction(
         })
         .map(|event| (event.kind, event.created_at));
     if !moved.eq(reported) {
-        return Some("its events are not those of its timeline");
+        return Some("its events do not match its timeline");
     }
     let completed = events
         .iter()
         .filter(|event| event.kind == EventType::PaymentCompleted)
         .count();
     (completed != usize::from(payment.is_paid()))
-        .then_some("it was told as completed another number of times than it was")
+        .then_some("its number of completed events differs from its timeline")
 }

@@ -151,7 +151,7 @@ pub(crate) fn declined(invitation: &Invitation) -> Audited {
     Audited {
         operator: SYSTEM.into(),
         operator_id: None,
-        actor: "whoever holds the invitation's address".into(),
+        actor: "the holder of the invitation's address".into(),
         reason: None,
         action: "invitation.decline".into(),
         object: format!(

@@ -45,7 +45,7 @@ impl Method for Revolut {
             .or("true"),
             SettingSpec::optional(
                 "wallet-only-accounts",
-                "Accounts without guest cards: for payers of the home markets alone",
+                "Accounts without guest cards: only for payers of the home markets",
             )
             .form(SettingForm::Accounts)
             .or("none"),

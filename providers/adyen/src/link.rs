@@ -97,7 +97,7 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
             if over(link.updated_at.or(link.expires_at), NOTIFICATION_WAIT_MS) =>
         {
             let received = link.due.amount;
-            let detail = "link completed, its AUTHORISATION has not come";
+            let detail = "link completed, its AUTHORISATION did not arrive yet";
             Report {
                 settlement: Settlement::Confirmed,
                 ..report(link, Status::Completed, received, detail)
@@ -116,7 +116,7 @@ fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
             report(link, status, 0, "link expired")
         }
         LinkStatus::Expired => {
-            let detail = "link expired, a payment begun before may come";
+            let detail = "link expired, a payment that started before may still arrive";
             report(link, Status::Pending, 0, detail)
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn query(
         (Stage::Captured, _) => payment.captured("CAPTURE"),
         (Stage::Cancelled, _) => payment.cancelled("cancelled"),
         (Stage::Noted, _) => {
-            payment.without_status_change("notifications alone tell more of this payment")
+            payment.without_status_change("only notifications report more about this payment")
         }
         (Stage::Authorised(_) | Stage::Refused(_), _) if !by_us => {
             payment.captured("AUTHORISATION of a method that takes the money at once")

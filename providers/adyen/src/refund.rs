@@ -35,11 +35,11 @@ pub(crate) fn refund(
     }
     if account.now >= order.asked_at.saturating_add(KEY_LIFE_MS) {
         return Err(RefundFailure::Uncertain(
-            "too old to be repeated: look in the Customer Area whether it was made".into(),
+            "too old to be repeated: check in the Customer Area whether it was made".into(),
         ));
     }
     let Some(payment) = payment(paid) else {
-        let why = "the payment's psp reference is not told yet";
+        let why = "the payment's psp reference is not known yet";
         return Err(RefundFailure::Unavailable(why.into()));
     };
     let path = format!("/payments/{payment}/refunds");
@@ -57,7 +57,7 @@ pub(crate) fn refund(
 pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
     if order.reference.is_some() {
         return Err(QueryFailure::Unavailable(
-            "notifications alone tell what becomes of a refund".into(),
+            "only notifications report the outcome of a refund".into(),
         ));
     }
     refund(account, paid, order).map_err(|failure| match failure {

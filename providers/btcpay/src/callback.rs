@@ -28,7 +28,9 @@ pub(crate) fn read(
     let code = header(&incoming.headers, HEADER)
         .and_then(|value| value.strip_prefix("sha256="))
         .and_then(unhex)
-        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
+        .ok_or_else(|| {
+            CallbackFailure::Forged("the signature is missing or cannot be read".into())
+        })?;
     if !secrets::ready(WEBHOOK_SECRET) {
         return Err(CallbackFailure::Later(format!(
             "secret {WEBHOOK_SECRET} is missing"

@@ -75,7 +75,7 @@ impl Invoice {
         let mut unreadable = self.unreadable;
         unreadable.extend(coins.unreadable);
         if proved && sum.is_none() {
-            unreadable.note("no answer tells what was paid to the invoice");
+            unreadable.note("no answer contains the amount paid to the invoice");
         }
         let words = match self.additional {
             Additional::None => format!("{:?}", self.status),

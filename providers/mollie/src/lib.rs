@@ -57,9 +57,7 @@ impl Provider for Mollie {
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,
-                    "automatic (default): the money is taken when the payer approves. manual: \
-                     cards and Klarna are only authorised then, and captured once the gateway's \
-                     own checks are through.",
+                    "automatic (default): the money is captured when the payer approves. manual: cards and Klarna are only authorized then, and captured after the gateway's own checks.",
                 )
                 .among(&["automatic", "manual"])
                 .or("automatic"),

@@ -93,7 +93,7 @@ fn refunds(paid: &Paid) -> Result<String, String> {
     if wire::is_id(&paid.reference) {
         Ok(format!("/v2/payments/{}/refunds", paid.reference))
     } else {
-        Err("the payment has no id of Mollie's".into())
+        Err("the payment does not have an id at Mollie".into())
     }
 }
 

@@ -168,9 +168,9 @@ fn opened(
         return Err(StartFailure::Declined(format!("{} is over", payment.id)));
     }
     // A payment that was paid in the meantime does not have this address; the host finds it by a query.
-    let page = payment.checkout.ok_or_else(|| {
-        StartFailure::Uncertain(format!("{} cannot be paid any more", payment.id))
-    })?;
+    let page = payment
+        .checkout
+        .ok_or_else(|| StartFailure::Uncertain(format!("{} can no longer be paid", payment.id)))?;
     Ok(Started::Open(Open {
         reference: payment.id,
         action: Action::Redirect(page),

@@ -152,7 +152,7 @@ fn forgotten(
     } else if account.now < attempt.expires {
         return Err(QueryFailure::Absent);
     }
-    let why = "PayPal knows the order no more: it was not captured in time";
+    let why = "PayPal no longer knows the order: it was not captured in time";
     Ok(ended(attempt, id, Status::Expired, why))
 }
 
@@ -269,7 +269,7 @@ fn mark(account: &Account, attempt: &Attempt, id: &str) -> Result<Answer, QueryF
 fn odd(order: &Order) -> Report {
     let mut report = order.quiet();
     report.status = Status::Review;
-    report.detail = "the order's amount is not what is due; it was not captured".into();
+    report.detail = "the order's amount differs from the due amount; it was not captured".into();
     report.particulars.authorised_at = None;
     report.particulars.capture_before = None;
     report

@@ -54,7 +54,7 @@ pub(crate) fn refund(
             known.credited().map(|capture| capture.id.as_str())
         }
         None if account.now >= order.asked_at.saturating_add(REQUEST_ID_LIFE_MS) => {
-            let why = "PayPal tells neither the order nor keeps the request id any more";
+            let why = "PayPal no longer returns the order and no longer knows the request id";
             return Err(RefundFailure::Uncertain(why.into()));
         }
         None => {
@@ -102,7 +102,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
             .ok_or_else(|| unavailable("the answer cannot be read"));
     }
     let known = read(account, paid)?;
-    let known = known.ok_or_else(|| unavailable("PayPal tells the order no more"))?;
+    let known = known.ok_or_else(|| unavailable("PayPal no longer returns the order"))?;
     match (listed(&known, order), known.unreadable.first()) {
         (Some(given), _) => Ok(given),
         // The unreadable entry may be this refund.

@@ -27,7 +27,7 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
         let allowed = settings::flag(&account.settings, VENMO, false);
         if !allowed.map_err(|refusal| StartFailure::Unavailable(refusal.detail))? {
             return Err(StartFailure::Unavailable(format!(
-                "PayPal promises Venmo to its JavaScript SDK alone; see the setting {VENMO}"
+                "PayPal supports Venmo officially only in its JavaScript SDK; see the setting {VENMO}"
             )));
         }
     }
@@ -147,7 +147,7 @@ fn opened(order: Order, attempt: &Attempt) -> Result<Started, StartFailure> {
     let Some(approve) = order.approve else {
         // Approved or captured: the payer has nothing left to do, and the host queries the outcome.
         return Err(StartFailure::Uncertain(format!(
-            "order {id} waits for no payer any more"
+            "order {id} no longer waits for a payer"
         )));
     };
     Ok(Started::Open(Open {

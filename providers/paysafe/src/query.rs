@@ -32,7 +32,7 @@ pub(crate) fn query(
         (Handled::Payable, QueryPurpose::Capture)
             if handle.due.as_ref().is_some_and(|due| *due != attempt.due) =>
         {
-            let why = "the handle's amount is not what is due; it was not asked for";
+            let why = "the handle's amount differs from the due amount; it was not requested";
             Ok(handle.says(Status::Review, why))
         }
         (Handled::Payable, QueryPurpose::Capture) => pay(account, attempt, &handle),
@@ -56,7 +56,7 @@ pub(crate) fn query(
 
 fn handle_report(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
     let report = handle.report(account.now);
-    report.ok_or_else(|| unavailable("the handle tells nothing"))
+    report.ok_or_else(|| unavailable("the handle contains no status"))
 }
 
 /// Requests the payment. A handle can be used only one time, and `dupCheck` prevents a second payment of the
@@ -115,7 +115,7 @@ fn payment_report(
         }
     }
     let report = payment.report(Some(&handle.id), belongings);
-    report.ok_or_else(|| unavailable("no answer tells the payment's amount"))
+    report.ok_or_else(|| unavailable("no answer contains the payment's amount"))
 }
 
 /// The attempt's handle. There is at most one, because all are created with `dupCheck`.

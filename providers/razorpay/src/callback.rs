@@ -50,7 +50,9 @@ fn verify(incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let code = header(&incoming.headers, HEADER)
         .filter(|code| code.len() == 64)
         .and_then(encode::unhex)
-        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
+        .ok_or_else(|| {
+            CallbackFailure::Forged("the signature is missing or cannot be read".into())
+        })?;
     if !secrets::ready(SECRET) {
         return Err(CallbackFailure::Later(format!(
             "secret {SECRET} is missing"

@@ -127,7 +127,9 @@ fn capture(
         return Ok(None);
     };
     if report::own_money(link, payment) != attempt.due {
-        return Err(unavailable("what was authorised is not what is due"));
+        return Err(unavailable(
+            "the authorized amount differs from the due amount",
+        ));
     }
     let body = object([
         ("amount", payment.money.amount.into()),

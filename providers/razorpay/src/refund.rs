@@ -112,7 +112,7 @@ fn find_refund(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, 
     let currency = &order.amount.currency;
     payments.retain(|payment| payment.money.currency == *currency);
     if payments.len() > MOST_REFUNDED {
-        return Err(unavailable("it was paid more often than is looked at"));
+        return Err(unavailable("it has more payments than the module reads"));
     }
     for payment in &payments {
         let refunds = query::refunds_of(account, &payment.id)?;

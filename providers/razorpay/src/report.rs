@@ -36,7 +36,7 @@ pub(crate) fn report(known: &Findings<'_>) -> Option<Report> {
     let (status, settlement, detail) = if !taken.is_empty() {
         taken_as(received.amount, given_back, known.disputes)
     } else if is_authorized(known.tries) {
-        let detail = "authorized; given back by Razorpay if it is not captured";
+        let detail = "authorized; Razorpay refunds it if it is not captured";
         (Status::Processing, Settlement::Pending, detail)
     } else {
         let (status, detail) = untaken(known)?;

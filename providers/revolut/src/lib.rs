@@ -56,9 +56,7 @@ impl Provider for Revolut {
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,
-                    "automatic (default): the money is taken when the payer approves. manual: it \
-                     is only authorised then, and captured once the gateway's own checks are \
-                     through.",
+                    "automatic (default): the money is captured when the payer approves. manual: it is only authorized then, and captured after the gateway's own checks.",
                 )
                 .among(&["automatic", "manual"])
                 .or("automatic"),
@@ -87,8 +85,7 @@ impl Provider for Revolut {
                 SecretSpec::text(
                     signature::SECRET,
                     "The signing secret of the webhook (wsk_…) that posts to the account's callback \
-                     address. Revolut tells it when the webhook is created, and when it is \
-                     retrieved.",
+                     address. Revolut returns it when the webhook is created or retrieved.",
                 ),
             ],
             tokens: Vec::new(),

@@ -66,7 +66,9 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
     if let Some(id) = order.reference.as_deref().filter(|id| wire::is_id(id)) {
         return match query::read(account, id) {
             Ok(made) if is_of(&made, paid) => Ok(given(&made, account.now)),
-            Ok(_) => Err(query::unavailable("the order is no refund of this one")),
+            Ok(_) => Err(query::unavailable(
+                "the order is not a refund of this order",
+            )),
             // Revolut issued this id, so that a 404 proves nothing unless the list contains the refund.
             Err(QueryFailure::Absent) => match find_refund(account, paid, order) {
                 Ok(Some(given)) => Ok(given),

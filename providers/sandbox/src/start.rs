@@ -144,7 +144,7 @@ fn ask(problem: &Problem) -> Result<Started, StartFailure> {
     match questions {
         Some(questions) if !questions.is_empty() => Ok(Started::Ask(questions)),
         _ => Err(StartFailure::Unavailable(
-            "the provider asks for something unknown".into(),
+            "the provider requires an unknown action".into(),
         )),
     }
 }

@@ -81,7 +81,9 @@ pub(crate) fn read(
 fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let signature = header(&incoming.headers, HEADER)
         .and_then(parse)
-        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
+        .ok_or_else(|| {
+            CallbackFailure::Forged("the signature is missing or cannot be read".into())
+        })?;
     if !secrets::ready(SECRET) {
         return Err(CallbackFailure::Later(format!(
             "secret {SECRET} is missing"

@@ -144,7 +144,9 @@ fn perform(
         }
         (Act::Capture, Some(payment)) => {
             if session.due != attempt.due {
-                return Err(unavailable("what was authorised is not what is due"));
+                return Err(unavailable(
+                    "the authorized amount differs from the due amount",
+                ));
             }
             let amount = payment.capturable.to_string();
             change_payment(

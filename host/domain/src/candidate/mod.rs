@@ -64,7 +64,7 @@ struct Share {
 /// Reason why a canary cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCanary {
-    #[error("must be one to 10 whole numbers from 1 to 100, each larger than the one before")]
+    #[error("must be one to 10 whole numbers from 1 to 100, each larger than the previous one")]
     Steps,
     #[error("must be a whole number from 1 to 2592000")]
     Every,

@@ -445,7 +445,7 @@ impl PaymentAggregate {
             (ordered.asked, ordered.next_at) = (number, next);
         }
         if next.is_none() && to_send {
-            let why = "the provider could not be reached in time: nothing was given back";
+            let why = "the provider could not be reached in time: nothing was refunded";
             let difference = self.never_made(i, id, why, log.now);
             self.after_refund(i, &difference, log);
         } else if next.is_none() {

@@ -163,7 +163,7 @@ impl PaymentAggregate {
     /// Lapses an approval that waits for an attempt, because the last scheduled query had no outcome.
     pub(super) fn lapse_after_last_query(&mut self, i: usize, log: &mut StepLog<'_>) {
         if self.waits_for(Resolution::Approve) && self.is_needed_for_approval(i) {
-            "the operator's decision lapsed: the provider has not confirmed the capture"
+            "the operator's decision lapsed: the provider did not confirm the capture"
                 .clone_into(&mut log.cause);
             self.lapse(None, log);
         }

@@ -35,7 +35,7 @@ pub enum ResellerError {
     NotFound,
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
-    #[error("cursor: is not one that this list gave out")]
+    #[error("cursor: is not a cursor returned by this list")]
     BadCursor,
     #[error(transparent)]
     Store(#[from] Fault),

@@ -16,7 +16,7 @@ use crate::shared_modules::ShareError;
 pub enum TrialError {
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    #[error("what is kept of the slot cannot be written ({0}); no version is on trial")]
+    #[error("the slot's stored state cannot be written ({0}); no version is on trial")]
     NotSaved(String),
     #[error(transparent)]
     Shared(#[from] ShareError),
@@ -33,7 +33,7 @@ pub enum CanaryError {
     Other(Digest),
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    #[error("no randomness from the operating system")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 

@@ -57,7 +57,7 @@ impl Gateway {
             if staged.candidate.canary.is_some()
                 && let Err(fault) = self.counted(&slot, &staged.candidate).await
             {
-                tracing::warn!(plugin.slot = %slot, error = %fault, "what was counted last of a trial is lost");
+                tracing::warn!(plugin.slot = %slot, error = %fault, "the last figures of a trial are lost");
             }
         }
     }
@@ -86,7 +86,7 @@ impl Gateway {
                 }
             };
             if let Err(fault) = looked {
-                tracing::warn!(plugin.slot = %slot, error = %fault, "a trial could not be looked at");
+                tracing::warn!(plugin.slot = %slot, error = %fault, "a trial could not be evaluated");
             }
         }
     }
@@ -100,7 +100,7 @@ impl Gateway {
         let candidate = &staged.candidate;
         // A failure is handled without waiting for the store.
         if staged.faults() > 0 {
-            let why = "it failed: the log of this node says how".to_owned();
+            let why = "it failed: see the log of this node".to_owned();
             self.roll_back(slot, candidate, Ended { word: "fault", why }, None)
                 .await;
             return Ok(());
@@ -183,7 +183,7 @@ impl Gateway {
             tracing::error!(plugin.slot = %slot, error = %fault, "the end of a trial is not on record");
         }
         if !matches!(saved, Ok(Ok(()))) {
-            tracing::error!(plugin.slot = %slot, "the end of a trial is not kept over a restart");
+            tracing::error!(plugin.slot = %slot, "the end of a trial was not stored and is lost at a restart");
         }
     }
 
@@ -196,7 +196,7 @@ impl Gateway {
         counted: &Counted,
     ) {
         let line = |action, after: serde_json::Value| Audited {
-            reason: Some("the ramp's next step: nothing speaks against it".into()),
+            reason: Some("the ramp's next step: the comparison found no reason to stop".into()),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),
             after: Some(after.to_string()),
             ..Audited::of_system(action, format!("plugin/{slot}"))
@@ -218,7 +218,7 @@ impl Gateway {
             }
         };
         if let Err(why) = done {
-            tracing::error!(plugin.slot = %slot, "a ramp does not go on: {why}");
+            tracing::error!(plugin.slot = %slot, "a ramp does not continue: {why}");
         }
     }
 }

@@ -73,7 +73,7 @@ pub enum EndpointError {
         "webhook endpoint {0} of this environment has the URL already; change that one, or delete it first"
     )]
     Taken(EndpointId),
-    #[error("the webhook endpoint was changed meanwhile; read it again")]
+    #[error("the webhook endpoint was changed in the meantime; read it again")]
     Stale,
     #[error(transparent)]
     Random(#[from] getrandom::Error),

@@ -259,7 +259,9 @@ impl Worker<'_> {
             }
         };
         if tokio::time::timeout(LEAVE, leave).await.is_err() {
-            tracing::info!("deliveries under way are left; they are repeated after their leases");
+            tracing::info!(
+                "deliveries under way are aborted; they are repeated after their leases"
+            );
         }
         // Other nodes need not wait for the leases of deliveries without an attempt.
         let buffered = self.scheduler.take_buffered();
@@ -284,7 +286,7 @@ impl Worker<'_> {
 
     async fn release_deliveries(&self, dropped: Vec<DeliveryId>) {
         if let Err(fault) = self.gateway.store().release_deliveries(dropped).await {
-            tracing::warn!(error = %fault, "deliveries were not given back");
+            tracing::warn!(error = %fault, "the leases of deliveries were not released");
         }
     }
 
@@ -357,7 +359,7 @@ impl Worker<'_> {
                     swept.next
                 }
                 Err(fault) => {
-                    tracing::error!(error = %fault, endpoint.id = %endpoint, "what waits for an endpoint could not be ended");
+                    tracing::error!(error = %fault, endpoint.id = %endpoint, "the pending deliveries of an endpoint could not be ended");
                     Some(now.after(FAULT_PAUSE))
                 }
             };
@@ -402,7 +404,7 @@ impl Worker<'_> {
                 {
                     tracing::warn!(
                         endpoint.id = %endpoint,
-                        "a webhook endpoint keeps failing: it is left alone for a while"
+                        "a webhook endpoint keeps failing: its deliveries are delayed"
                     );
                 }
             }
@@ -411,7 +413,7 @@ impl Worker<'_> {
                 self.scheduler.arrived(id, has_lingered, now);
                 let endpoint = arrived.endpoint();
                 if self.publish_circuit(Some(endpoint)) == Some(CircuitChange::Closed) {
-                    tracing::info!(endpoint.id = %endpoint, "the webhook endpoint is well again");
+                    tracing::info!(endpoint.id = %endpoint, "the webhook endpoint works again");
                 }
                 self.arrived.push(*arrived);
             }
@@ -428,7 +430,7 @@ impl Worker<'_> {
                 (self.is_querying, self.looked) = (false, asked);
             }
             Some(Done::Looked(_, Err(fault))) => {
-                tracing::error!(error = %fault, "the store does not say what waits");
+                tracing::error!(error = %fault, "the store did not return the pending deliveries");
                 self.is_querying = false;
                 self.next_query = Instant::now() + FAULT_PAUSE;
             }
@@ -459,7 +461,7 @@ impl Worker<'_> {
                 }
             }
             Err(fault) => {
-                tracing::error!(error = %fault, "the store does not say what is queued");
+                tracing::error!(error = %fault, "the store did not return the queued deliveries");
                 tokio::time::sleep(FAULT_PAUSE).await;
             }
         }

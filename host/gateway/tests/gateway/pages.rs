@@ -86,7 +86,7 @@ async fn an_account_that_a_probe_finds_down_is_not_used_until_one_finds_it_well(
     let troubles = world
         .gateway
         .account_troubles(&settings.accounts[&alpha], &health);
-    assert_eq!(troubles, ["its provider says so: down"]);
+    assert_eq!(troubles, ["its provider reports it: down"]);
     world.provider.switch("provider.sandbox", false);
     let troubles = world
         .gateway

@@ -210,7 +210,7 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
     for endpoint in [endpoint.id, other.id] {
         let blocked = run.attempts(run.test(endpoint).await, 1).await;
         let said = blocked.attempts[0].error.as_deref().unwrap();
-        assert!(said.contains("no public address"), "{said}");
+        assert!(said.contains("to a public address"), "{said}");
     }
     assert_eq!(dialled.load(Ordering::SeqCst), reached);
     assert_eq!(server.received.lock().len(), 2);
@@ -255,7 +255,7 @@ async fn a_named_inner_host_is_for_its_merchants_alone_and_what_it_answers_is_no
     let endpoint = of_other(NAME).await.unwrap().endpoint;
     let blocked = run.attempts(run.test(endpoint.id).await, 1).await;
     let said = blocked.attempts[0].error.as_deref().unwrap();
-    assert!(said.contains("no public address"), "{said}");
+    assert!(said.contains("to a public address"), "{said}");
     assert_eq!(dialled.load(Ordering::SeqCst), reached);
 }
 

@@ -11,12 +11,12 @@ use kassette_files::NewFile;
 /// Reason why a folder is not used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FolderError {
-    #[error("it is no folder, or a link to one; remove it, and it is made anew")]
+    #[error("it is not a folder, or a link to one; remove it, and it is created again")]
     NotAFolder,
-    #[error("it belongs to another user; remove it, and it is made anew")]
+    #[error("it belongs to another user; remove it, and it is created again")]
     Foreign,
     #[error(
-        "group or others may enter it (mode {0:03o}); look what is in it, then run chmod 700 on it or remove it"
+        "group or others may enter it (mode {0:03o}); check its content, then run chmod 700 on it or remove it"
     )]
     Shared(u32),
     #[error(transparent)]

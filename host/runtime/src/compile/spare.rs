@@ -29,7 +29,7 @@ impl Spare {
             let (give, taken) = sync_channel(0);
             let thread = thread::Builder::new().name("plugin-compilers".into());
             if let Err(error) = thread.spawn(move || serve(&start, &give)) {
-                tracing::warn!("no compiler is kept ready: {error}");
+                tracing::warn!("no spare compiler process is ready: {error}");
             }
             Mutex::new(taken)
         });

@@ -95,7 +95,8 @@ impl CallState {
                 Ok(answer)
             }
             Lookup::Wait(_) | Lookup::TooSoon => Err(wit::SendFailure::NotSent(
-                "not kept, and few requests a minute go out for what is not".into(),
+                "not cached, and only few requests a minute are sent for data that is not cached"
+                    .into(),
             )),
         }
     }

@@ -222,7 +222,7 @@ impl CallState {
         let Some(value) = value.filter(|value| (1..=MAX_TOKEN_BYTES).contains(&value.len())) else {
             tracing::warn!(
                 plugin.slot = %identity.slot, plugin.token = keep.token,
-                "{} found no token where it expected one", identity.slot,
+                "{} expected a token, but there is none", identity.slot,
             );
             return;
         };
@@ -295,7 +295,7 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
         }
         let value = HeaderValue::from_str(value).map_err(|_| "a header's value is malformed")?;
         if headers.insert(name, value).is_some() {
-            return Err("a header is given twice");
+            return Err("a header is set two times");
         }
     }
     Ok(headers)

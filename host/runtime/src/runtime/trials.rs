@@ -57,7 +57,7 @@ impl Runtime {
         self.keep_trial(&slot, now)?;
         tracing::info!(
             plugin.slot = %slot, plugin.digest = short(&candidate.digest),
-            "{slot} tries {} beside the version that serves", short(&candidate.digest),
+            "{slot} tries {} next to the active version", short(&candidate.digest),
         );
         self.clean_cache();
         Ok(())

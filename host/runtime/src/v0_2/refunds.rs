@@ -53,7 +53,7 @@ pub(crate) fn terms(answer: Vec<wit::Refundable>) -> Result<Vec<RefundTerms>, Ca
             continue;
         };
         if known.iter().any(|known| known.method == method) {
-            return bad_reply("a refundable method is named twice");
+            return bad_reply("a refundable method is listed two times");
         }
         known.push(RefundTerms {
             method,

@@ -227,7 +227,7 @@ fn issued(
             "environment: the merchant is not approved for live; approve it first",
         )),
         KeyIssued::Unknown => Err(ApiError::NotFound(
-            "there is no such merchant, reseller or key any more",
+            "the merchant, reseller or key does not exist",
         )),
     }
 }
@@ -268,9 +268,14 @@ pub(super) fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong>
             .iter()
             .copied()
             .find(|scope| scope.as_str() == name)
-            .ok_or_else(|| Wrong::new(format!("{} is no scope of such a key", echo(&name))))?;
+            .ok_or_else(|| {
+                Wrong::new(format!(
+                    "{} is not a scope of this kind of key",
+                    echo(&name)
+                ))
+            })?;
         if scopes.contains(&scope) {
-            return Err(Wrong::new(format!("{name} is named twice")));
+            return Err(Wrong::new(format!("{name} is listed two times")));
         }
         scopes.push(scope);
     }

@@ -264,7 +264,7 @@ fn rates(
     let mut rates = old.clone();
     for (code, value) in object {
         let currency = Currency::parse(&code)
-            .ok_or_else(|| Wrong::new(format!("{} is no supported currency", echo(&code))))?;
+            .ok_or_else(|| Wrong::new(format!("{} is not a supported currency", echo(&code))))?;
         if currency == Currency::USD {
             return Err(Wrong::new("USD is 1 and needs no rate"));
         }

@@ -48,7 +48,7 @@ pub(super) async fn list(
                 "must be a merchant's number",
             )?
             .map(MerchantId),
-        status: query.read("status", Status::parse, "is no status of a payment")?,
+        status: query.read("status", Status::parse, "is not a status of a payment")?,
         order_id: query.take_parameter("order_id"),
         environment: query.read(
             "environment",
@@ -58,7 +58,7 @@ pub(super) async fn list(
         account: query.read(
             "provider_id",
             |text| AccountId::parse(text).ok(),
-            "is no id of a provider account",
+            "is not the id of a provider account",
         )?,
         attempt: query.read(
             "attempt_id",
@@ -112,7 +112,8 @@ pub(super) async fn review(
     let accept = fields.optional("accept", accepted)?;
     let despite = fields.optional("despite", ids)?.unwrap_or_default();
     fields.finish()?;
-    let only_approve = |field| ApiError::invalid(field, "goes with the decision \"approve\" alone");
+    let only_approve =
+        |field| ApiError::invalid(field, "is allowed only with the decision \"approve\"");
     if resolution == Resolution::Decline {
         if settlement.is_some() {
             return Err(only_approve("settlement"));

@@ -126,7 +126,7 @@ pub(super) async fn settle(
     if amount.is_some() && !is_made {
         return Err(ApiError::invalid(
             "amount",
-            "goes with the outcome \"made\" alone",
+            "is allowed only with the outcome \"made\"",
         ));
     }
     let audited = caller.audited_strictly(attribution, "refund.settle", format!("refund/{id}"))?;

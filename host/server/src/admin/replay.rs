@@ -32,11 +32,9 @@ pub(super) const DEFAULT: u64 = 10_000;
 /// Media type of responses with progress lines and the result as the last line.
 pub(super) const LINES: &str = "application/x-ndjson";
 /// Limitation of replays of recorded calls.
-const UNRECORDED: &str = "calls of a provider's module are on record from while plugins.record_conversations was on, \
-    without those that got no answer in time";
+const UNRECORDED: &str = "only calls of provider modules that were made while plugins.record_conversations was on and that ended in time are recorded";
 /// Limitation of replays of a policy.
-const UNKNOWN: &str = "what the policy would add is not judged: the log has no accounts and no methods that the \
-    policy of its time left out";
+const UNKNOWN: &str = "accounts and methods that the policy would add are not evaluated: the log does not contain those that the previous policy excluded";
 
 /// `POST /plugins/{slot}/replay?last=N&examples=N`: changes nothing, but requires an operator because it uses
 /// CPU time.

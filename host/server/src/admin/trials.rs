@@ -90,7 +90,7 @@ pub(super) async fn pin(
     let begin = fields.required("digest", text(digest_begin))?;
     let attribution = Attribution::alone(fields)?;
     let line = caller.audited_strictly(attribution, "plugin.pin", format!("plugin/{slot}"))?;
-    let why = "is no version that is kept of this slot, or the beginning of more than one; upload it instead";
+    let why = "is not a stored version of this slot, or matches more than one; upload it instead";
     let digest_found = runtime.find_version(&slot, &begin);
     let digest = digest_found.ok_or_else(|| ApiError::invalid("digest", why))?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());

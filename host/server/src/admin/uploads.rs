@@ -45,7 +45,7 @@ pub(super) async fn upload(
     let (parts, body) = request.into_parts();
     if parts.headers.contains_key(CONTENT_ENCODING) {
         return Err(ApiError::Malformed(
-            "Content-Encoding is not supported; send the module as it is".into(),
+            "Content-Encoding is not supported; send the module uncompressed".into(),
         ));
     }
     let turn = match Arc::clone(&state.uploads).try_acquire_owned() {

@@ -318,13 +318,13 @@ pub(super) async fn deliver_waiting(
             return Err(ApiError::invalid("merchant_id", why));
         }
         (_, _, true) => {
-            let why = "must not stand beside merchant_id or reseller_id";
+            let why = "must not be combined with merchant_id or reseller_id";
             return Err(ApiError::invalid("all", why));
         }
         (Some(_), Some(_), false) => {
             return Err(ApiError::invalid(
                 "reseller_id",
-                "must not stand beside merchant_id",
+                "must not be combined with merchant_id",
             ));
         }
     };

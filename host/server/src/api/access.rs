@@ -119,7 +119,7 @@ impl Arrived {
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
     if headers.contains_key(CONTENT_ENCODING) {
-        return refuse("Content-Encoding is not supported; send the body as it is");
+        return refuse("Content-Encoding is not supported; send the body uncompressed");
     }
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let declared = match (types.next(), types.next()) {

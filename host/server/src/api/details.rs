@@ -133,7 +133,7 @@ struct DeclineBody {
     code: &'static str,
     /// An English text for people, with the provider's own code if it sent one.
     #[schema(
-        example = "The payer has not enough money for it. The provider says: insufficient_funds"
+        example = "The payer does not have enough money. The provider says: insufficient_funds"
     )]
     message: String,
 }

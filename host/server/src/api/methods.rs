@@ -89,12 +89,12 @@ impl utoipa::IntoParams for MethodsQuery {
             parameter(
                 "amount",
                 formats::InvoiceAmount::schema(),
-                "What is to be paid; without it limits are not applied.",
+                "Amount of the payment; without it, limits are not applied.",
             ),
             parameter(
                 "currency",
                 formats::Currency::schema(),
-                "Of what; `USD` where it is absent.",
+                "Currency of the amount; default `USD`.",
             ),
         ]
     }

@@ -245,7 +245,7 @@ fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, check
     for method in settings.methods.keys() {
         if modules.method(*method, Environment::Live).is_none() {
             checked.warnings.push(format!(
-                "methods/{method}.toml: there is no module method.{method} yet"
+                "methods/{method}.toml: module method.{method} does not exist yet"
             ));
         }
     }

@@ -41,11 +41,8 @@ impl fmt::Display for Fitted {
         let named = named.join(", ");
         match self.left_out.len() {
             0 => Ok(()),
-            1 => writeln!(f, "One column is left out ({named}): --json shows it"),
-            more => writeln!(
-                f,
-                "{more} columns are left out ({named}): --json shows them"
-            ),
+            1 => writeln!(f, "One column is omitted ({named}): --json shows it"),
+            more => writeln!(f, "{more} columns are omitted ({named}): --json shows them"),
         }
     }
 }
@@ -158,9 +155,9 @@ mod tests {
         assert!(widest(&text) <= 120, "{text}");
         assert_eq!(text.matches(&id).count(), 3, "{text}");
         assert!(text.contains("Short"), "one behind it has room: {text}");
-        assert!(text.ends_with("One column is left out (Attempt): --json shows it\n"));
+        assert!(text.ends_with("One column is omitted (Attempt): --json shows it\n"));
         let narrow = fit(texts(titles), vec![row.clone()], 60).to_string();
-        assert!(narrow.contains("3 columns are left out (Other, Payment, Attempt): --json"));
+        assert!(narrow.contains("3 columns are omitted (Other, Payment, Attempt): --json"));
         let wide = fit(texts(titles), vec![row], 200);
         assert!(wide.is_whole() && !wide.to_string().contains("left out"));
     }

@@ -1,7 +1,7 @@
 //! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`, `releases/*.toml`.
 //!
 //! All values are checked when the files are read. An error names the file and the correction, and the running
-//! configuration stays in effect. `config/README.md` documents the settings.
+//! configuration stays in effect. `config/configure.md` documents the settings.
 
 mod access;
 mod account;
@@ -431,7 +431,7 @@ fn in_words(message: &str) -> String {
     let nearest = unknown.and_then(|name| Some((name, setting::nearest(name, names)?)));
     // Without a similar name, the reader's message lists all names.
     match nearest {
-        Some((name, nearest)) => format!("{name} is unknown: is {nearest} meant?"),
+        Some((name, nearest)) => format!("{name} is unknown: did you mean {nearest}?"),
         None => message.to_owned(),
     }
 }

@@ -96,8 +96,7 @@ impl Config {
         let missing: Vec<_> = missing.map(Currency::code).collect();
         let warning = (!missing.is_empty()).then(|| {
             format!(
-                "kassette.toml: [rates]: no source has a rate for {}: merchants that invoice in it need rates of \
-                 their own",
+                "kassette.toml: [rates]: no source has a rate for {}: merchants that invoice in it need their own rates",
                 missing.join(", ")
             )
         });
@@ -140,11 +139,12 @@ fn table(file: File, now: Time) -> Result<RateTable, Vec<String>> {
         (Some(rates), None) => ("usd_per_unit", Currency::USD, rates),
         (None, Some(rates)) => ("units_per_euro", Currency::EUR, rates),
         (None, None) => {
-            let why = "there are no rates: write them in [usd_per_unit] or in [units_per_euro]";
+            let why = "the file has no rates: write them in [usd_per_unit] or in [units_per_euro]";
             return Err(vec![why.to_owned()]);
         }
         (Some(_), Some(_)) => {
-            let why = "units_per_euro stands beside usd_per_unit: write all rates in one of them";
+            let why =
+                "the file contains usd_per_unit and units_per_euro: write all rates in one of them";
             return Err(vec![why.to_owned()]);
         }
     };
@@ -199,7 +199,10 @@ fn date(text: &str, now: Time) -> Result<Time, String> {
 fn rate(code: &str, value: &toml::Value, base: Currency) -> Result<(Currency, Rate), String> {
     let currency = Currency::parse(code).ok_or_else(|| {
         let known = Currency::ALL.map(Currency::code);
-        format!("is no supported currency; there are {}", known.join(", "))
+        format!(
+            "is not a supported currency; supported are {}",
+            known.join(", ")
+        )
     })?;
     if currency == base {
         return Err(format!("{base} is 1 and needs no rate"));
@@ -302,7 +305,7 @@ mod tests {
             (
                 format!("date = 2026-11-25\n{good}GPB = \"1.3\"\n"),
                 Some(4),
-                "is no supported currency",
+                "is not a supported currency",
             ),
             (
                 format!("date = 2026-11-25\n{good}USD = \"1\"\n"),
@@ -339,7 +342,7 @@ mod tests {
                 Some(4),
                 "in one of them",
             ),
-            ("date = 2026-11-25\n".into(), None, "there are no rates"),
+            ("date = 2026-11-25\n".into(), None, "the file has no rates"),
             (
                 "date = 2026-11-25\n[usd_per_unit]\n".into(),
                 Some(2),

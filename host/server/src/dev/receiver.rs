@@ -62,7 +62,7 @@ impl Receiver {
         let routes = Router::new().route(PATH, post(receive)).with_state(shop);
         tokio::spawn(async move {
             if let Err(error) = axum::serve(self.listener, routes).await {
-                tracing::warn!("the demo shop receives no events any more: {error}");
+                tracing::warn!("the demo shop's receiver of events failed: {error}");
             }
         });
     }

@@ -125,13 +125,13 @@ pub(super) async fn sign_in_link(
 pub(crate) enum SeedError {
     #[error(transparent)]
     Store(#[from] Fault),
-    #[error("no randomness from the operating system: {0}")]
+    #[error("the operating system returned no random bytes: {0}")]
     Random(#[from] getrandom::Error),
     #[error("the operator of dev was removed while dev started")]
     NoOperator,
     /// The file was edited by hand.
     #[error(
-        "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
+        "dev-credentials.json: webhook.endpoint_id is not an id; remove the data directory to start again"
     )]
     NoEndpointId,
 }

@@ -28,7 +28,7 @@ pub(crate) use self::tls::{Tls, certificates, tls_acceptor};
 use crate::proxies::{Proxies, subscriber};
 use crate::web::budget::ByteBudget;
 
-/// Limits that `config/README.md` documents, for the test that compares them.
+/// Limits that `config/security.md` documents, for the test that compares them.
 #[cfg(test)]
 pub(crate) mod documented_limits {
     pub(crate) use super::connection::{

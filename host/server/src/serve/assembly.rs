@@ -129,8 +129,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     if runtime.slots().is_empty() {
         tracing::warn!(
             plugin.folder = %options.plugin_dir.display(),
-            "there are no modules, so nothing can be paid: {} is empty, and only the program of a release \
-             brings modules along; put some there",
+            "no payment is possible without modules: {} is empty, and only the program of a release contains modules; put some there",
             options.plugin_dir.display(),
         );
     }

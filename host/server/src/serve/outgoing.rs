@@ -62,8 +62,7 @@ impl ClockWatch {
         if warned_at.is_none_or(|at| at.after(SAID_EVERY) <= now) {
             *warned_at = Some(now);
             tracing::warn!(
-                "this machine's clock is {off:.0} s ahead of a provider's (negative: behind): set it by NTP, \
-                 because signatures and expiry are judged by it"
+                "this machine's clock is {off:.0} s ahead of a provider's clock (negative: behind): synchronize it with NTP, because signatures and expiry depend on it"
             );
         }
     }

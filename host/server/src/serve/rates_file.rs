@@ -111,7 +111,7 @@ fn recall(kept: &Path) -> Option<RateTables> {
         Ok(tables) => Some(tables),
         Err(error) => {
             tracing::warn!(
-                "{}: {error}; new exchange rates are not compared with those of before the start",
+                "{}: {error}; new exchange rates are not compared with the rates from before the start",
                 kept.display()
             );
             None

@@ -106,7 +106,7 @@ impl Reloader {
         let mut state = self.state.lock().await;
         match self.take_configuration(&mut state).await {
             Ok(()) => tracing::info!("the configuration was read again"),
-            Err(why) => tracing::error!("the configuration was not taken over: {why}"),
+            Err(why) => tracing::error!("the configuration was not applied: {why}"),
         }
     }
 
@@ -119,7 +119,7 @@ impl Reloader {
                 self.note_outcome(Subject::Rates, &looked);
                 if let Err(error) = looked {
                     tracing::error!(
-                        "exchange rates were not taken over, those before them go on: {error}"
+                        "exchange rates were not applied, the previous rates stay in use: {error}"
                     );
                 }
             }
@@ -134,8 +134,7 @@ impl Reloader {
                         tracing::info!("the certificate of the {listener} listener was replaced");
                     }
                     Err(error) => tracing::error!(
-                        "the certificate of the {listener} listener was not taken over, the one \
-                         before it goes on serving: {error}"
+                        "the certificate of the {listener} listener was not applied, the previous one stays in use: {error}"
                     ),
                 }
             }
@@ -187,10 +186,10 @@ impl Reloader {
             }
         }
         if !taken.is_empty() {
-            tracing::info!("SIGHUP: taken over: {}", taken.join(", "));
+            tracing::info!("SIGHUP: applied: {}", taken.join(", "));
         }
         if !left.is_empty() {
-            tracing::error!("SIGHUP: not taken over: {}", left.join("; "));
+            tracing::error!("SIGHUP: not applied: {}", left.join("; "));
         }
     }
 

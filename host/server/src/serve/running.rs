@@ -127,16 +127,16 @@ impl Running {
         systemd::stopping(drain);
         if !drain.is_zero() {
             tracing::info!(
-                "told to stop: /readyz answers 503, requests are served for {} s more",
+                "stop signal: /readyz returns 503, requests are served for {} s more",
                 drain.as_secs()
             );
             tokio::select! {
                 () = tokio::time::sleep(drain) => tracing::info!("the drain is over"),
-                () = stop.again.cancelled() => tracing::info!("told to stop again: the drain ends"),
+                () = stop.again.cancelled() => tracing::info!("second stop signal: the drain ends"),
                 why = self.store.failed() => failed = Some(why),
             }
         }
-        tracing::info!("stopping: finishing what is in hand");
+        tracing::info!("stopping: finishing the requests in flight");
         self.closing.cancel();
         self.gateway.end_replays();
         self.listening.close();

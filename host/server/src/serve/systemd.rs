@@ -10,7 +10,7 @@ const STOP: Duration = Duration::from_secs(180);
 
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd cannot be told how the gateway is; look at NOTIFY_SOCKET");
+        tracing::warn!(%error, "systemd cannot be notified of the gateway's state; check NOTIFY_SOCKET");
     }
 }
 
@@ -55,8 +55,7 @@ async fn feed<F: Future<Output = ()>>(
         match timeout(half, answer()).await {
             Ok(()) => notify_alive(),
             Err(_) => tracing::error!(
-                "the store has not answered for {} ms: systemd is not told that the gateway is well, \
-                 and starts it anew",
+                "the store did not answer for {} ms: systemd gets no watchdog message and restarts the gateway",
                 half.as_millis()
             ),
         }

@@ -118,7 +118,12 @@ impl PlannedAccount {
 pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
     let known = kassette_sim::modules();
     let found = known.iter().copied().find(|module| *module == name);
-    found.ok_or_else(|| format!("no provider {name} is simulated, only {}", known.join(", ")))
+    found.ok_or_else(|| {
+        format!(
+            "the provider {name} has no simulator; simulators exist for {}",
+            known.join(", ")
+        )
+    })
 }
 
 /// Addresses and folder of simulators, and the addresses for payers.
@@ -182,7 +187,7 @@ impl Listeners {
             Self::Elsewhere(elsewhere) => {
                 let order = Order::ConnectionRefused { address };
                 if let Err(error) = elsewhere.ask(&order).await {
-                    tracing::warn!(%error, "the simulators were not told of a refused connection");
+                    tracing::warn!(%error, "the simulators were not notified of a refused connection");
                 }
             }
         }

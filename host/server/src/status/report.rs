@@ -181,7 +181,7 @@ impl Reporter {
         self.facts.note_nodes(&nodes, now);
         for (name, since) in self.facts.noted().missing(&nodes) {
             let why = format!(
-                "the node {name} ended without a word, last seen at {}",
+                "the node {name} ended without notice, last seen at {}",
                 since.rfc3339()
             );
             findings.push(Finding::new(State::Attention, Some(since), why));
@@ -578,7 +578,7 @@ fn configuration(noted: &Noted) -> Part {
     let mut findings = Vec::new();
     if let Some(refused) = noted.refused.get(&super::Subject::Configuration) {
         let why = format!(
-            "a change is refused since {}, what was there before goes on: {}",
+            "a change is refused since {}, the previous content stays in use: {}",
             refused.at.rfc3339(),
             refused.why
         );
@@ -592,7 +592,7 @@ fn configuration(noted: &Noted) -> Part {
         findings.push(Finding::new(State::Attention, None, why));
     }
     let taken = noted.configured_at.map(Time::rfc3339).unwrap_or_default();
-    Part::from_findings("configuration", findings, format!("taken over at {taken}"))
+    Part::from_findings("configuration", findings, format!("applied at {taken}"))
 }
 
 fn certificates(noted: &Noted, now: Time) -> Part {

@@ -328,7 +328,7 @@ impl Line<'_> {
         if let (Some(InternalCause(cause)), Some(left_out)) = (cause, left_out) {
             tracing::error!(
                 request.id = %id, http.method = %self.method, http.route = route, cause, left_out,
-                "the request failed inside"
+                "the request failed with an internal error"
             );
         }
         let shown = self.sender.and_then(Reservation::credential);

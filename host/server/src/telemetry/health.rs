@@ -49,7 +49,7 @@ fn shown(answer: Result<(), Unready>, facts: &Facts) -> Response {
     let mut refused = String::new();
     for (subject, of) in facts.noted().refused {
         refused += &format!(
-            "refused since {}: a changed {}; what was there before goes on (kassette status says more)\n",
+            "refused since {}: a changed {}; the previous content stays in use (kassette status gives the reason)\n",
             of.at.rfc3339(),
             subject.as_str()
         );

@@ -35,7 +35,7 @@ codes! {
     MalformedRequest 400 "The body is not JSON, its Content-Type is another, or the request breaks HTTP.";
     Unauthorized 401 "The credential is missing, invalid, revoked or expired.";
     BadSignature 401 "The key is good; the signature, its time or its nonce is not.";
-    OneTimeCodeRefused 401 "A one-time code opens nothing, or nothing any more.";
+    OneTimeCodeRefused 401 "A one-time code is unknown, used or expired.";
     OneTimeCodeInUse 401 "Another request is using this one-time code.";
     MissingScope 403 "The key does not carry the scope.";
     RoleTooLow 403 "The operator's role does not allow it.";
@@ -47,11 +47,11 @@ codes! {
     WrongSite 403 "The connect code was issued for another site.";
     WrongProof 403 "The proof was not made with the connect code.";
     SiteNotProved 403 "The site does not prove that it is the shop's.";
-    SiteAskedTooOften 403 "The site was asked for its proof too often.";
-    NotFound 404 "There is no such thing, or it is not the caller's.";
+    SiteAskedTooOften 403 "The site's proof was requested too often.";
+    NotFound 404 "The object does not exist, or belongs to another caller.";
     MethodNotAllowed 405 "The path does not answer the HTTP method.";
     RequestTimeout 408 "The body did not arrive in time.";
-    Conflict 409 "What is on record does not allow it.";
+    Conflict 409 "The current state of the object does not allow it.";
     IdempotencyConflict 409 "The idempotency key was used with other data; `field` is what differs.";
     ClientRefConflict 409 "The client_ref was used with other data; `field` is what differs.";
     NonceUsed 409 "The nonce was used before.";
@@ -63,27 +63,27 @@ codes! {
     OtherMethod 409 "The method is not the one fixed at creation.";
     OutcomeUnknown 409 "The outcome of a start is not known yet: call again after `Retry-After`.";
     AttemptOpen 409 "Another attempt is open.";
-    AttemptOver 409 "The attempt ended meanwhile.";
+    AttemptOver 409 "The attempt ended in the meantime.";
     NoAttemptLeft 409 "The payment has had as many attempts as it can.";
     NoAttemptOpen 409 "No attempt waits for an answer.";
-    PaymentNotCompleted 409 "Only the money of a completed payment is given back.";
+    PaymentNotCompleted 409 "Only the money of a completed payment can be refunded.";
     PaymentNotCancellable 409 "The payment is neither created nor pending.";
     AttemptNotClosable 409 "An open attempt could not be closed for certain: call again after `Retry-After`.";
-    NotRefundable 409 "The provider does not give this payment's money back, or not any more.";
+    NotRefundable 409 "The provider does not refund this payment, or no longer refunds it.";
     WebhookEndpointExists 409 "Another webhook endpoint of the merchant's environment has the URL; the text names it.";
     TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can.";
     TooManyDomains 409 "The merchant has as many verified domains as it can.";
     BodyTooLarge 413 "The body is larger than the interface takes.";
     UnknownHost 421 "The listener does not answer under this host name.";
-    InvalidField 422 "A field, parameter or header has no value that can be taken; `field` names it.";
+    InvalidField 422 "A field, parameter or header has an invalid value; `field` names it.";
     UnknownField 422 "A field or parameter is not known; `field` names it.";
-    NoExchangeRate 422 "There is no usable exchange rate for the currency.";
+    NoExchangeRate 422 "The currency has no usable exchange rate.";
     AmountTooSmall 422 "The amount is worth less than 0.01 USD.";
     AmountOverLimit 422 "The amount is over the merchant's limit for one payment.";
-    MoreThanLeft 422 "More than can still be given back.";
-    WholeRefundOnly 422 "The provider gives back all that was received at once, or nothing.";
+    MoreThanLeft 422 "More than can still be refunded.";
+    WholeRefundOnly 422 "The provider refunds only the whole amount at once.";
     ReturnUrlNotVerified 422 "The return URL is not below a verified domain of the merchant.";
-    UnknownMethod 422 "There is no such payment method.";
+    UnknownMethod 422 "The payment method does not exist.";
     MethodNotAvailable 422 "The payment method cannot take this payment now.";
     ProviderNotAvailable 422 "The provider is unknown or cannot take this payment.";
     NoProviderAvailable 422 "No provider could be reached; the payment can be started again.";
@@ -92,10 +92,10 @@ codes! {
     TooManyInvitations 422 "As many invitations are open as can be.";
     RateLimited 429 "Too many requests: call again after `Retry-After`.";
     InternalError 500 "The service failed.";
-    Unreadable 500 "What the request is about cannot be read as it was written; nothing was done.";
-    Busy 503 "More is in hand than can be carried; nothing was done.";
+    Unreadable 500 "The object cannot be read as it was written; nothing was done.";
+    Busy 503 "Too many requests are in flight; nothing was done.";
     Unavailable 503 "The service takes nothing at the moment; nothing was done.";
-    InDoubt 503 "The service failed meanwhile; it may have been done or not.";
+    InDoubt 503 "The service failed during the request; it is not known whether it had an effect.";
 }
 
 impl Code {
@@ -111,8 +111,7 @@ impl Code {
 impl PartialSchema for Code {
     fn schema() -> RefOr<Schema> {
         let mut about =
-            "Which error it is. The text of `error` may change, this word stays. Later \
-            versions may have more.\n\n| code | status | meaning |\n|---|---|---|"
+            "Code of the error. The text of `error` may change, the code does not. Later versions may have more codes.\n\n| code | status | meaning |\n|---|---|---|"
                 .to_owned();
         for (code, status, meaning) in Self::ALL {
             // Writing to a string cannot fail.

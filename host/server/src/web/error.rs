@@ -223,7 +223,7 @@ impl ApiError {
 
     /// 422: a cursor that the list did not issue.
     pub(crate) fn bad_cursor() -> Self {
-        Self::invalid("cursor", "is none that this list gave out")
+        Self::invalid("cursor", "is not a cursor returned by this list")
     }
 
     /// 422 with a specific code.
@@ -273,8 +273,7 @@ impl ApiError {
             ),
             Self::Unreadable(_) => (
                 Code::Unreadable,
-                "what this is about cannot be read as it was written; nothing was done, and the operator of the \
-                 gateway has to look"
+                "the object cannot be read as it was written; nothing was done, and the operator of the gateway must check it"
                     .into(),
             ),
             Self::Busy => (
@@ -289,8 +288,7 @@ impl ApiError {
             ),
             Self::InDoubt(_) => (
                 Code::InDoubt,
-                "the service failed meanwhile, so this may have been done or not; look after the time in \
-                 Retry-After, or repeat the request with the same idempotency key"
+                "the service failed during the request, so it is not known whether it had an effect; check after the time in Retry-After, or repeat the request with the same idempotency key"
                     .into(),
             ),
         };

@@ -83,7 +83,7 @@ impl From<Unchanged> for Problem {
 
 impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
-        tracing::error!(%error, "the simulated Mollie cannot go on");
+        tracing::error!(%error, "the simulated Mollie failed");
         Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }

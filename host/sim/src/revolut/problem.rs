@@ -85,7 +85,7 @@ impl From<Unchanged> for Problem {
 
 impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
-        tracing::error!(%error, "the simulated Revolut cannot go on");
+        tracing::error!(%error, "the simulated Revolut failed");
         Self::with_status(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }

@@ -296,7 +296,7 @@ async fn refund(
         Outcome::Differs => Err(Problem::key_reused()),
         Outcome::Unpaid => Err(Problem::wrong_state()),
         Outcome::Nothing | Outcome::TooMuch(_) => {
-            Err(Problem::refused("more than is left to give back"))
+            Err(Problem::refused("more than can still be refunded"))
         }
         Outcome::Refused => Err(Problem::refused("the refund was refused")),
     }

@@ -222,7 +222,7 @@ fn last_hash(key: &[u8]) -> Vec<u8> {
 }
 
 fn text(key: &[u8], bytes: &[u8]) -> Result<String, Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| records::damaged(key, "it is no text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| records::damaged(key, "it is not text"))?;
     Ok(text.to_owned())
 }
 

@@ -56,7 +56,7 @@ impl Database {
         {
             tracing::warn!(
                 waited = ?began.elapsed(),
-                "a node has not said in time that it has adopted a change: it serves nothing until it has"
+                "a node did not confirm a change in time: it serves nothing until it does"
             );
         }
     }
@@ -112,7 +112,7 @@ impl PostgresStore {
         let name: String = row.get(0);
         let natural = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
         let info = row.get::<_, Option<&str>>(5).map(serde_json::from_str);
-        let damaged = |_| Fault::Corrupt(format!("what node `{name}` tells of itself"));
+        let damaged = |_| Fault::Corrupt(format!("the description of node `{name}`"));
         let NodeReport { info, modules } = info.transpose().map_err(damaged)?.unwrap_or_default();
         Ok(NodeStatus {
             incarnation: row.get::<_, i64>(1).cast_unsigned(),

@@ -193,8 +193,9 @@ impl StoreHealth for PostgresStore {
         Box::pin(async {
             let sql = "SELECT pg_database_size(current_database()), (SELECT max(created_at) FROM payment)";
             let row = self.workers.read_one(sql, &[]).await?;
-            let row = row
-                .ok_or_else(|| Fault::Unavailable("the database tells nothing of itself".into()))?;
+            let row = row.ok_or_else(|| {
+                Fault::Unavailable("the database did not return its identity".into())
+            })?;
             Ok(Vitals {
                 used: u64::try_from(row.get::<_, i64>(0)).unwrap_or_default(),
                 free: None,

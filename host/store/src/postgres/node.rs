@@ -144,7 +144,7 @@ impl NodeState {
                 match timeout(CONNECT, server_of(client)).await {
                     Ok(Ok(server)) if server == *this.server.lock() => Ok(()),
                     Ok(Ok(_)) => Err(HookError::message(
-                        "it is another server than the one that confirmed this node",
+                        "it is not the server that confirmed this node",
                     )),
                     Ok(Err(error)) => Err(HookError::Backend(error)),
                     Err(_) => Err(HookError::message("it does not answer")),
@@ -335,7 +335,7 @@ impl Node {
         };
         if !matches!(timeout(ANSWER, gone).await, Ok(Some(_))) {
             tracing::warn!(
-                "the database did not take this node's word that it ends: the others find out for themselves"
+                "the database did not record that this node ends: the other nodes will detect it"
             );
         }
     }
@@ -469,7 +469,7 @@ impl Heartbeats {
                 Ok(Ok(Some(next))) => next,
                 Ok(Ok(None)) => {
                     self.node_state.fail(
-                        "another node has taken this one's name, because this one was not heard of",
+                        "another node uses this node's name, because this node's heartbeat was missing",
                     );
                     return;
                 }
@@ -504,7 +504,7 @@ impl Heartbeats {
         {
             return Ok(None);
         }
-        tracing::warn!("this node was not heard of for a while, and has joined the others anew");
+        tracing::warn!("this node's heartbeat was missing, and it has joined the others again");
         Ok(Some(Next::AtOnce))
     }
 
@@ -547,8 +547,7 @@ impl Heartbeats {
         // invalid.
         let epoch: i64 = first.get(0);
         if *node_state.epoch.get_or_init(|| epoch) != epoch {
-            node_state
-                .fail("the database was copied to or from another store: start this node anew");
+            node_state.fail("the database was copied to or from another store: restart this node");
             return Ok(None);
         }
         let version = (first.get(0), first.get(1));
@@ -568,7 +567,7 @@ impl Heartbeats {
             if removed > 0 {
                 tracing::warn!(
                     node = name,
-                    "a node was not heard of for a while: it is taken off the list"
+                    "a node's heartbeat was missing: it is removed from the list"
                 );
             }
         }

@@ -44,7 +44,7 @@ pub enum PrivateError {
     )]
     NotInstalled,
     /// The user that must run the server does not exist.
-    #[error("PostgreSQL does not run as root, and there is no user `{USER}` for it")]
+    #[error("PostgreSQL does not run as root, and the user `{USER}` does not exist")]
     NoUser,
     /// The server's folder cannot be used.
     #[error("{} cannot be used: {source}", .path.display())]

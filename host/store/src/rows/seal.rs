@@ -230,8 +230,9 @@ impl Sealer {
 
 /// Fills a buffer with random bytes from the operating system.
 pub(crate) fn fill(buffer: &mut [u8]) -> Result<(), Fault> {
-    getrandom::fill(buffer)
-        .map_err(|error| Fault::Unavailable(format!("the system has no randomness: {error}")))
+    getrandom::fill(buffer).map_err(|error| {
+        Fault::Unavailable(format!("the system returned no random bytes: {error}"))
+    })
 }
 
 /// Returns a random id of 16 bytes.

@@ -43,7 +43,7 @@ pub enum OpenError {
     Engine(#[from] kassette_engine::OpenError),
     /// The store was made under another master key.
     #[error(
-        "{} was sealed under another master key: set the key that it was made with", .path.display()
+        "{} uses another master key: set the key with which it was created", .path.display()
     )]
     WrongMasterKey {
         /// The folder.

@@ -32,15 +32,15 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .unaudited::<NewFault>()
         .ok::<OrderedFault>("What was ordered.")
-        .missing("There is no such simulated account."),
+        .missing("The simulated account does not exist."),
         Call::post(
             "/dev/callbacks",
             "redirectCallbacks",
-            "Says where a simulated account sends its callbacks.",
+            "Sets the address to which a simulated account sends its callbacks.",
         )
         .unaudited::<CallbackTarget>()
         .ok::<CallbackTarget>("Where to, from now on.")
-        .missing("There is no such simulated account."),
+        .missing("The simulated account does not exist."),
         Call::post(
             "/dev/release",
             "releaseHeldPayments",
@@ -49,23 +49,23 @@ pub(super) fn calls() -> Vec<Call> {
         .about("The simulator finds nothing wrong with them and reports each as the provider does.")
         .unaudited::<HeldPayments>()
         .ok::<ReleasedPayments>("How many it held.")
-        .missing("There is no such simulated account."),
+        .missing("The simulated account does not exist."),
         Call::get(
             "/dev/books",
             "readBooks",
-            "Tells what the simulators believe.",
+            "Returns the state that the simulators have recorded.",
         )
-        .query::<ProviderId>("provider_id", "Of one account alone.")
+        .query::<ProviderId>("provider_id", "Only of one account.")
         .query::<BooksLimit>(
             "limit",
-            "Most entries of a page; all of them where it is absent. Needs a `provider_id`.",
+            "Maximum number of entries of a page; default: all. Needs a `provider_id`.",
         )
         .query::<Cursor>(
             "cursor",
             "`next_cursor` of the page before. Needs a `limit`.",
         )
         .ok::<Books>("Their books.")
-        .missing("There is no such simulated account."),
+        .missing("The simulated account does not exist."),
     ]
 }
 

@@ -50,16 +50,13 @@ needs. A removed operator is refused at once.";
 
 /// Descriptions of the groups of calls.
 const TAGS: [(&str, &str); 7] = [
-    (
-        "Merchants",
-        "Merchants, their policy, and what they are given.",
-    ),
-    ("Webhooks", "Where events go, and what became of them."),
+    ("Merchants", "Merchants, their policies, keys and domains."),
+    ("Webhooks", "Webhook endpoints, events and deliveries."),
     ("Resellers", "Resellers and what merchants grant them."),
-    ("Payments", "Payments and what is decided about them."),
-    ("Modules", "Modules, and the accounts that they speak to."),
+    ("Payments", "Payments, and operators' decisions about them."),
+    ("Modules", "Modules, and accounts at providers."),
     ("Upkeep", "Operators, the audit log, nodes, backups."),
-    ("Development", "What `kassette dev` has beside."),
+    ("Development", "Additional calls of `kassette dev`."),
 ];
 
 /// The document; `dev` is whether it contains the calls of `dev`.

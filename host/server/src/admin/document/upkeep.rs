@@ -41,7 +41,7 @@ pub(super) fn calls() -> Vec<Call> {
             "listNodes",
             "Lists the nodes that serve the store, by name.",
         )
-        .about("The store in a data directory has one. What differs is told beside the node that answers.")
+        .about("The store in a data directory has one. Each node's differences from the answering node are listed.")
         .list::<Node>("nodes"),
         Call::get("/rates", "listRates", "Lists the exchange rates of all sources.")
             .ok::<SourceRates>("By source and currency."),
@@ -49,8 +49,8 @@ pub(super) fn calls() -> Vec<Call> {
             .about("A new rate that is more than 20 % off the one before is refused. The node that answers accepts it.")
             .attributed()
             .body::<AcceptedRate>()
-            .ok::<SourceRate>("The rate as it is used now.")
-            .conflict("None is refused, or another than the named one."),
+            .ok::<SourceRate>("The rate in use.")
+            .conflict("No rate is refused, or another rate than the named one."),
         Call::get("/status", "readStatus", "Says whether everything is well.")
             .about("The whole is as its worst part. The server writes the same into `status.json` in its data directory.")
             .ok::<StatusReport>("The parts, each with its state."),
@@ -74,7 +74,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get(
             "/audit/export",
             "exportAudit",
-            "Tells all lines of the audit log, the newest first.",
+            "Lists the audit log, the newest entry first.",
         )
         .query::<AuditPart>("action", "The whole action, or its noun.")
         .query::<AuditPart>("object", "The whole object, or its kind.")
@@ -94,14 +94,14 @@ pub(super) fn calls() -> Vec<Call> {
         Call::post(
             "/backup",
             "backUp",
-            "Sends the store as it is at one moment.",
+            "Sends a backup of the store at one moment.",
         )
         .role(Least::Admin)
         .file(
             "application/vnd.kassette.backup",
             "The backup. The file itself says whether it is whole.",
         )
-        .conflict("Another backup is being made, or the store is a database, which has backups of its own."),
+        .conflict("Another backup is running, or the store is a database, which has its own backups."),
     ]
 }
 

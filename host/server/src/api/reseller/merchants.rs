@@ -107,7 +107,7 @@ impl utoipa::IntoParams for MerchantsQuery {
                 "limit",
                 Required::False,
                 formats::MerchantsLimit::schema(),
-                "Most merchants of a page; 1,000 where it is absent.",
+                "Maximum number of merchants of a page; default 1,000.",
             ),
             query::cursor_parameter(),
         ]

@@ -106,7 +106,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
             }
             if !signed.is_by(presented, &arrived) {
                 return Err(ApiError::BadSignature(
-                    "X-Service-Signature is not that of this request: sign method, path with query, timestamp, nonce and the SHA-256 of the body exactly as they are sent",
+                    "X-Service-Signature does not match this request: sign method, path with query, timestamp, nonce and the SHA-256 of the body exactly as they are sent",
                 ));
             }
             let (nonce, stamp) = (signed.nonce, signed.stamp);

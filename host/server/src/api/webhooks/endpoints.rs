@@ -250,9 +250,9 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
             return Err(not_a_list());
         };
         let event = EventType::parse(&name)
-            .ok_or_else(|| Wrong::new(format!("{} is no event type", echo(&name))))?;
+            .ok_or_else(|| Wrong::new(format!("{} is not an event type", echo(&name))))?;
         if types.contains(&event) {
-            return Err(Wrong::new(format!("{name} is named twice")));
+            return Err(Wrong::new(format!("{name} is listed two times")));
         }
         types.push(event);
     }

@@ -81,7 +81,7 @@ impl Connection {
     pub(super) fn refuse_attribution(&self) {
         if let Some(flag) = self.idle_flag() {
             let why = format!(
-                "{flag} has no effect: the command changes nothing, so that it is not audited\n"
+                "{flag} has no effect, because the command changes nothing and is not audited\n"
             );
             clap::Error::raw(ErrorKind::ArgumentConflict, why).exit();
         }
@@ -287,12 +287,11 @@ async fn run_call(connection: &Connection, mut call: Call) -> Result<(), String>
 /// The person declined; nothing was changed.
 fn confirm(question: &str) -> Result<(), String> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        let why = format!(
-            "{question} Nothing was changed: say --yes where there is no terminal to ask on\n"
-        );
+        let why =
+            format!("{question} Nothing was changed. Without a terminal, confirm with --yes\n");
         clap::Error::raw(ErrorKind::MissingRequiredArgument, why).exit();
     }
-    eprint!("{question} Go on? [y/N] ");
+    eprint!("{question} Continue? [y/N] ");
     let mut said = String::new();
     let read = std::io::stdin().read_line(&mut said);
     read.map_err(|error| error.to_string())?;
@@ -314,8 +313,7 @@ async fn candidate(remote: &Remote, token: &Secret, slot: &str) -> Result<Value,
     let digest = its.and_then(|plugin| plugin.pointer("/candidate/digest"));
     digest.cloned().ok_or_else(|| {
         format!(
-            "no version is on trial in {slot}: upload one with --mode shadow, or name one that the slot has kept with \
-             --digest"
+            "no version is on trial in {slot}: upload one with --mode shadow, or name a stored version with --digest"
         )
     })
 }
@@ -419,7 +417,7 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
 async fn copy(mut text: Incoming) -> Result<(), String> {
     while let Some(frame) = text.frame().await {
         let frame = frame.map_err(|error| {
-            format!("the answer broke off, what was written is not all of it: {error}")
+            format!("the response broke off, and the output is not complete: {error}")
         })?;
         if let Ok(piece) = frame.into_data()
             && !write(&piece)?

@@ -68,7 +68,7 @@ fn aside(answer: &Value, second: &SecondList, width: u16) -> String {
         return String::new();
     };
     if found.is_null() {
-        return format!("\nThe {what} are still looked for.\n");
+        return format!("\nThe search for {what} continues.\n");
     }
     let count = found.get("count").and_then(Value::as_u64).unwrap_or(0);
     let items = found.get(second.items).and_then(Value::as_array);

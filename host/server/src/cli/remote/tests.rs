@@ -669,7 +669,7 @@ fn the_work_list_is_shown_with_the_payments_in_review() {
     let none = json!({ "work": [], "in_review": { "payments": [], "count": 0 } });
     assert!(shown(&none).ends_with("\nNo payments in review.\n"));
     let unknown = json!({ "work": [], "in_review": null });
-    assert!(shown(&unknown).ends_with("\nThe payments in review are still looked for.\n"));
+    assert!(shown(&unknown).ends_with("\nThe search for payments in review continues.\n"));
     let later = json!({ "work": [] });
     assert_eq!(shown(&later), "No work.\n");
 }
@@ -691,7 +691,7 @@ fn tables_of_lists_fit_a_terminal() {
     );
     assert!(text.contains("verification_pending"), "{text}");
     assert!(
-        text.contains("left out (") && text.contains("--json shows"),
+        text.contains("omitted (") && text.contains("--json shows"),
         "{text}"
     );
 }

@@ -56,8 +56,7 @@ pub(in crate::cli) async fn verify(
         let sentence = match verdict.get("head") {
             Some(Value::Null) | None => "The audit log is empty.".to_owned(),
             Some(_) => format!(
-                "The audit log is whole: {} lines. The last one's hash is {}; keep both elsewhere, \
-                 and a rewrite of what stands before it can be proved.",
+                "The audit log is complete and unchanged: {} entries. The hash of the last entry is {}. Store both in another place, to prove later that no earlier entry was rewritten.",
                 text("/head/id"),
                 text("/head/hash")
             ),

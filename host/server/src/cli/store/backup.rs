@@ -77,7 +77,7 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
 fn sentence(done: &BackedUp, file: &str) -> String {
     let rows: u64 = done.rows.values().sum();
     format!(
-        "{file}: {} payments, {rows} rows, {} groups of changes made meanwhile, {}.\n{WITHOUT}",
+        "{file}: {} payments, {rows} rows, {} groups of changes made in the meantime, {}.\n{WITHOUT}",
         done.payments,
         done.groups,
         mib(done.bytes)

@@ -52,13 +52,12 @@ pub(in crate::cli) async fn copy(args: CopyArgs) -> Result<(), String> {
         To::Postgres => (
             "the database".to_owned(),
             format!(
-                "Start the server with `store.url` or KASSETTE_STORE_URL: {path} has a mark and is no longer served."
+                "Start the server with `store.url` or KASSETTE_STORE_URL: {path} is marked as moved and cannot be served."
             ),
         ),
         To::Sled => (
             path,
-            "Start the server without `store.url` and KASSETTE_STORE_URL: the database has a mark and is no \
-             longer served."
+            "Start the server without `store.url` and KASSETTE_STORE_URL: the database is marked as moved and cannot be served."
                 .to_owned(),
         ),
     };

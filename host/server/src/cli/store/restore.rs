@@ -66,9 +66,7 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
         print_findings(&restored.report);
     }
     let sentence = format!(
-        "{}: restored as it was at {} (release {}; {}): {} payments, {} rows, {} findings.\nStart the \
-         server with the master key that this command had, and with configuration and modules that \
-         belong to it.",
+        "{}: restored to its state at {} (release {}; {}): {} payments, {} rows, {} findings.\nStart the server with the master key of this command, and with the matching configuration and modules.",
         store.display(),
         restored.backup.made_at,
         restored.backup.release,

@@ -32,7 +32,8 @@ impl Target {
             let output = io::stdout();
             if output.is_terminal() {
                 return Err(
-                    "a backup is no text for a terminal: name a file, or pipe it on".into(),
+                    "a backup cannot be written to a terminal: name a file, or redirect the output"
+                        .into(),
                 );
             }
             return Ok(Self::Output(output));

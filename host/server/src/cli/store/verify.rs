@@ -19,8 +19,7 @@ use crate::master_key;
 use crate::serve::{HISTORY_PURPOSE, MODULES_DIR};
 
 /// Advice for findings about module histories.
-const HISTORY_ADVICE: &str = "find out who wrote to the data directory; after the start, upload, pin or roll back to \
-                              the version that is to serve, and switch the slot as it is to be (config/README.md, \
+const HISTORY_ADVICE: &str = "find out who wrote to the data directory; after the start, upload the version that should be active, pin it or roll back to it, and enable or disable the slot (config/security.md, \
                               \"Signed modules\")";
 
 /// The options of `kassette verify`.
@@ -133,7 +132,7 @@ fn print_report(
         print_findings(report);
     }
     if report.is_whole() {
-        return print_result(result, json, &format!("{counts}: all is whole"));
+        return print_result(result, json, &format!("{counts}: no errors found"));
     }
     if json {
         print_result(result, json, "")?;

@@ -64,7 +64,7 @@ impl ControlServer {
             .with_state(Arc::new(state));
         tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
-                tracing::error!("no orders of nodes are taken any more: {error}");
+                tracing::error!("the control socket of the nodes failed: {error}");
             }
         });
         Ok(Self { address, clock_at })

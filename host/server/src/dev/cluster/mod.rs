@@ -167,7 +167,7 @@ pub(super) async fn run(
     }
 
     signals.stop.stop_requested.cancelled().await;
-    tracing::info!("stopping: finishing what is in hand");
+    tracing::info!("stopping: finishing the requests in flight");
     closing.cancel();
     listening.join_all().await;
     ending.cancel();

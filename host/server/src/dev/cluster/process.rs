@@ -148,7 +148,7 @@ impl Member {
         match timeout(DUE, until_done).await {
             Ok(None) => Ok(()),
             Ok(Some(why)) => Err(format!("{}: {why}", self.name)),
-            Err(_) => Err(format!("{}: what is due takes too long", self.name)),
+            Err(_) => Err(format!("{}: the due work takes too long", self.name)),
         }
     }
 }

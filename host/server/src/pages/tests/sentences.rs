@@ -157,7 +157,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Unclear,
     ),
     (
-        "So that you never pay twice, please continue it",
+        "To make sure that you never pay twice, please continue it",
         PENDING,
         Claim::Unclear,
     ),
@@ -181,12 +181,12 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Taken,
     ),
     (
-        "But money was received for it, and a part was given back.",
+        "But money was received for it, and a part was refunded.",
         FAILED,
         Claim::PartBack,
     ),
     (
-        "The money that was received for it was given back.",
+        "The money that was received for it was refunded.",
         NOT_PAID,
         Claim::AllBack,
     ),
@@ -197,20 +197,16 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Unclear,
     ),
     (
-        "Somebody takes a look before it goes through. Please do not pay again.",
+        "A person checks it before it is completed. Please do not pay again.",
         REVIEW,
         Claim::Always,
     ),
     (
-        "A part of the money that was received has been given back.",
+        "A part of the received money was refunded.",
         REVIEW,
         Claim::PartBack,
     ),
-    (
-        "The money that was received has been given back.",
-        REVIEW,
-        Claim::AllBack,
-    ),
+    ("The received money was refunded.", REVIEW, Claim::AllBack),
     (
         "Your payment has arrived and is being confirmed.",
         VERIFICATION,
@@ -224,7 +220,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
     ("Thank you. You have paid", COMPLETED, Claim::Own),
     ("You paid", COMPLETED, Claim::Own),
     ("of it was refunded.", COMPLETED, Claim::OwnPartBack),
-    ("Your money was given back", COMPLETED, Claim::OwnAllBack),
+    ("Your money was refunded", COMPLETED, Claim::OwnAllBack),
     ("You had paid", COMPLETED, Claim::OwnAllBack),
     (
         "has accepted this payment as paid.",
@@ -243,12 +239,12 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::SecondPartBack,
     ),
     (
-        "Another payment was received for this order as well, and it was given back.",
+        "Another payment was received for this order as well, and it was refunded.",
         COMPLETED,
         Claim::SecondAllBack,
     ),
     (
-        "This was a test. Nobody was charged.",
+        "This was a test. No money was charged.",
         COMPLETED,
         Claim::Test,
     ),
@@ -276,7 +272,6 @@ fn every_sentence_about_money_stands_in_the_table() {
         "charged",
         "paid",
         "received",
-        "given back",
         "refunded",
         "arrived",
         "disputed",

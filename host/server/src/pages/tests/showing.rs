@@ -695,8 +695,8 @@ async fn a_completed_page_shows_a_second_payment_and_what_was_refunded_of_it() {
     page.checkout().await.omits(words);
     for (returned, rest) in [
         (0, ". Please ask \u{2068}Demo shop\u{2069} about it."),
-        (1, ", and a part of it was given back."),
-        (4990, ", and it was given back."),
+        (1, ", and a part of it was refunded."),
+        (4990, ", and it was refunded."),
     ] {
         let other = fixtures::gone(other.clone(), Minor(returned));
         let shop = shop(view(Status::Completed, vec![other, own.clone()]));
@@ -713,14 +713,8 @@ async fn a_page_under_review_reports_money_that_went_back() {
     held.provider_facts = Some(fixtures::facts(ProviderStatus::Review, Minor(4990)));
     for (returned, words) in [
         (0, None),
-        (
-            1,
-            Some("A part of the money that was received has been given back."),
-        ),
-        (
-            4990,
-            Some("The money that was received has been given back."),
-        ),
+        (1, Some("A part of the received money was refunded.")),
+        (4990, Some("The received money was refunded.")),
     ] {
         let held = fixtures::gone(held.clone(), Minor(returned));
         let shop = shop(view(Status::Review, vec![held]));
@@ -728,7 +722,7 @@ async fn a_page_under_review_reports_money_that_went_back() {
         page.says("Please do not pay again.");
         match words {
             Some(words) => page.says(words),
-            None => page.omits("given back"),
+            None => page.omits("was refunded"),
         }
     }
 }

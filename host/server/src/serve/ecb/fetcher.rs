@@ -37,7 +37,7 @@ enum FetchError {
     TooLong,
     #[error("its answer is not the file: {0}")]
     NotTheFile(#[from] NotTheFile),
-    #[error("its rates are of {0}, older than those of {1} that are here")]
+    #[error("its rates are of {0}, older than the current rates of {1}")]
     Older(Time, Time),
 }
 
@@ -170,7 +170,7 @@ impl Ecb {
         let written = tokio::task::spawn_blocking(write).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(
-                "{}: exchange rates were not kept for the next start: {error}",
+                "{}: exchange rates were not stored for the next start: {error}",
                 self.stored_path.display()
             );
         }
@@ -185,7 +185,7 @@ impl Ecb {
         match self.read_stored_file() {
             Ok(table) => self.gateway.take_rates(table),
             Err(error) => tracing::warn!(
-                "{}: the exchange rates that were kept are not used: {error}",
+                "{}: the stored exchange rates are not used: {error}",
                 self.stored_path.display()
             ),
         }

@@ -47,7 +47,7 @@ impl TransactionWork for CreateOperator {
         let operator = &self.operator;
         let others = rows(tx, "SELECT hash, body FROM operator", &[]).await?;
         if others.len() >= MAX_OPERATORS {
-            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
+            let why = format!("the maximum of {MAX_OPERATORS} operators is reached: remove one");
             return Err(Fault::Unavailable(why).into());
         }
         for other in &others {

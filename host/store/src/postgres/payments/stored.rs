@@ -231,7 +231,7 @@ pub(crate) async fn load_where(
     if attempts.len() != usize::from(counters.attempts) {
         return Err(records::damaged(
             &schema::payment(payment.id),
-            "it has not its number of attempts",
+            "the stored attempt count does not match the attempts",
         ));
     }
     let timer = first

@@ -79,16 +79,12 @@ const DAMAGE: [(&str, &str, &str); 60] = [
         "columns",
     ),
     ("UPDATE payment SET status = -1", "payment", "columns"),
-    (
-        "DELETE FROM payment",
-        "timeline",
-        "nothing that is there needs it",
-    ),
+    ("DELETE FROM payment", "timeline", "no row needs it"),
     ("DELETE FROM attempt", "attempt", "it is missing"),
     (
         "UPDATE attempt SET ordinal = 7",
         "attempt",
-        "nothing that is there needs it",
+        "no row needs it",
     ),
     (
         "UPDATE attempt SET in_use = NOT in_use",
@@ -207,7 +203,11 @@ const DAMAGE: [(&str, &str, &str); 60] = [
         "webhook-event",
         "authentic",
     ),
-    ("UPDATE endpoint SET wants = 0", "endpoint", "what it wants"),
+    (
+        "UPDATE endpoint SET wants = 0",
+        "endpoint",
+        "its subscriptions",
+    ),
     (
         "DELETE FROM merchant",
         "endpoint",
@@ -236,12 +236,12 @@ const DAMAGE: [(&str, &str, &str); 60] = [
     (
         "DELETE FROM connection",
         "connect-code",
-        "what it was redeemed for is missing",
+        "the object for which it was redeemed is missing",
     ),
     (
         "DELETE FROM api_key",
         "connection",
-        "the key that was made is missing",
+        "the key that was created is missing",
     ),
     ("UPDATE operator SET created_at = 0", "operator", "columns"),
     (

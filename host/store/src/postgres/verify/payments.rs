@@ -297,7 +297,11 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
             reading.find("payment", &key, "no row says when something is due on it");
         }
         (None, Some(at)) => {
-            reading.find("due", &schema::timer(time(at), id), "nothing is due then");
+            reading.find(
+                "due",
+                &schema::timer(time(at), id),
+                "no due row exists for that time",
+            );
         }
         (Some(expected), Some(at)) if expected != at => {
             let what = "its next due time does not follow from its state";

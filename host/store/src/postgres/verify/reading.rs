@@ -13,7 +13,7 @@ use crate::rows::schema::Key;
 use crate::rows::seal::Secrets;
 
 /// What to do about damage.
-const RESTORE: &str = "keep a copy of the database as it is, and bring its latest backup back in which `kassette verify` finds nothing";
+const RESTORE: &str = "keep a copy of the database in its current state, and restore its latest backup in which `kassette verify` finds no error";
 /// Number of rows fetched at once.
 const AT_ONCE: i32 = 256;
 

@@ -72,7 +72,7 @@ fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
             (columns, COLUMNS),
             (
                 wants,
-                "its columns do not say what it wants: events go astray",
+                "its columns do not match its subscriptions: events are not delivered correctly",
             ),
             (row.get(7) || row.get(9), schema::no_owner(endpoint.owner)),
         ]

@@ -264,7 +264,7 @@ impl PostgresStore {
         let others: Vec<_> = others.map(|((id, _), _)| *id).collect();
         // Leases that are not ended here expire.
         if let Err(fault) = self.release_unattempted(&others).await {
-            tracing::warn!(error = %fault, "leases of deliveries were not given back");
+            tracing::warn!(error = %fault, "leases of deliveries were not released");
         }
     }
 }

@@ -268,7 +268,7 @@ enum GivenUp {
     #[error("its client went away or took nothing for {} s", STALLED.as_secs())]
     NotTaken,
     #[error(
-        "it fell too far behind what was written meanwhile, or the disk failed; try again when less is going on, or write it to a faster disk"
+        "it was too slow for the changes of the server, or the disk failed; try again under less load, or write to a faster disk"
     )]
     TooSlow,
     #[error("the server is stopping")]

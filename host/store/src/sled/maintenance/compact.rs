@@ -55,7 +55,7 @@ pub fn compact(
             Ok::<_, MaintenanceError>(())
         })?;
         drop(db);
-        let after = judged(&new, &secrets, "Verifying what was written", progress)?;
+        let after = judged(&new, &secrets, "Verifying the new store", progress)?;
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }

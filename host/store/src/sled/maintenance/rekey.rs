@@ -68,7 +68,7 @@ pub fn rekey(
         })?;
         drop(db);
         // Opens every sealed value under the new key.
-        let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
+        let after = judged(&new, &new_secrets, "Verifying the new store", progress)?;
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }

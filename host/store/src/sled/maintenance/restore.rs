@@ -153,7 +153,7 @@ pub fn restore(
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),
             false => Err(MaintenanceError::NotWhole {
-                what: "the backup is as it was written, but its rows do not all fit each other, so it is not restored",
+                what: "the backup was not altered, but some of its rows contradict each other, so it is not restored",
                 report: Box::new(report),
             }),
         }

@@ -27,7 +27,7 @@ impl Operation<Memory> for CreateOperator {
         let operator = self.operator;
         let others = rows.scan(&Span::prefix(schema::OPERATORS), MAX_OPERATORS)?;
         if others.len() == MAX_OPERATORS {
-            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
+            let why = format!("the maximum of {MAX_OPERATORS} operators is reached: remove one");
             return Err(Fault::Unavailable(why));
         }
         for (key, hash) in others {

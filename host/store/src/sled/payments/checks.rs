@@ -95,7 +95,9 @@ fn due(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault>
     let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
     match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
-        Some(schema::TimerOf::One(_)) => verifier.record_entry(key, key, "nothing is due then"),
+        Some(schema::TimerOf::One(_)) => {
+            verifier.record_entry(key, key, "no due row exists for that time")
+        }
         Some(schema::TimerOf::Shared { first, count }) => {
             due_together(verifier, key, at, first, count)
         }
@@ -124,7 +126,7 @@ fn due_together(
                 if own < at {
                     verifier.find(key, "a payment that it is about is due before");
                 }
-                verifier.record_entry(key, id.as_bytes(), "another row says so too")?;
+                verifier.record_entry(key, id.as_bytes(), "another row has the same value")?;
             }
             // Its due time has changed since, and it has its own row.
             Ok(Some(_)) => {}

@@ -30,7 +30,7 @@ use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
 /// Advice about damage.
-pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore` (config/README.md, \"A damaged store\")";
+pub(crate) const RESTORE: &str = "keep a copy of the data directory, and restore the latest backup for which `kassette verify FILE` finds no error with `kassette restore` (config/repair.md, \"The store is damaged\")";
 
 /// Number of rows of a kind, and the sums of existing and of promised rows.
 #[derive(Clone, Copy, Default)]
@@ -218,7 +218,7 @@ impl<'a> Verifier<'a> {
             kind: "unreadable",
             row: format!("{}..{}", hex(&unread.behind), hex(&unread.before)),
             what: format!(
-                "no row between these two keys reads back; kinds that may stand there: {}",
+                "no row between these two keys can be read; kinds that may be there: {}",
                 kinds.join(", ")
             ),
             advice: RESTORE,

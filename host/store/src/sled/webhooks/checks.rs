@@ -48,7 +48,7 @@ fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fau
     verifier.promise(index, &[])?;
     let roster = schema::webhooks::roster(owner, endpoint.environment);
     let entry = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
-    let missing = "its owner's roster does not say what it wants: no event reaches it";
+    let missing = "its owner's roster does not contain its subscriptions: it gets no events";
     verifier.require_entry(b"whr/", key, &entry, missing)?;
     verifier.needs_owner(key, owner)
 }
@@ -68,7 +68,10 @@ fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fau
         // A missing endpoint was reported above, a damaged one by its own row.
         let endpoint = records::readable(endpoints::load(&verifier.view(), id))?.flatten();
         if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
-            verifier.find(key, "an endpoint that it has hear of all wants only some");
+            verifier.find(
+                key,
+                "an endpoint without a list of event types is subscribed to only some",
+            );
         }
     }
     Ok(())
