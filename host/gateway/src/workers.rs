@@ -102,6 +102,7 @@ impl Gateway {
             stop.run_until_cancelled(self.find_reviews()),
             stop.run_until_cancelled(self.judge_trials()),
             stop.run_until_cancelled(self.keep_ledger()),
+            stop.run_until_cancelled(self.keep_old_rates_listed()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
