@@ -35,7 +35,7 @@ pub enum WorkKind {
     Unreadable,
     /// The provider's early fraud warning.
     FraudWarning,
-    /// A merchant's own exchange rate that is old.
+    /// A merchant's own exchange rate that was not renewed in time.
     RateOld,
 }
 
@@ -79,9 +79,11 @@ impl WorkKind {
 /// Identity of an item: at most one open item of a payment has the same key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkKey {
+    /// For an item about no attempt, an id derived from its subject.
     pub attempt: AttemptId,
     pub kind: WorkKind,
-    /// Id of the refund or dispute; empty if the item is about the attempt's money as a whole.
+    /// Id of the refund or dispute, or the currency of an old rate; empty if the item is about the attempt's
+    /// money as a whole.
     pub subject: String,
 }
 
@@ -95,7 +97,8 @@ pub struct WorkItem {
     pub merchant: Option<MerchantId>,
     pub order_id: Option<String>,
     pub environment: Environment,
-    pub account: AccountId,
+    /// `None` if it is about no account.
+    pub account: Option<AccountId>,
     /// Amount owed or disputed, in minor units.
     pub amount: Minor,
     /// The provider's code.

@@ -50,6 +50,14 @@ impl NewFile {
         self.keep(|file, path| file.persist(path))
     }
 
+    fn replace_visibly(self) -> io::Result<Replaced> {
+        self.file.as_file().sync_all()?;
+        let persisted = self.file.persist(&self.path);
+        persisted.map_err(|error| error.error)?;
+        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
+        Ok(synced.map_or_else(Replaced::NotSynced, |()| Replaced::Durably))
+    }
+
     /// Like [`NewFile::replace`], but never replaces a file.
     ///
     /// # Errors Like [`NewFile::replace`], and [`io::ErrorKind::AlreadyExists`] if the name is in use.
@@ -86,6 +94,24 @@ pub fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let mut file = NewFile::create_next_to(path, mode)?;
     file.write_all(bytes)?;
     file.replace().map(drop)
+}
+
+/// Result of [`replace`].
+#[derive(Debug)]
+#[must_use]
+pub enum Replaced {
+    Durably,
+    /// The file has its new content, but may have the old one again after a power cut: the sync of the folder failed.
+    NotSynced(io::Error),
+}
+
+/// Like [`write`], for callers whose own state must match the file even if the sync of the folder fails.
+///
+/// # Errors File system errors. The old file then remains.
+pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<Replaced> {
+    let mut file = NewFile::beside(path, mode)?;
+    file.write_all(bytes)?;
+    file.replace_visibly()
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -358,6 +358,7 @@ impl Gateway {
             created_at: now,
             created_by: EndpointCreator::Key(key.id),
             off: Vec::new(),
+            disabled_by: None,
         };
         let audited = audited(code, &key, &endpoint, site);
         let webhook_url = endpoint.url.clone();

@@ -9,6 +9,7 @@
 //! | `console` | operators' sessions in the console |
 //! | `reseller` | requests that a reseller makes for merchants, and the merchants' consent |
 //! | `rates` | tables of exchange rates from all sources |
+//! | `old_rates` | work items about merchants' own rates that were not renewed |
 //! | `routing`, `routing_records` | candidates, the verdicts of a method's module about them, and the routing log |
 //! | `conversations` | calls to provider modules, recorded in the routing log |
 //! | `trials` | versions on trial next to the active one: shadow, canary |
@@ -53,6 +54,7 @@ mod ledger_sums;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
+mod old_rates;
 pub mod operator_acts;
 mod permits;
 mod provider_calls;
@@ -153,6 +155,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     configured: ArcSwap<Configured>,
     rates: ArcSwap<RateTables>,
+    listed_rates: old_rates::ListedRates,
     /// Held during a change of settings, so that only one runs at a time.
     configuring: tokio::sync::Mutex<()>,
     /// Accounts that operators have switched off, from the last read.
@@ -280,6 +283,7 @@ impl Gateway {
             clock,
             configured: ArcSwap::from_pointee(configured),
             rates: ArcSwap::default(),
+            listed_rates: old_rates::ListedRates::default(),
             configuring: tokio::sync::Mutex::default(),
             switches: ArcSwap::default(),
             directory: DirectoryCache::default(),

@@ -474,7 +474,8 @@ fn refused_key(what: &Refused) -> WorkKey {
 fn refused_line(what: &Refused, why: &str) -> NewWork {
     NewWork {
         key: refused_key(what),
-        account: what.account.clone(),
+        account: Some(what.account.clone()),
+        merchant: None,
         amount: Minor::ZERO,
         received: Minor::ZERO,
         deadline: None,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kassette_domain::audit::{Audited, PLUGIN_FOLDER};
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
-use kassette_runtime::{Cause, Prepared, Runtime};
+use kassette_runtime::{Cause, Prepared, Runtime, Unattended, UnattendedInstall};
 use kassette_store::{
     Fault, ModulesInfo, NodeStatus, Proposal, SlotChange, SlotContent, SlotStage,
 };
@@ -117,6 +117,24 @@ impl Gateway {
             }
         }
         self.follow(&runtime).await.map(drop)
+    }
+
+    /// The entry of the audit log about a change that no operator's call caused, if it needs one. In a slot whose version
+    /// all nodes share, what this node served at its start does not count.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn audited_install(
+        &self,
+        install: &UnattendedInstall,
+    ) -> Result<Option<UnattendedInstall>, Fault> {
+        match self.shared_runtime() {
+            None => Ok(Some(install.clone())),
+            Some(_) => Ok(beside_changes(
+                install,
+                &self.store().slot_changes(0).await?,
+            )),
+        }
     }
 
     /// How long this node has been behind with changes of modules. `None` if it has followed all.
@@ -635,6 +653,27 @@ fn settled_version(change: &SlotChange) -> Option<Digest> {
     }
 }
 
+/// What the audit log must say about a node's own change of a slot, given all changes that the nodes share. `None` if
+/// it must say nothing.
+fn beside_changes(
+    install: &UnattendedInstall,
+    changes: &[SlotChange],
+) -> Option<UnattendedInstall> {
+    let of_slot = changes.iter().filter(|change| change.slot == install.slot);
+    let newest = of_slot.rev().find_map(|change| match change.content {
+        SlotContent::Removed => Some(None),
+        _ => settled_version(change).map(Some),
+    });
+    let mut audited = install.clone();
+    if let Some(shared) = newest {
+        match &mut audited.what {
+            Unattended::Installed { .. } => return None,
+            Unattended::SetAside { serving } => *serving = shared,
+        }
+    }
+    Some(audited)
+}
+
 /// Whether a version is proposed for a trial.
 fn is_trial(cause: &str) -> bool {
     cause == Cause::Candidate.as_str()
@@ -656,4 +695,78 @@ async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     let done = done.map_err(|_| Fault::Stopping)?;
     Ok(done.map(drop).map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_domain::time::Time;
+
+    use super::*;
+
+    const SHARED: Digest = Digest([1; 32]);
+    const BUNDLED: Digest = Digest([2; 32]);
+
+    fn slot() -> Slot {
+        Slot::parse("method.ideal").unwrap()
+    }
+
+    fn change(number: u64, stage: SlotStage, content: SlotContent) -> SlotChange {
+        SlotChange {
+            number,
+            slot: slot(),
+            content,
+            stage,
+            at: Time::from_secs(number),
+        }
+    }
+
+    fn version(stage: SlotStage, cause: &str) -> SlotChange {
+        let (digest, cause) = (SHARED, cause.to_owned());
+        change(1, stage, SlotContent::Version { digest, cause })
+    }
+
+    fn own(what: Unattended) -> UnattendedInstall {
+        UnattendedInstall {
+            what,
+            slot: slot(),
+            at: Time::from_secs(9),
+        }
+    }
+
+    #[test]
+    fn a_node_s_bundled_module_is_not_recorded_where_another_node_s_version_serves() {
+        let install = own(Unattended::Installed {
+            cause: Cause::Bundled,
+            digest: BUNDLED,
+            before: None,
+        });
+        let serving = Some(BUNDLED);
+        let set_aside = own(Unattended::SetAside { serving });
+        let of_another_slot = SlotChange {
+            slot: Slot::parse("method.klarna").unwrap(),
+            ..version(SlotStage::Settled, "upload")
+        };
+        // Nothing decides which version all nodes serve.
+        for changes in [
+            vec![],
+            vec![of_another_slot],
+            vec![version(SlotStage::Proposed, "upload")],
+            vec![version(SlotStage::Settled, "candidate")],
+            vec![change(1, SlotStage::Settled, SlotContent::Disabled(true))],
+        ] {
+            let own = beside_changes(&install, &changes);
+            assert_eq!(own.as_ref(), Some(&install), "{changes:?}");
+        }
+        let settled = version(SlotStage::Settled, "upload");
+        let disabled = change(2, SlotStage::Settled, SlotContent::Disabled(true));
+        let removed = change(3, SlotStage::Settled, SlotContent::Removed);
+        for (changes, shared) in [
+            (vec![settled.clone(), disabled], Some(SHARED)),
+            (vec![settled, removed], None),
+        ] {
+            assert_eq!(beside_changes(&install, &changes), None, "{changes:?}");
+            let serving = beside_changes(&set_aside, &changes).unwrap().what;
+            assert_eq!(serving, Unattended::SetAside { serving: shared });
+        }
+    }
 }

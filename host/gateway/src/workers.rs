@@ -103,6 +103,7 @@ impl Gateway {
             stop.run_until_cancelled(self.judge_trials()),
             stop.run_until_cancelled(self.keep_ledger()),
             self.keep_figures(&stop),
+            stop.run_until_cancelled(self.keep_old_rates_listed()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");

@@ -20,6 +20,7 @@ use kassette_domain::audit::{AuditedSlot, SlotSnapshot};
 use kassette_domain::candidate::{Candidate, Counted};
 use kassette_domain::id::{Digest, Slot, digest_text};
 use kassette_domain::time::Time;
+use kassette_files::Replaced;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -427,7 +428,11 @@ impl VersionStore {
     }
 
     /// Writes the history of a slot and deletes all files that it does not name, unless a history is set aside,
-    /// which may name them.
+    /// which may name them. Failures after the history was replaced are only logged, because it then counts at the next
+    /// start.
+    ///
+    /// # Errors
+    /// File system errors. The history before then remains.
     pub(crate) fn save(&self, slot: &Slot, history: &History) -> io::Result<()> {
         let Some(OpenFolder { path, seal }) = &self.0 else {
             return Ok(());
@@ -435,16 +440,14 @@ impl VersionStore {
         let folder = path.join(slot.as_str());
         create_folder(&folder)?;
         let file = seal.close(slot, history)?;
-        kassette_files::write(&folder.join(HISTORY_FILE), 0o600, &file)?;
-        if history.set_aside {
-            return Ok(());
+        let replaced = kassette_files::replace(&folder.join(HISTORY_FILE), 0o600, &file)?;
+        if let Replaced::NotSynced(error) = replaced {
+            tracing::error!(plugin.slot = %slot, "the history of {slot} may be lost in a power cut: {error}");
         }
-        for entry in fs::read_dir(&folder)? {
-            let name = entry?.file_name();
-            let is_listed = history.digests().any(|digest| *file_name(&digest) == *name);
-            if !is_listed && name != HISTORY_FILE {
-                fs::remove_file(folder.join(name))?;
-            }
+        if !history.set_aside
+            && let Err(error) = delete_unnamed(&folder, history)
+        {
+            tracing::warn!(plugin.slot = %slot, "versions of {slot} that are no longer kept were not deleted: {error}");
         }
         Ok(())
     }
@@ -480,6 +483,18 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         .take(MAX_HISTORY_BYTES)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Deletes the versions in a slot's folder that its history does not name.
+fn delete_unnamed(folder: &Path, history: &History) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let kept = history.digests().any(|digest| *file_name(&digest) == *name);
+        if !kept && name != HISTORY_FILE {
+            fs::remove_file(folder.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 fn create_folder(folder: &Path) -> io::Result<()> {

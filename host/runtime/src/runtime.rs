@@ -12,6 +12,7 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
+use kassette_files::Replaced;
 use metrics::counter;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
@@ -458,7 +459,10 @@ impl Runtime {
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
         if is_refused(self.config(), &path) || !holds(&path, &bytes) {
             // Readable for others, like a module that a deployment installs.
-            kassette_files::write(&path, 0o644, &bytes)?;
+            let replaced = kassette_files::replace(&path, 0o644, &bytes)?;
+            if let Replaced::NotSynced(error) = replaced {
+                tracing::error!(plugin.slot = %slot, "the file of {slot} may be lost in a power cut: {error}");
+            }
         }
         if self.slots.active(&slot) == Some(module.identity().digest) {
             self.confirm(&slot, cause);

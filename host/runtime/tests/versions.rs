@@ -111,6 +111,30 @@ fn causes(runtime: &Runtime) -> Vec<(Cause, Digest)> {
         .collect()
 }
 
+/// A file that cannot be deleted does not undo a switch that the history already contains.
+#[test]
+fn a_switch_holds_although_the_folder_cannot_be_tidied() {
+    let place = Place::new();
+    let ideal = slot(IDEAL);
+    let runtime = place.start();
+    upload(&runtime, IDEAL, &saying("one"));
+    let stray = place
+        .parent
+        .path()
+        .join("modules")
+        .join(IDEAL)
+        .join("stray");
+    fs::create_dir(&stray).unwrap();
+    runtime.set_disabled(&ideal, true).unwrap();
+    assert!(runtime.is_disabled(&ideal));
+    upload(&runtime, IDEAL, &saying("two"));
+    let serves = serving(&runtime);
+    drop(runtime);
+    let runtime = place.start();
+    assert!(runtime.is_disabled(&ideal));
+    assert_eq!(serving(&runtime), serves);
+}
+
 #[test]
 fn the_last_good_version_serves_after_a_restart_whatever_became_of_its_file() {
     let place = Place::new();

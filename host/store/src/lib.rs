@@ -233,15 +233,16 @@ pub enum Listed<T> {
     BadCursor,
 }
 
-/// A search key with a separate index.
+/// A search key with a separate index. Keys that many payments may have name an environment, so that a search does
+/// not read the payments of the other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchKey {
     /// The payer's mailbox, regardless of case and of the part after `+`.
-    Email(Email),
+    Email(Environment, Email),
     /// The invoice amount.
-    Amount(Money),
+    Amount(Environment, Money),
     /// The last four digits of the payer's card or account, if the provider reported them.
-    LastFour(String),
+    LastFour(Environment, String),
     /// The provider's id of a dispute.
     Dispute(String),
     /// The reference that a reseller gave the payment.
@@ -262,36 +263,40 @@ impl FoundId {
 }
 
 impl SearchKey {
-    /// Whether the payment matches the key. True for keys of attempts.
+    /// Whether the payment matches the key, as far as the key is about payments.
     pub(crate) fn fits(&self, payment: &Payment) -> bool {
         match self {
-            Self::Email(asked) => {
+            Self::Email(environment, asked) => {
                 let email = payment.email.as_ref();
-                email.is_some_and(|email| email.mailbox() == asked.mailbox())
+                payment.environment == *environment
+                    && email.is_some_and(|email| email.mailbox() == asked.mailbox())
             }
-            Self::Amount(due) => payment.due == *due,
+            Self::Amount(environment, due) => {
+                payment.environment == *environment && payment.due == *due
+            }
             Self::ClientRef(text) => {
                 matches!(&payment.origin, Origin::Reseller { client_ref, .. } if client_ref.as_str() == text)
             }
-            Self::LastFour(_) | Self::Dispute(_) => true,
+            Self::LastFour(environment, _) => payment.environment == *environment,
+            Self::Dispute(_) => true,
         }
     }
 
     /// Whether an attempt matches the key. True for keys of payments.
     pub(crate) fn fits_attempt(&self, attempt: &Attempt) -> bool {
         match self {
-            Self::LastFour(digits) => attempt.particulars.last_four() == Some(digits),
+            Self::LastFour(_, digits) => attempt.particulars.last_four() == Some(digits),
             Self::Dispute(id) => {
                 let mut disputes = attempt.funds.disputes.iter();
                 disputes.any(|each| each.dispute.id == *id)
             }
-            Self::Email(_) | Self::Amount(_) | Self::ClientRef(_) => true,
+            Self::Email(..) | Self::Amount(..) | Self::ClientRef(_) => true,
         }
     }
 
     /// Whether the key is about attempts.
     pub(crate) const fn is_of_attempt(&self) -> bool {
-        matches!(self, Self::LastFour(_) | Self::Dispute(_))
+        matches!(self, Self::LastFour(..) | Self::Dispute(_))
     }
 }
 
@@ -432,7 +437,7 @@ pub trait Payments: Send + Sync {
     /// open item with the same key gets the new figures.
     fn unknown_money(&self, found: NewWork, movement: Movement, now: Time) -> StoreFuture<'_, ()>;
 
-    /// Adds an item about an account to the work list. An open item with the same key gets the new figures.
+    /// Adds an item about an account or a merchant to the work list. An open item with the same key gets the new figures.
     fn open_work(&self, found: NewWork, environment: Environment, now: Time)
     -> StoreFuture<'_, ()>;
 
@@ -466,6 +471,9 @@ pub trait Payments: Send + Sync {
 
     /// Returns a payment with its attempts.
     fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>>;
+
+    /// At most a few hundred payments with their attempts, in any order. Omits missing and unreadable payments.
+    fn aggregates(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, Vec<PaymentAggregate>>;
 
     /// Returns the payment of a checkout token.
     fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>>;

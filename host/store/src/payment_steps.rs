@@ -119,7 +119,7 @@ pub(crate) const fn refunder(
     }
 }
 
-/// Creates a work item. `payment` is `None` for money of an unknown payment.
+/// Creates a work item. `payment` is `None` for money of an unknown payment, and for items about no payment.
 pub(crate) fn work_item(
     new: &NewWork,
     payment: Option<&Payment>,
@@ -130,7 +130,7 @@ pub(crate) fn work_item(
         id,
         key: new.key.clone(),
         payment: payment.map(|payment| payment.id),
-        merchant: payment.map(|payment| payment.merchant),
+        merchant: payment.map(|payment| payment.merchant).or(new.merchant),
         order_id: payment.map(|payment| payment.order_id.as_str().to_owned()),
         environment,
         account: new.account.clone(),

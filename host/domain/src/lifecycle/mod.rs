@@ -55,7 +55,7 @@ use moves::StepLog;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::{EventSubject, EventType};
-use crate::id::{AccountId, AttemptId, RefundId};
+use crate::id::{AccountId, AttemptId, MerchantId, RefundId};
 use crate::money::Minor;
 use crate::movement::{Movement, Source};
 use crate::payment::{Payment, RoutingDecision, Settlement, Status};
@@ -364,7 +364,10 @@ pub struct NewEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWork {
     pub key: WorkKey,
-    pub account: AccountId,
+    /// `None` if it is about no account.
+    pub account: Option<AccountId>,
+    /// The merchant that it is about. `None` if it is the payment's, or unknown.
+    pub merchant: Option<MerchantId>,
     /// Amount owed or disputed, in minor units.
     pub amount: Minor,
     pub currency: String,

@@ -158,6 +158,7 @@ impl Gateway {
             created_at: now,
             created_by: new.created_by,
             off: Vec::new(),
+            disabled_by: None,
         };
         let audited = Audited {
             object: format!("endpoint/{}", endpoint.id),

@@ -64,7 +64,7 @@ async fn a_method_that_an_account_refuses_three_times_is_omitted_until_it_works_
     let line = lines(&world).await.remove(0);
     assert_eq!(
         (line.key.kind, line.account),
-        (WorkKind::MethodRefused, account_id("alpha"))
+        (WorkKind::MethodRefused, Some(account_id("alpha")))
     );
     for words in ["ideal", "EUR", "the method is not activated"] {
         assert!(line.detail.contains(words), "{}", line.detail);

@@ -171,6 +171,7 @@ pub(super) async fn change(
     }
     let object = format!("merchant/{}", merchant.id);
     let line = caller.audited(attribution, "merchant.change", object);
+    let earlier = merchant.rates.clone();
     let changed = replace(&state, merchant, line, now, |merchant| {
         if let Some(name) = &name {
             merchant.name.clone_from(name);
@@ -209,6 +210,9 @@ pub(super) async fn change(
         Ok(())
     })
     .await?;
+    if let Err(fault) = state.gateway.close_renewed_rates(&earlier, &changed).await {
+        tracing::warn!(error = %fault, merchant.id = %changed.id, "work items about renewed exchange rates stay open until the next check");
+    }
     Ok(Json(state.merchant(&changed)))
 }
 

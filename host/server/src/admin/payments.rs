@@ -7,6 +7,7 @@ use axum::extract::{RawQuery, State};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
+use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{NewDecision, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::operator::Role;
@@ -249,16 +250,22 @@ pub(super) async fn redact_address(
     if !preview {
         caller.require(&attribution)?;
     }
-    let filter = PaymentFilter {
-        search: Some(SearchKey::Email(email.clone())),
-        ..PaymentFilter::default()
-    };
     let address = email.expose().to_ascii_lowercase();
     let (mut own, mut variants) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
-    let mut cursor = None;
+    let filter = |environment| PaymentFilter {
+        search: Some(SearchKey::Email(environment, email.clone())),
+        ..PaymentFilter::default()
+    };
+    let mut environments = [Environment::Test, Environment::Live]
+        .map(filter)
+        .into_iter();
+    let (mut filter, mut cursor) = (environments.next(), None);
     let more = loop {
+        let Some(of_one) = &filter else {
+            break false;
+        };
         let paging = Paging { limit: 100, cursor };
-        let listed = state.gateway.store().payments(filter.clone(), paging);
+        let listed = state.gateway.store().payments(of_one.clone(), paging);
         let Listed::Page(page) = listed.await.map_err(ApiError::from)? else {
             break false;
         };
@@ -274,8 +281,11 @@ pub(super) async fn redact_address(
             }
         }
         cursor = page.next;
-        if cursor.is_none() || own.len() >= MOST_ERASED {
-            break cursor.is_some();
+        if cursor.is_none() {
+            filter = environments.next();
+        }
+        if own.len() >= MOST_ERASED {
+            break filter.is_some();
         }
     };
     let mut erased = Vec::with_capacity(own.len());

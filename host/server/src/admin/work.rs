@@ -128,6 +128,10 @@ fn actions(item: &WorkItem) -> &'static [&'static str] {
 }
 
 fn view(item: &WorkItem) -> Value {
+    let attempt = match item.key.kind {
+        WorkKind::MethodRefused | WorkKind::RateOld => None,
+        _ => Some(item.key.attempt.to_string()),
+    };
     let subject = Some(&item.key.subject).filter(|subject| !subject.is_empty());
     let outcome = item.done_at.map(|_| "done");
     json!({
@@ -135,7 +139,7 @@ fn view(item: &WorkItem) -> Value {
         "kind": item.key.kind,
         "subject_id": subject,
         "payment_id": item.payment.map(|payment| payment.to_string()),
-        "attempt_id": item.key.attempt.to_string(),
+        "attempt_id": attempt,
         "merchant_id": item.merchant,
         "order_id": item.order_id,
         "environment": item.environment,

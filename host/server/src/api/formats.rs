@@ -220,6 +220,9 @@ formats! {
     /// [`kassette_domain::webhook::EndpointCreator`]
     EndpointCreator = string("Who made it: `key/<id>`, `operator/<id>`, or `system`. It stays when that key is revoked.", "key/5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59").build();
 
+    /// [`kassette_domain::webhook::DisabledBy`]
+    EndpointDisabledBy = string("Who or what disabled it: `key/<id>`, `operator` (for operators with `/` and the name), `410` if the receiver kept answering 410, or `system`. Null while it is enabled.", "410").build();
+
     /// [`id::InvitationId`]
     InvitationId = string("An invitation's id, made by the service.", "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
         .pattern(Some("^[0-9a-f]{32}$"))

@@ -292,6 +292,7 @@ pub(super) async fn endpoint(
                 created_at: now,
                 created_by: EndpointCreator::System,
                 off: Vec::new(),
+                disabled_by: None,
             };
             let secrets = EndpointSecrets::new(demo.secret.clone());
             let line = audited("endpoint.create", &object);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::merchant::SetRate;
 use kassette_domain::money::{Currency, Margin};
 use kassette_domain::rates::RateSource;
 use kassette_domain::routing::Availability;
@@ -26,7 +27,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 const LAPSED: Duration = Duration::from_millis(1500);
 /// Age of the last backup, or of the server if there was none, that needs attention: a daily backup was missed.
 const BACKUP_AGE: Duration = Duration::from_secs(26 * 3600);
-/// Age at which exchange rates need attention.
+/// Age at which the exchange rates of a source need attention.
 const RATES_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Multiple of the reserve below which free disk space needs attention.
 const RESERVES: u64 = 4;
@@ -319,13 +320,13 @@ impl Reporter {
             };
             for merchant in page.items {
                 for (currency, set) in &merchant.rates {
-                    if now.since(set.at) > RATES_AGE {
+                    if set.is_old(now) {
                         let days = now.since(set.at).as_secs() / (24 * 3600);
                         let why = format!(
                             "merchant {}'s own rate of {currency} is {days} days old",
                             merchant.id
                         );
-                        let since = Some(set.at.after(RATES_AGE));
+                        let since = Some(set.at.after(SetRate::OLD_AFTER));
                         findings.push(Finding::new(State::Attention, since, why));
                     }
                 }

@@ -251,7 +251,7 @@ fn payments(
             source
                 .secrets
                 .marker
-                .search(&SearchKey::Amount(payment.due)),
+                .search(&SearchKey::Amount(payment.environment, payment.due)),
         );
         for mark in marks {
             let found = values![mark.to_vec(), millis(payment.created_at), arrived, id];

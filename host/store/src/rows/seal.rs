@@ -10,7 +10,7 @@ use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac as _};
 use kassette_domain::extras::{Notes, NotesSummary};
 use kassette_domain::id::MerchantId;
-use kassette_domain::key::TokenHash;
+use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Money;
 use kassette_domain::order::Email;
@@ -301,22 +301,33 @@ impl Marker {
         fingerprint(self.hash(b"order\0", order.as_bytes()))
     }
 
-    /// Fingerprint of an amount with its currency.
-    pub(crate) fn amount(&self, due: Money) -> Fingerprint {
-        fingerprint(self.hash(b"amount\0", due.to_string().as_bytes()))
+    /// Fingerprint of an amount with its currency in an environment.
+    pub(crate) fn amount(&self, environment: Environment, due: Money) -> Fingerprint {
+        fingerprint(self.hash_in(environment, b"amount\0", due.to_string().as_bytes()))
     }
 
     /// Mark of a search key. `None` for `client_ref`, which has a separate index.
     pub(crate) fn search(&self, key: &SearchKey) -> Option<SearchMark> {
         let hash = match key {
-            SearchKey::Email(email) => self.hash(b"mailbox\0", email.mailbox().as_bytes()),
-            SearchKey::LastFour(digits) => self.hash(b"last four\0", digits.as_bytes()),
+            SearchKey::Email(environment, email) => {
+                self.hash_in(*environment, b"mailbox\0", email.mailbox().as_bytes())
+            }
+            SearchKey::LastFour(environment, digits) => {
+                self.hash_in(*environment, b"last four\0", digits.as_bytes())
+            }
+            SearchKey::Amount(environment, due) => {
+                self.hash_in(*environment, b"amount\0", due.to_string().as_bytes())
+            }
             SearchKey::Dispute(id) => self.hash(b"dispute\0", id.as_bytes()),
-            SearchKey::Amount(due) => self.hash(b"amount\0", due.to_string().as_bytes()),
             SearchKey::ClientRef(_) => return None,
         };
         let [a, b, c, d, e, f, g, h, ..] = hash;
         Some([a, b, c, d, e, f, g, h])
+    }
+
+    fn hash_in(&self, environment: Environment, of: &[u8], text: &[u8]) -> [u8; 32] {
+        let environment = environment.as_str().as_bytes();
+        self.hash(of, &[environment, b"\0", text].concat())
     }
 
     fn hash(&self, of: &[u8], text: &[u8]) -> [u8; 32] {
@@ -358,19 +369,21 @@ impl Secrets {
             self.marker.reference(payment.merchant, &payment.origin),
             fingerprint(TokenHash::hash(payment.token.expose()).0),
             self.marker.order(payment.order_id.as_str()),
-            self.marker.amount(payment.due),
+            self.marker.amount(payment.environment, payment.due),
         ]
     }
 
     /// Search marks of a payment with its attempts. Erasing personal data removes all but those of disputes.
     /// Amounts are not among them: the embedded store finds them through its payment index.
     pub(crate) fn search_marks(&self, aggregate: &PaymentAggregate) -> BTreeSet<SearchMark> {
-        let email = aggregate.payment.email.clone().map(SearchKey::Email);
+        let environment = aggregate.payment.environment;
+        let email = aggregate.payment.email.clone();
+        let email = email.map(|email| SearchKey::Email(environment, email));
         let of_attempts = aggregate.attempts.iter().flat_map(|attempt| {
             let digits = attempt.particulars.last_four();
             let disputes = attempt.funds.disputes.iter();
             let disputes = disputes.map(|each| SearchKey::Dispute(each.dispute.id.clone()));
-            let digits = digits.map(|digits| SearchKey::LastFour(digits.to_owned()));
+            let digits = digits.map(|digits| SearchKey::LastFour(environment, digits.to_owned()));
             digits.into_iter().chain(disputes)
         });
         let keys = email.into_iter().chain(of_attempts);

@@ -13,7 +13,8 @@ use kassette_domain::lifecycle::{Act, Step};
 use kassette_domain::provider::ProviderStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    Delivery, DeliveryAttempt, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Tried,
+    Delivery, DeliveryAttempt, DeliveryStatus, DisabledBy, Endpoint, EventFilter, MAX_RESPONSE,
+    Tried,
 };
 
 use super::Harness;
@@ -607,7 +608,10 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
         .await;
     assert!(matches!(gone, Ok(TriedOutcome::Taken { .. })));
     let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
-    assert!(!off.enabled);
+    assert_eq!(
+        (off.enabled, off.disabled_by),
+        (false, Some(DisabledBy::Gone))
+    );
     let claimed = store.claim(endpoint.id, later(5), LEASE, 9).await;
     assert_eq!(claimed, Ok(ClaimedDeliveries::Held));
     // Disabled already: no second audit line.
@@ -654,6 +658,7 @@ pub async fn what_was_made_while_an_endpoint_was_off_is_queued_once(harness: &dy
     assert!(matches!(on.await, Ok(crate::EndpointReplaced::Done(_))));
     let on = store.endpoint(endpoint.id).await.unwrap().unwrap();
     assert_eq!(on.off, [(later(100), Some(later(200)))]);
+    assert_eq!(on.disabled_by, None);
     let asked = crate::EventsAsked {
         merchant: MerchantId(1),
         environment: Environment::Test,

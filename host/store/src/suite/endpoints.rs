@@ -6,7 +6,9 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
-use kassette_domain::webhook::{DeliveryStatus, Endpoint, EndpointSecrets, EventFilter};
+use kassette_domain::webhook::{
+    DeliveryStatus, DisabledBy, Endpoint, EndpointSecrets, EventFilter,
+};
 
 use super::Harness;
 use super::fixtures::*;
@@ -56,6 +58,7 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
     let changed = Endpoint {
         owner: first_one.owner,
         off: vec![(NOW, None)],
+        disabled_by: Some(DisabledBy::System),
         ..after.clone()
     };
     let replaced = replace(&first_one, &after).await;
@@ -184,6 +187,7 @@ pub async fn a_reseller_s_endpoints_are_apart_from_those_of_the_merchant_with_it
     let changed = store.replace_endpoint(own.clone(), after.clone(), line, NOW);
     let switched_off = Endpoint {
         off: vec![(NOW, None)],
+        disabled_by: Some(DisabledBy::System),
         ..after
     };
     assert_eq!(changed.await, Ok(EndpointReplaced::Done(switched_off)));

@@ -259,6 +259,7 @@ pub fn endpoint(name: &str, created_at: Time) -> Endpoint {
         created_at,
         created_by: EndpointCreator::Key(KeyId::from_bytes(id_of(name))),
         off: Vec::new(),
+        disabled_by: None,
     }
 }
 

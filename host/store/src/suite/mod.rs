@@ -114,6 +114,7 @@ macro_rules! store_suite {
                 payments_are_found_by_mailbox_amount_and_client_ref,
                 payments_are_found_by_last_four_digits_and_by_disputes,
                 ids_are_found_by_how_they_begin,
+                payments_are_read_together_with_their_attempts,
                 a_period_is_listed_from_since_until_before_until,
                 whatever_matches_is_found_however_much_does_not,
             }

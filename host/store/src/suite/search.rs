@@ -266,7 +266,10 @@ fn by(key: SearchKey) -> PaymentFilter {
 }
 
 fn by_address(text: &str) -> PaymentFilter {
-    by(SearchKey::Email(Email::parse(text).unwrap()))
+    by(SearchKey::Email(
+        Environment::Test,
+        Email::parse(text).unwrap(),
+    ))
 }
 
 fn euros(amount: u64) -> Money {
@@ -299,12 +302,12 @@ pub async fn payments_are_found_by_mailbox_amount_and_client_ref(harness: &dyn H
                 "case and what stands behind + are no matter"
             );
         }
-        let amount = by(SearchKey::Amount(euros(8000)));
+        let amount = by(SearchKey::Amount(Environment::Test, euros(8000)));
         assert_eq!(found(&store, amount, limit).await, ["d", "c", "a"]);
         let between = PaymentFilter {
             since: Some(later(2)),
             until: Some(later(4)),
-            ..by(SearchKey::Amount(euros(8000)))
+            ..by(SearchKey::Amount(Environment::Test, euros(8000)))
         };
         assert_eq!(found(&store, between, limit).await, ["c"]);
         let until = PaymentFilter {
@@ -317,10 +320,13 @@ pub async fn payments_are_found_by_mailbox_amount_and_client_ref(harness: &dyn H
         environment: Some(Environment::Live),
         ..by_address("ann@post.example")
     };
-    assert_eq!(found(&store, live, 9).await, [""; 0]);
+    let ann = Email::parse("ann@post.example").unwrap();
     for nothing in [
+        live,
+        by(SearchKey::Email(Environment::Live, ann)),
+        by(SearchKey::Amount(Environment::Live, euros(8000))),
         by_address("nn@post.example"),
-        by(SearchKey::Amount(euros(80))),
+        by(SearchKey::Amount(Environment::Test, euros(80))),
         by(SearchKey::ClientRef("request-a".into())),
         by(SearchKey::ClientRef(String::new())),
     ] {
@@ -332,6 +338,21 @@ pub async fn payments_are_found_by_mailbox_amount_and_client_ref(harness: &dyn H
         found(&store, by_address("ann@post.example"), 9).await,
         ["a"]
     );
+}
+
+fn dispute(id: &str) -> Dispute {
+    Dispute {
+        id: id.into(),
+        kind: DisputeKind::Dispute,
+        amount: Minor(100),
+        withdrawn: Minor(0),
+        ends_by_refund: false,
+        listed_as_refund: false,
+        at: None,
+        state: DisputeState::Open,
+        reason: None,
+        respond_by: None,
+    }
 }
 
 pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dyn Harness) {
@@ -351,26 +372,17 @@ pub async fn payments_are_found_by_last_four_digits_and_by_disputes(harness: &dy
         reported
             .particulars
             .disputes
-            .extend(disputed.then(|| Dispute {
-                id: "dp_7".into(),
-                kind: DisputeKind::Dispute,
-                amount: Minor(100),
-                withdrawn: Minor(0),
-                ends_by_refund: false,
-                listed_as_refund: false,
-                at: None,
-                state: DisputeState::Open,
-                reason: None,
-                respond_by: None,
-            }));
+            .extend(disputed.then(|| dispute("dp_7")));
         let step = report_step(&format!("attempt of {name}"), reported);
         done(&store, payment_of(name), step, later(9)).await;
     }
-    let four = || by(SearchKey::LastFour("4242".into()));
+    let four = || by(SearchKey::LastFour(Environment::Test, "4242".into()));
     assert_eq!(found(&store, four(), 9).await, ["b", "a"]);
     assert_eq!(found(&store, four(), 1).await, ["b", "a"]);
-    let other = by(SearchKey::LastFour("4243".into()));
+    let other = by(SearchKey::LastFour(Environment::Test, "4243".into()));
     assert_eq!(found(&store, other, 9).await, [""; 0]);
+    let live = by(SearchKey::LastFour(Environment::Live, "4242".into()));
+    assert_eq!(found(&store, live, 9).await, [""; 0]);
     let dispute = || by(SearchKey::Dispute("dp_7".into()));
     assert_eq!(found(&store, dispute(), 9).await, ["b"]);
     done(&store, payment_of("b"), Step::Redact, later(10)).await;
@@ -515,71 +527,163 @@ pub async fn whatever_matches_is_found_however_much_does_not(harness: &dyn Harne
     assert_eq!(found(&store, of_order, 9).await, ["many", "many"]);
 }
 
-/// Creates payments with a hundred amounts and one mailbox for every ten of them. Returns the median time of nine
-/// searches of each kind, in milliseconds.
+pub async fn payments_are_read_together_with_their_attempts(harness: &dyn Harness) {
+    let store = harness.open().await;
+    start(&store, "a", NOW, "one-test", "vendor-a").await;
+    start(&store, "b", later(1), "one-test", "vendor-b").await;
+    attempt(&store, "b", "second of b", "two-test", "vendor-b2").await;
+    create(&store, "c", later(2)).await;
+    create(&store, "d", later(3)).await;
+    let ids = ["c", "nothing", "b", "a"].map(|name| PaymentId::from_bytes(id_of(name)));
+    let mut read = store.aggregates(ids.to_vec()).await.unwrap();
+    read.sort_by_key(|aggregate| aggregate.payment.created_at);
+    let mut expected = Vec::new();
+    for name in ["a", "b", "c"] {
+        expected.extend(store.aggregate(payment_of(name)).await.unwrap());
+    }
+    assert_eq!(read, expected);
+    assert_eq!(
+        expected
+            .iter()
+            .map(|each| each.attempts.len())
+            .sum::<usize>(),
+        3
+    );
+    assert_eq!(store.aggregates(Vec::new()).await, Ok(vec![]));
+}
+
+/// Creates payments with a hundred amounts and one mailbox for every ten of them. Every hundredth has an attempt with the last four
+/// digits 4242 and one of a hundred references; the last one is disputed. Returns the median time of nine searches of each kind, in milliseconds.
 pub async fn searching_among(store: &Arc<dyn Store>, payments: u64) -> Vec<(&'static str, u128)> {
     const AT_ONCE: u64 = 256;
+    shop(store).await;
+    listen(store, endpoint("a", NOW)).await;
     for start in (0..payments).step_by(AT_ONCE as usize) {
         let made = (start..(start + AT_ONCE).min(payments)).map(|number| {
             let mut request = request(&number.to_string());
             request.due = euros(1000 + number % 100);
             request.email = Email::parse(&format!("payer{}@post.example", number / 10)).ok();
             let (store, new) = (Arc::clone(store), of_request(&number.to_string(), request));
-            tokio::spawn(async move { store.create(new, None, later(number)).await })
+            let is_last = number + 1 == payments;
+            tokio::spawn(async move {
+                store.create(new, None, later(number)).await.unwrap();
+                if number % 100 == 0 || is_last {
+                    pay_by_card(&store, &number.to_string(), number / 100 % 100, is_last).await;
+                }
+            })
         });
         for made in made.collect::<Vec<_>>() {
-            made.await.unwrap().unwrap();
+            made.await.unwrap();
         }
     }
-    let (middle, old) = (payments / 2, Some(later(payments / 10)));
+    let (middle, old) = (payments / 2 / 100 * 100, Some(later(payments / 10)));
     let id = PaymentId::from_bytes(id_of(&middle.to_string())).to_string();
-    let amount = || by(SearchKey::Amount(euros(1042)));
+    let attempt = attempt_id(&format!("attempt of {middle}"));
+    let history = store.history(PaymentId::from_bytes(id_of(&middle.to_string())));
+    let event = history.await.unwrap().unwrap().events[0].id.to_string();
+    let amount = |environment| by(SearchKey::Amount(environment, euros(1042)));
+    let last_four = |environment| by(SearchKey::LastFour(environment, "4242".into()));
+    let (test, live) = (Environment::Test, Environment::Live);
+    let mailbox = |environment| {
+        let address = Email::parse(&format!("payer{}@post.example", middle / 10)).unwrap();
+        by(SearchKey::Email(environment, address))
+    };
+    let older = |filter| PaymentFilter {
+        until: old,
+        ..filter
+    };
+    let of_order = PaymentFilter {
+        order_id: Some(format!("order {middle}")),
+        ..any()
+    };
+    let in_live = |filter| PaymentFilter {
+        environment: Some(live),
+        ..filter
+    };
     let mut medians = Vec::new();
     for (name, filter) in [
-        (
-            "order",
-            PaymentFilter {
-                order_id: Some(format!("order {middle}")),
-                ..any()
-            },
-        ),
-        (
-            "mailbox",
-            by_address(&format!("payer{}@post.example", middle / 10)),
-        ),
-        ("amount", amount()),
-        (
-            "amount long ago",
-            PaymentFilter {
-                until: old,
-                ..amount()
-            },
-        ),
-        (
-            "amount of live",
-            PaymentFilter {
-                environment: Some(Environment::Live),
-                ..amount()
-            },
-        ),
-        ("last four", by(SearchKey::LastFour("4242".into()))),
-        ("reference", by_reference("unknown")),
+        ("order", of_order.clone()),
+        ("order of live", in_live(of_order)),
+        ("mailbox", mailbox(test)),
+        ("mailbox of live", mailbox(live)),
+        ("amount", amount(test)),
+        ("amount long ago", older(amount(test))),
+        ("amount of live", amount(live)),
+        ("last four", last_four(test)),
+        ("last four long ago", older(last_four(test))),
+        ("last four of live", last_four(live)),
+        ("attempt", by_attempt(attempt)),
+        ("reference", by_reference(&format!("vendor-{middle}"))),
+        ("shared reference", by_reference("shared-42")),
+        ("unknown reference", by_reference("unknown")),
+        ("dispute", by(SearchKey::Dispute("dp_7".into()))),
+        ("unknown dispute", by(SearchKey::Dispute("unknown".into()))),
         ("client_ref", by(SearchKey::ClientRef("unknown".into()))),
     ] {
-        let mut times = Vec::new();
-        for _ in 0..9 {
-            let began = std::time::Instant::now();
-            page(store.payments(filter.clone(), first(50)).await.unwrap());
-            times.push(began.elapsed().as_millis());
-        }
-        times.sort_unstable();
-        medians.push((name, times[times.len() / 2]));
+        medians.push((
+            name,
+            median(async || {
+                page(store.payments(filter.clone(), first(50)).await.unwrap());
+            })
+            .await,
+        ));
     }
-    for (name, text) in [("id", &id[..]), ("beginning of an id", &id[..6])] {
+    for (name, text) in [
+        ("id", &id[..]),
+        ("beginning of an id", &id[..6]),
+        ("beginning of an event's id", &event[..6]),
+        ("beginning of an attempt's id", &attempt.to_string()[..6]),
+    ] {
         let prefix = IdPrefix::parse(text).unwrap();
-        let began = std::time::Instant::now();
-        store.find_ids(prefix).await.unwrap();
-        medians.push((name, began.elapsed().as_millis()));
+        medians.push((
+            name,
+            median(async || {
+                store.find_ids(prefix).await.unwrap();
+            })
+            .await,
+        ));
     }
+    // As many as a search loads.
+    let ids = (0..250).map(|each| PaymentId::from_bytes(id_of(&(middle / 250 * each).to_string())));
+    let ids: Vec<_> = ids.collect();
+    medians.push((
+        "250 payments by their ids",
+        median(async || {
+            store.aggregates(ids.clone()).await.unwrap();
+        })
+        .await,
+    ));
     medians
+}
+
+/// Median time of nine runs, in milliseconds.
+async fn median(run: impl AsyncFn()) -> u128 {
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        let began = std::time::Instant::now();
+        run().await;
+        times.push(began.elapsed().as_millis());
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+async fn pay_by_card(store: &Arc<dyn Store>, name: &str, shared: u64, is_disputed: bool) {
+    let reference = format!("vendor-{name}");
+    attempt(
+        store,
+        name,
+        &format!("attempt of {name}"),
+        "one-test",
+        &reference,
+    )
+    .await;
+    let mut told = report(&reference, ProviderStatus::Completed);
+    told.particulars.instrument = Some("visa 4242".into());
+    told.particulars.references = vec![format!("shared-{shared}")];
+    told.particulars
+        .disputes
+        .extend(is_disputed.then(|| dispute("dp_7")));
+    let step = news(&format!("attempt of {name}"), told);
+    done(store, payment_of(name), step, NOW).await;
 }

@@ -264,7 +264,7 @@ impl Memory {
             id: WorkId::from_bytes([0; 16]),
             key: new.key.clone(),
             payment: of.map(|payment| payment.id),
-            merchant: of.map(|payment| payment.merchant),
+            merchant: of.map(|payment| payment.merchant).or(new.merchant),
             order_id: of.map(|payment| payment.order_id.as_str().to_owned()),
             environment,
             account: new.account.clone(),

@@ -162,7 +162,7 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 60] = [
+const READS: [&str; 61] = [
     "figures",
     "operator_by_id",
     "find_ids",
@@ -202,6 +202,7 @@ const READS: [&str; 60] = [
     "movements",
     "movements_of",
     "aggregate",
+    "aggregates",
     "merchant",
     "merchants",
     "next_due",
@@ -889,6 +890,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         if let Some(history) = store.history(id).await.unwrap() {
             see!(history.decisions, history.transitions, history.notes);
             see!(store.notes(vec![id]).await.unwrap());
+            see!(store.aggregates(vec![id]).await.unwrap());
             let events = history.events.iter();
             see!(
                 events

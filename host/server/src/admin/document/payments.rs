@@ -705,12 +705,14 @@ struct WorkItem {
     /// For a review, the payment's id.
     id: WorkId,
     kind: WorkKind,
-    /// The refund or dispute that it is about; null if it is about an attempt's money as a whole.
+    /// The refund or dispute that it is about, or the currency of a merchant's old rate; null if it is about an
+    /// attempt's money as a whole.
     #[schema(required)]
     subject_id: Option<String>,
-    /// Null if the store does not know the attempt.
+    /// Null if the store does not know the attempt, and for items about no payment.
     #[schema(required)]
     payment_id: Option<PaymentId>,
+    /// Null for items about no attempt.
     #[schema(required)]
     attempt_id: Option<AttemptId>,
     #[schema(required)]
@@ -718,6 +720,7 @@ struct WorkItem {
     #[schema(required)]
     order_id: Option<String>,
     environment: Environment,
+    /// Null for items about no account.
     #[schema(required)]
     provider_id: Option<ProviderId>,
     /// Amount owed or disputed.

@@ -4,7 +4,7 @@ use utoipa::ToSchema;
 
 use super::call::Call;
 use super::formats::*;
-use crate::api::formats::{Circuit, Destination, EndpointCreator};
+use crate::api::formats::{Circuit, Destination, EndpointCreator, EndpointDisabledBy};
 use crate::api::webhooks::schemas::*;
 
 pub(super) fn calls() -> Vec<Call> {
@@ -187,6 +187,8 @@ struct EndpointTroubles {
     environment: Environment,
     event_types: Vec<EventType>,
     enabled: bool,
+    #[schema(required)]
+    disabled_by: Option<EndpointDisabledBy>,
     created_at: Instant,
     created_by: EndpointCreator,
     circuit: Circuit,

@@ -38,9 +38,8 @@ pub(super) async fn list(
     State(state): State<ApiState>,
     request: Manager,
 ) -> Result<Json<Value>, ApiError> {
-    let (owner, environment) = (request.owner, request.environment);
     let query = request.arrived.parts.uri.query();
-    endpoints::list(state.gateway(), owner, Some(environment), query).await
+    endpoints::list(state.gateway(), request.reach(), request.owner, query).await
 }
 
 /// Creates a webhook endpoint in the key's environment.
@@ -87,8 +86,9 @@ pub(super) async fn show(
     request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     request.arrived.no_query()?;
-    let endpoint = find(state.gateway(), request.reach(), &id).await?;
-    Ok(Json(endpoints::shown(state.gateway(), &endpoint).await?))
+    let (gateway, reach) = (state.gateway(), request.reach());
+    let endpoint = find(gateway, reach, &id).await?;
+    Ok(Json(endpoints::shown(gateway, reach, &endpoint).await?))
 }
 
 /// Changes a webhook endpoint.

@@ -108,11 +108,14 @@ impl Create {
             decision: decision.map(|decision| decision.to_vec()),
             notes: notes.map(|(_, row)| row.to_vec()),
             token: TokenHash::hash(payment.token.expose()).0,
-            amount_mark: secrets.marker.search(&SearchKey::Amount(payment.due)),
-            email_mark: payment
-                .email
-                .clone()
-                .and_then(|email| secrets.marker.search(&SearchKey::Email(email))),
+            amount_mark: secrets
+                .marker
+                .search(&SearchKey::Amount(payment.environment, payment.due)),
+            email_mark: payment.email.clone().and_then(|email| {
+                secrets
+                    .marker
+                    .search(&SearchKey::Email(payment.environment, email))
+            }),
             request,
             payment,
             authority,

@@ -212,6 +212,13 @@ impl Payments for PostgresStore {
         })
     }
 
+    fn aggregates(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, Vec<PaymentAggregate>> {
+        Box::pin(async move {
+            let ids: Vec<_> = payments.iter().map(|id| uuid(id.as_bytes())).collect();
+            stored::load_readable(&self.requests, &self.secrets.sealer, &ids).await
+        })
+    }
+
     fn history(&self, id: PaymentId) -> StoreFuture<'_, Option<History>> {
         Box::pin(async move {
             let Some(loaded) =

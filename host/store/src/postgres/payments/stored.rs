@@ -193,6 +193,23 @@ fn is_about(aggregate: &PaymentAggregate, about: &About) -> bool {
     }
 }
 
+/// Ordinal of the attempt among the columns of [`load_rows`].
+const ORDINAL: usize = COLUMN_COUNT + 5;
+
+/// Reads the payments that match a condition, with a row for each of their attempts.
+async fn load_rows(
+    database: &Database,
+    condition: &str,
+    arguments: crate::postgres::database::Arguments<'_>,
+) -> Result<Vec<Row>, Fault> {
+    let sql = format!(
+        "SELECT {COLUMNS}, p.revision, p.number, p.ops, d.due_at, d.claim, a.ordinal, a.body, a.id,
+            a.return_hash, a.account, {LEDGER}, {CLOCK}, {RESELLER} FROM {FROM}
+            LEFT JOIN attempt a ON a.payment = p.id WHERE {condition} ORDER BY p.id, a.ordinal"
+    );
+    database.read(&sql, arguments).await
+}
+
 /// Loads the payment that matches a condition.
 pub(crate) async fn load_where(
     database: &Database,
@@ -200,16 +217,50 @@ pub(crate) async fn load_where(
     condition: &str,
     arguments: crate::postgres::database::Arguments<'_>,
 ) -> Result<Option<Loaded>, Fault> {
-    const ORDINAL: usize = COLUMN_COUNT + 5;
-    let sql = format!(
-        "SELECT {COLUMNS}, p.revision, p.number, p.ops, d.due_at, d.claim, a.ordinal, a.body, a.id,
-            a.return_hash, a.account, {LEDGER}, {CLOCK}, {RESELLER} FROM {FROM}
-            LEFT JOIN attempt a ON a.payment = p.id WHERE {condition} ORDER BY a.ordinal"
-    );
-    let rows = database.read(&sql, arguments).await?;
+    let rows = load_rows(database, condition, arguments).await?;
     let Some(first) = rows.first() else {
         return Ok(None);
     };
+    let (aggregate, counters) = aggregate(sealer, &rows, first)?;
+    let timer = first
+        .get::<_, Option<i64>>(COLUMN_COUNT + 3)
+        .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
+    Ok(Some(Loaded {
+        tells_reseller: tells_reseller(sealer, &aggregate.payment, first)?,
+        aggregate,
+        counters,
+        revision: first.get(COLUMN_COUNT),
+        number: first.get(COLUMN_COUNT + 1),
+        ops: first.get(COLUMN_COUNT + 2),
+        timer: timer.map(|(at, claim)| TimerRow { at, claim }),
+        ledger: movements::ledger(sealer, first.get(COLUMN_COUNT + 10))?,
+        clock: time(first.get(COLUMN_COUNT + 11)),
+    }))
+}
+
+/// Loads payments with their attempts in one snapshot. Omits unreadable payments.
+pub(crate) async fn load_readable(
+    database: &Database,
+    sealer: &Sealer,
+    ids: &[Uuid],
+) -> Result<Vec<PaymentAggregate>, Fault> {
+    let rows = load_rows(database, "p.id = ANY($1)", &[&ids]).await?;
+    let mut read = Vec::new();
+    for rows in rows.chunk_by(|one, next| one.get::<_, Uuid>(0) == next.get::<_, Uuid>(0)) {
+        if let Some(first) = rows.first() {
+            let loaded = records::readable(aggregate(sealer, rows, first))?;
+            read.extend(loaded.map(|(aggregate, _)| aggregate));
+        }
+    }
+    Ok(read)
+}
+
+/// Decodes the rows of one payment.
+fn aggregate(
+    sealer: &Sealer,
+    rows: &[Row],
+    first: &Row,
+) -> Result<(PaymentAggregate, PaymentCounters), Fault> {
     let (payment, counters) = compared(sealer, first)?;
     let mut attempts = Vec::with_capacity(counters.attempts.into());
     for (at, row) in rows
@@ -234,20 +285,7 @@ pub(crate) async fn load_where(
             "the stored attempt count does not match the attempts",
         ));
     }
-    let timer = first
-        .get::<_, Option<i64>>(COLUMN_COUNT + 3)
-        .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
-    Ok(Some(Loaded {
-        includes_reseller: includes_reseller(sealer, &payment, first)?,
-        aggregate: PaymentAggregate { payment, attempts },
-        counters,
-        revision: first.get(COLUMN_COUNT),
-        number: first.get(COLUMN_COUNT + 1),
-        ops: first.get(COLUMN_COUNT + 2),
-        timer: timer.map(|(at, claim)| TimerRow { at, claim }),
-        ledger: movements::ledger(sealer, first.get(COLUMN_COUNT + 10))?,
-        clock: time(first.get(COLUMN_COUNT + 11)),
-    }))
+    Ok((PaymentAggregate { payment, attempts }, counters))
 }
 
 /// Decodes [`RESELLER`]. Damaged rows of the reseller must not block the payment.

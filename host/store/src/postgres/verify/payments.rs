@@ -281,7 +281,7 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
     let attempts: Vec<_> = attempts.into_iter().map(|(_, attempt)| attempt).collect();
     ledger(reading, &key, &attempts, own)?;
     let aggregate = PaymentAggregate { payment, attempts };
-    let amount = SearchKey::Amount(aggregate.payment.due);
+    let amount = SearchKey::Amount(aggregate.payment.environment, aggregate.payment.due);
     let mut marks = reading.secrets.search_marks(&aggregate);
     marks.extend(reading.secrets.marker.search(&amount));
     let (made, arrived): (_, i64) = (aggregate.payment.created_at, row.get(11));

@@ -9,7 +9,7 @@ use kassette_domain::id::EndpointId;
 use kassette_domain::key::KeyOwner;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+use kassette_domain::webhook::{DisabledBy, Endpoint, EndpointSecrets};
 use tokio_postgres::Row;
 
 use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows};
@@ -183,9 +183,10 @@ impl TransactionWork for ReplaceEndpoint {
         let Some((stored, secrets)) = load(tx, sealer, self.before.id).await? else {
             return Ok(EndpointReplaced::Unknown);
         };
-        // The caller's copy of `off` is not compared: only the store changes it.
+        // The caller's copies of `off` and `disabled_by` are not compared: only the store changes them.
         let seen = Endpoint {
             off: stored.off.clone(),
+            disabled_by: stored.disabled_by.clone(),
             ..self.before.clone()
         };
         if stored != seen {
@@ -202,7 +203,8 @@ impl TransactionWork for ReplaceEndpoint {
             event_types: self.after.event_types.clone(),
             ..stored
         };
-        after.switch(self.after.enabled, self.now);
+        let author = DisabledBy::author(&self.audited);
+        after.switch(self.after.enabled, author, self.now);
         update(tx, sealer, &after, &secrets).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(EndpointReplaced::Done(after))
@@ -224,7 +226,7 @@ pub(crate) async fn disable(
     if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
-    endpoint.switch(false, now);
+    endpoint.switch(false, DisabledBy::Gone, now);
     update(tx, sealer, &endpoint, &secrets).await?;
     let others = other_endpoints(tx, &endpoint, None).await?.into_iter();
     let notified = others.filter(|other| other.wants(EventType::WebhookDisabled));

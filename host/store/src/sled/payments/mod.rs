@@ -256,6 +256,22 @@ impl Payments for SledStore {
         })
     }
 
+    fn aggregates(&self, payments: Vec<PaymentId>) -> StoreFuture<'_, Vec<PaymentAggregate>> {
+        let secrets = Arc::clone(&self.secrets);
+        let (mut payments, mut read) = (payments.into_iter(), Vec::new());
+        self.read_aside(move |view| {
+            while !view.is_enough() {
+                let Some(id) = payments.next() else {
+                    return Ok(ControlFlow::Break(std::mem::take(&mut read)));
+                };
+                let loaded = aggregates::load(view, &secrets.sealer, id);
+                let loaded = records::readable(loaded)?.flatten();
+                read.extend(loaded.map(|loaded| loaded.aggregate));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
     fn history(&self, id: PaymentId) -> StoreFuture<'_, Option<History>> {
         Box::pin(async move {
             let secrets = Arc::clone(&self.secrets);

@@ -53,8 +53,8 @@ impl SledStore {
         let marker = &self.secrets.marker;
         let list = match (&filter.order_id, &filter.search, filter.merchant) {
             (Some(order), ..) => List::With(LookupKey::Order, marker.order(order)),
-            (None, Some(SearchKey::Amount(due)), _) => {
-                List::With(LookupKey::Amount, marker.amount(*due))
+            (None, Some(SearchKey::Amount(environment, due)), _) => {
+                List::With(LookupKey::Amount, marker.amount(*environment, *due))
             }
             (None, Some(SearchKey::ClientRef(client_ref)), _) => {
                 return Box::pin(self.by_client_ref(client_ref.clone(), filter, paging));

@@ -8,7 +8,7 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::EndpointId;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+use kassette_domain::webhook::{DisabledBy, Endpoint, EndpointSecrets};
 use kassette_engine::Operation;
 
 use crate::rows::seal::{Sealer, Secrets};
@@ -162,9 +162,10 @@ impl Operation<Memory> for ReplaceEndpoint {
         let Some((stored, secrets)) = load_with_secrets(rows, sealer, self.before.id)? else {
             return Ok(EndpointReplaced::Unknown);
         };
-        // The caller's copy of `off` is not compared: only the store changes it.
+        // The caller's copies of `off` and `disabled_by` are not compared: only the store changes them.
         let seen = Endpoint {
             off: stored.off.clone(),
+            disabled_by: stored.disabled_by.clone(),
             ..self.before.clone()
         };
         if stored != seen {
@@ -181,7 +182,8 @@ impl Operation<Memory> for ReplaceEndpoint {
             event_types: self.after.event_types,
             ..stored
         };
-        after.switch(self.after.enabled, self.now);
+        let author = DisabledBy::author(&self.audited);
+        after.switch(self.after.enabled, author, self.now);
         save(rows, sealer, &after, &secrets)?;
         enlist(rows, &after)?;
         audit::append(rows, self.audited, self.now)?;
@@ -204,7 +206,7 @@ pub(crate) fn disable(
     if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
-    endpoint.switch(false, now);
+    endpoint.switch(false, DisabledBy::Gone, now);
     save(rows, sealer, &endpoint, &secrets)?;
     enlist(rows, &endpoint)?;
     let others = other_endpoints(rows, &endpoint, None)?.into_iter();

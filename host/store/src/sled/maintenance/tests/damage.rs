@@ -96,6 +96,25 @@ async fn a_row_that_is_missing_is_found_whatever_its_kind() {
 }
 
 #[tokio::test]
+async fn each_missing_reference_of_an_attempt_is_named() {
+    for kind in ["reference", "reference-for-search", "search-mark"] {
+        let all = KINDS.all();
+        let kind = all.iter().find(|each| each.name == kind).unwrap();
+        let mut removed = 0;
+        let (_folder, report) = damaged(|db| {
+            for row in db.scan_prefix(kind.prefix) {
+                db.remove(row.unwrap().0).unwrap();
+                removed += 1;
+            }
+        })
+        .await;
+        let found = kinds_found(report);
+        let named = found.iter().filter(|found| **found == kind.name).count();
+        assert!(removed > 0 && named == removed, "{}: {found:?}", kind.name);
+    }
+}
+
+#[tokio::test]
 async fn a_row_that_was_changed_is_found_whatever_its_kind() {
     for kind in KINDS.all() {
         let (_folder, report) = damaged(|db| {
