@@ -197,6 +197,26 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
             ],
         },
         Page {
+            name: "config/first-payment.md",
+            replaced: vec![
+                ("http://localhost:8080", server.base().to_owned()),
+                ("kp_test_…", server.test_key().to_owned()),
+                ("01a2276a33440dc1a5f1ae6b494a8030", made.open.clone()),
+            ],
+            inside: &[],
+            prints: &[
+                ("order-1042", "checkout_url"),
+                ("PAYMENT_ID=", "settlement_status"),
+                ("kassette trigger", "payment.completed"),
+            ],
+        },
+        Page {
+            name: "config/test-amounts.md",
+            replaced: vec![],
+            inside: &[],
+            prints: &[("kassette trigger", "dispute_id")],
+        },
+        Page {
             name: "config/connect.md",
             replaced: vec![],
             inside: &[],
@@ -311,6 +331,8 @@ pub(super) fn run(
         .env("PATH", path)
         .env("SCRATCH", system)
         .env("KEY", server.test_key())
+        .env("KASSETTE_URL", server.base())
+        .env("KASSETTE_API_KEY", server.test_key())
         .env("KASSETTE_ADMIN_URL", server.admin_base())
         .env("KASSETTE_OPERATOR_TOKEN", server.operator_token())
         .env("RENEWED_LINEAGE", system.join("renewed"))

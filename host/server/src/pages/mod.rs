@@ -58,7 +58,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use kassette_gateway::Gateway;
 
-pub(crate) use self::assets::{DOCS_STYLE, ICON, STYLE};
+pub(crate) use self::assets::{DOCS_STYLE, ICON};
 use self::backend::Backend;
 use self::texts::Texts;
 use crate::admission::AdmissionClass;
