@@ -131,7 +131,8 @@ test('every command line of the reference runs, and its answer has the fields of
       return issued.key;
     }),
   );
-  await operate('PUT', `/resellers/${reseller.reseller_id}/merchants/1`, {
+  await operate('PUT', `/resellers/${reseller.reseller_id}/delegations/1`, {
+    status: 'authorized',
     refunds: true,
     actor: 'test',
     reason: 'refunds',
@@ -197,13 +198,22 @@ test('every command line of the reference runs, and its answer has the fields of
         RESELLER_KEY: resellerKey,
         ...(await objects(id, path)),
       };
-      // Keys of the examples are used once on a gateway; a second run repeats the requests.
-      const fresh = line.replace(/"(idempotency_key|client_ref)": "[^"]*"/, `"$1": "${randomUUID()}"`);
+      // Keys and addresses of the examples can be used once on a gateway; the test can run again.
+      const fresh = line
+        .replace(/"(idempotency_key|client_ref)": "[^"]*"/, `"$1": "${randomUUID()}"`)
+        .replace('https://shop.example/webhooks', `https://docs-${randomUUID()}.example/webhooks`);
       const { stdout } = await promisify(execFile)('bash', ['-c', `${fresh} -w '\\n%{http_code}'`], { env });
       const [, body, got] = /^([^]*)\n(\d+)$/.exec(stdout);
       assert.equal(Number(got), status, `${line}\n${stdout}`);
       if (body) {
         assert.deepEqual(Object.keys(JSON.parse(shown)).filter((name) => !(name in JSON.parse(body))), [], `${id}: ${body}`);
+      }
+      // A merchant can have only so many endpoints.
+      const made = body && /endpoints$/.test(path) ? JSON.parse(body).id : undefined;
+      for (const endpoint of [env.ENDPOINT_ID, made].filter(Boolean)) {
+        const [token, prefix] = path.includes('/reseller/') ? [resellerKey, '/reseller'] : [key, '/account'];
+        const headers = { authorization: `Bearer ${token}` };
+        await fetch(`${ready.base_url}/api/v1${prefix}/webhook-endpoints/${endpoint}`, { method: 'DELETE', headers });
       }
       ran += 1;
     }

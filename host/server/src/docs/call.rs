@@ -47,7 +47,7 @@ pub(super) struct CallPage<'p> {
     pub(super) call: &'p Call,
 }
 
-/// All calls of a document, those of the gateway to endpoints last.
+/// All calls of a document. The requests that the gateway sends come last.
 pub(super) fn all(document: &Value) -> Vec<Call> {
     let schemas = Schemas(document);
     let mut calls = Vec::new();

@@ -88,7 +88,7 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// A box with code. `state_html` stands at the right of its caption.
+/// A box with code. `state_html` is shown at the right of the caption.
 pub(super) fn figure(caption: &str, state_html: &str, code: &str) -> String {
     format!(
         "<figure class=\"code\"><figcaption><b>{}</b>{state_html}</figcaption><pre tabindex=\"0\"><code>{}</code></pre></figure>\n",
@@ -139,7 +139,7 @@ fn id(heading: &str) -> String {
     .collect()
 }
 
-/// Events up to the end of the element that has just begun, with that end.
+/// Events after the start of an element, up to and including its end.
 fn whole<'t>(events: &mut impl Iterator<Item = Event<'t>>) -> Vec<Event<'t>> {
     let (mut found, mut depth) = (Vec::new(), 1);
     for event in events {
@@ -156,7 +156,7 @@ fn whole<'t>(events: &mut impl Iterator<Item = Event<'t>>) -> Vec<Event<'t>> {
     found
 }
 
-/// Events inside of the element that has just begun.
+/// Events between the start of an element and its end.
 fn inside<'t>(
     events: &mut impl Iterator<Item = Event<'t>>,
     target: &impl Fn(&str) -> Option<String>,
@@ -229,7 +229,7 @@ fn words(events: &[Event<'_>]) -> String {
     words.collect()
 }
 
-/// A table whose rows become cards where there is no room. The roles keep it a table for everyone.
+/// A table whose rows become cards on a narrow screen. The roles keep it a table for screen readers.
 fn table<'t>(
     events: &mut impl Iterator<Item = Event<'t>>,
     target: &impl Fn(&str) -> Option<String>,

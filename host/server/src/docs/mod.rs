@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn commands_name_the_address_of_this_gateway() {
         let page = &pages()["first-payment"];
-        assert!(page.contains("export KASSETTE=https://pay.example"));
+        assert!(page.contains("export KASSETTE_URL=https://pay.example"));
         assert!(!page.contains("localhost:8080"));
     }
 }

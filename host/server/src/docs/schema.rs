@@ -37,7 +37,7 @@ impl<'d> Schemas<'d> {
         found.unwrap_or(schema)
     }
 
-    /// Fields of an object with those of its parts, required fields first.
+    /// Fields of an object and of its parts, required fields first.
     pub(super) fn fields(&self, schema: &Value) -> Vec<Field> {
         let mut found = Vec::new();
         self.collect(schema, &mut found);
@@ -166,7 +166,9 @@ impl<'d> Schemas<'d> {
             (None, Some(most)) => found.push(format!("at most {most} characters")),
             (None, None) => {}
         }
-        if let Some(pattern) = resolved["pattern"].as_str() {
+        // A longer pattern only repeats the description.
+        let pattern = resolved["pattern"].as_str();
+        if let Some(pattern) = pattern.filter(|pattern| pattern.len() < 64) {
             found.push(format!("<code>{}</code>", markdown::escaped(pattern)));
         }
         for choice in ["oneOf", "anyOf", "allOf"] {

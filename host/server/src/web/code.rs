@@ -9,8 +9,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The only list of error codes, each with its status, its meaning for the API documents, and what a caller does
-/// about it.
+/// The only list of error codes, each with its status, its meaning for the API documents, and the action for a
+/// caller.
 macro_rules! codes {
     ($($code:ident $status:literal $meaning:literal $action:literal;)+) => {
         /// Kind of an error. Stable, unlike the text of an error.
@@ -165,7 +165,7 @@ codes! {
 }
 
 impl Code {
-    /// All codes with status, meaning and what a caller does about them, in the order of statuses.
+    /// All codes with status, meaning and the action for a caller, in the order of statuses.
     pub(crate) fn list() -> impl Iterator<Item = (String, u16, &'static str, &'static str)> {
         let all = Self::ALL.iter();
         all.map(|(code, status, meaning, action)| (code.name(), *status, *meaning, *action))

@@ -59,7 +59,7 @@ struct Shop {
     client: Client,
 }
 
-/// Why a call has no result.
+/// Error of a call.
 #[derive(Debug)]
 enum CallError {
     /// The call can be repeated after this time.
@@ -80,7 +80,7 @@ impl Shop {
     /// Reads the key. `others` are further hosts that the client may reach, even on private networks.
     ///
     /// # Errors
-    /// There is no key, it is not a merchant's test key, or a file cannot be read.
+    /// The key is missing or is not a merchant's test key, or a file cannot be read.
     fn new(args: &ShopArgs, others: &[&Url]) -> Result<Self, String> {
         let key = credential(KEY, args.key_file.as_deref())?.ok_or_else(|| {
             format!("a merchant's test key is needed: set {KEY}, or name a file with --key-file")

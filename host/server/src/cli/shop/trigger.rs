@@ -96,7 +96,7 @@ pub(in crate::cli) struct TriggerArgs {
     /// Type of the event.
     #[arg(value_parser = events())]
     event: Scenario,
-    /// Payment method; default: one that is offered at the sandbox.
+    /// Payment method; default: a method that is offered at the sandbox.
     #[arg(long)]
     method: Option<String>,
     /// Currency of the payment.
