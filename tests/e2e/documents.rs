@@ -21,13 +21,14 @@ use self::markdown::{Block, Document, documents, root};
 use crate::harness::shared;
 
 /// Allowed reasons not to run a shell block, each with texts of which the block must contain one.
-const REASONS: [(&str, &[&str]); 5] = [
+const REASONS: [(&str, &[&str]); 6] = [
     (
         "needs a refund whose outcome stayed unknown",
         &["refund settle"],
     ),
     ("needs a rate that was refused", &["rates accept"]),
     ("needs a database server", &["createdb"]),
+    ("runs until it is stopped", &["kassette listen"]),
     (
         "builds for minutes",
         &["cargo run", "cargo test", "cargo bench"],
@@ -69,7 +70,7 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
         "text",
         "tests/e2e/documents/operators.rs",
     ),
-    ("config/payments.md", "python", "tests/e2e/receivers.rs"),
+    ("config/test-amounts.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "rust", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "php", "tests/e2e/receivers.rs"),
@@ -83,10 +84,12 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
 ];
 
 /// Example bodies: a field that only this body has, and the name of its schema in /openapi.json.
-const BODIES: [(&str, &str); 3] = [
+const BODIES: [(&str, &str); 5] = [
     ("api_key", "ConnectExchangeResponse"),
     ("requires_wordpress", "Release"),
     ("data", "Event"),
+    ("checkout_url", "Payment"),
+    ("error", "Error"),
 ];
 
 /// The document that shows JSON and requests of providers.

@@ -166,7 +166,7 @@ async fn instructions_are_shown_with_a_code_a_link_and_a_way_to_check() {
     let server = shared().await;
     let key = server.test_key();
     for (method, currency, detail) in [
-        ("crypto", "EUR", "sbx1q"),
+        ("crypto", "EUR", "0.00099800 tBTC"),
         ("upi_imps", "INR", "sandbox@kassette"),
     ] {
         let (payment, to) = server

@@ -1,5 +1,5 @@
 //! Amounts that script the course of a payment, in any currency, so that tests need no manual steps.
-//! `config/payments.md` lists them.
+//! `config/test-amounts.md` lists them.
 use crate::{
     afterwards::Later,
     capture::LATER_MS,

@@ -3,9 +3,10 @@
 use kassette_plugin::provider::words::translated;
 use kassette_plugin::provider::{Action, Instructions};
 
-/// The provider's name of the address, the only detail of a crypto payment that is shown. The host's page shows
-/// the amount itself, in the payer's notation.
+/// The provider's name of the address.
 const ADDRESS: &str = "Address";
+/// The provider's name of the amount in its coin. The host's page shows the amount in the payment's currency.
+const AMOUNT: &str = "Amount";
 
 const ENGLISH: &str = "Send the amount to this address. In the sandbox the link opens the simulator’s page \
                        instead of a wallet.";
@@ -169,19 +170,37 @@ const REFERENCES: [(&str, &str); 12] = [
     ("sv", "Referens"),
 ];
 
+const AMOUNTS: [(&str, &str); 12] = [
+    ("cs", "Částka"),
+    ("da", "Beløb"),
+    ("de", "Betrag"),
+    ("es", "Importe"),
+    ("fr", "Montant"),
+    ("hu", "Összeg"),
+    ("nb", "Beløp"),
+    ("nl", "Bedrag"),
+    ("pl", "Kwota"),
+    ("pt", "Montante"),
+    ("ro", "Sumă"),
+    ("sv", "Belopp"),
+];
+
 /// Translates instructions into the payer's language (BCP 47), or English if there is no translation. Other
 /// actions, and instructions of other methods, are returned unchanged.
 pub(crate) fn translate(action: Action, method: &str, language: Option<&str>) -> Action {
     match action {
         Action::Show(shown) if method == "crypto" => {
-            let details = shown.details.into_iter();
-            let label = translated(language, ADDRESS, &ADDRESSES);
+            let details = shown.details.into_iter().filter_map(|(name, value)| {
+                let known = match name.as_str() {
+                    ADDRESS => translated(language, ADDRESS, &ADDRESSES),
+                    AMOUNT => translated(language, AMOUNT, &AMOUNTS),
+                    _ => return None,
+                };
+                Some((known.to_owned(), value))
+            });
             Action::Show(Instructions {
                 text: translated(language, ENGLISH, &TRANSLATIONS).into(),
-                details: details
-                    .filter(|(name, _)| name == ADDRESS)
-                    .map(|(_, address)| (label.to_owned(), address))
-                    .collect(),
+                details: details.collect(),
                 ..shown
             })
         }
@@ -208,7 +227,7 @@ mod tests {
             text: "the provider's".into(),
             details: vec![
                 pair("Address", "sbx1q"),
-                pair("Amount", "49.90 EUR"),
+                pair("Amount", "0.00099800 tBTC"),
                 pair("Reference", "r1"),
             ],
             qr: Some("qr".into()),
@@ -222,15 +241,17 @@ mod tests {
 
     #[test]
     fn the_payer_of_a_crypto_payment_reads_the_page_s_language() {
-        for (language, begins, label) in [
-            (Some("pl"), "Wyślij", "Adres"),
-            (Some("de-AT"), "Senden", "Adresse"),
-            (Some("ja"), "Send the", "Address"),
-            (None, "Send the", "Address"),
+        for (language, begins, address, amount) in [
+            (Some("pl"), "Wyślij", "Adres", "Kwota"),
+            (Some("de-AT"), "Senden", "Adresse", "Betrag"),
+            (Some("ja"), "Send the", "Address", "Amount"),
+            (None, "Send the", "Address", "Amount"),
         ] {
             let shown = shown("crypto", language);
             assert!(shown.text.starts_with(begins), "{}", shown.text);
-            assert_eq!(shown.details, [(label.to_owned(), "sbx1q".to_owned())]);
+            let details = [(address, "sbx1q"), (amount, "0.00099800 tBTC")];
+            let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(shown.details, details);
             assert_eq!(
                 (shown.qr.as_deref(), shown.link.as_deref()),
                 (Some("qr"), Some("link"))

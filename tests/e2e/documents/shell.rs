@@ -168,6 +168,19 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
             prints: &[("connect-code create", "kc_")],
         },
         Page {
+            name: "config/first-payment.md",
+            replaced: vec![
+                ("http://localhost:8080", server.base().to_owned()),
+                ("kp_test_…", server.test_key().to_owned()),
+                ("01a2276a33440dc1a5f1ae6b494a8030", made.open.clone()),
+            ],
+            prints: &[
+                ("order-1042", "checkout_url"),
+                ("PAYMENT_ID=", "settlement_status"),
+                ("kassette trigger", "payment.completed"),
+            ],
+        },
+        Page {
             name: "config/operate.md",
             replaced: vec![
                 ("/etc/", below("/etc/")),
@@ -237,6 +250,11 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                 ("PAYMENT", made.open.clone()),
             ],
             prints: &[("payment review", "surplus")],
+        },
+        Page {
+            name: "config/test-amounts.md",
+            replaced: vec![],
+            prints: &[("kassette trigger", "dispute_id")],
         },
         Page {
             name: "config/webhooks.md",
@@ -343,6 +361,8 @@ pub(super) fn run(
         .env("PATH", path)
         .env("SCRATCH", system)
         .env("KEY", server.test_key())
+        .env("KASSETTE_URL", server.base())
+        .env("KASSETTE_API_KEY", server.test_key())
         .env("KASSETTE_ADMIN_URL", server.admin_base())
         .env("KASSETTE_OPERATOR_TOKEN", server.operator_token())
         .env("RENEWED_LINEAGE", system.join("renewed"))

@@ -56,7 +56,7 @@ impl ApiState {
     }
 
     /// The use cases.
-    pub(super) fn gateway(&self) -> &Gateway {
+    pub(crate) fn gateway(&self) -> &Gateway {
         &self.0.gateway
     }
 

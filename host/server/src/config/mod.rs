@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use kassette_domain::brand::Logo;
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::release::Release;
@@ -30,6 +31,7 @@ use kassette_http::CertificateDer;
 use serde::de::DeserializeOwned;
 
 use crate::listen::certificates;
+use crate::web::picture;
 
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
 pub(crate) use main_file::{MainFile, url_of_environment};
@@ -174,8 +176,10 @@ pub(crate) struct Config {
     pub(crate) main: MainFile,
     /// Folder that the configuration was read from. Relative paths in `kassette.toml` start here.
     pub(crate) folder: PathBuf,
-    /// `methods/*.toml`.
+    /// `methods/*.toml`, for the methods' modules.
     pub(crate) methods: BTreeMap<MethodId, Values>,
+    /// Official marks of methods.
+    pub(crate) marks: BTreeMap<MethodId, Logo>,
     /// `providers/*.toml`.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
     /// `releases/*.toml`. `None` if the folder does not exist.
@@ -243,11 +247,12 @@ impl Config {
             listed(&folder.join("methods")),
             listed(&folder.join("providers")),
         );
-        let mut methods = BTreeMap::new();
+        let (mut methods, mut marks) = (BTreeMap::new(), BTreeMap::new());
         for path in method_files {
             match read_method(&path) {
-                Ok((method, settings)) => {
+                Ok((method, settings, mark)) => {
                     methods.insert(method, settings);
+                    marks.extend(mark.map(|mark| (method, mark)));
                 }
                 Err(wrong) => errors.extend(wrong.into_iter().map(ConfigError::placed)),
             }
@@ -274,6 +279,7 @@ impl Config {
             main,
             folder: folder.to_owned(),
             methods,
+            marks,
             accounts,
             releases,
             test_authorities,
@@ -331,6 +337,7 @@ impl Config {
             is_staging_required: self.main.plugins.uploads == main_file::Uploads::ShadowFirst,
             release: self.release(profile),
             methods: self.methods.clone(),
+            marks: self.marks.clone(),
             accounts: self.accounts.clone(),
         }
     }
@@ -352,15 +359,40 @@ fn authorities(
     })
 }
 
+/// Name of a method's setting for its official mark, a PNG file. Its path is relative to the file with the setting.
+const LOGO: &str = "logo";
+
+/// A method with the settings for its module, and its mark.
+type MethodFile = (MethodId, Values, Option<Logo>);
+
 /// Reads the settings of a method. The stem of the file name is the method.
-fn read_method(path: &Path) -> Result<(MethodId, Values), Vec<ConfigError>> {
+fn read_method(path: &Path) -> Result<MethodFile, Vec<ConfigError>> {
     let unnamed = || {
         let why = "is named after no payment method; name it like ideal.toml";
         vec![ConfigError::new(path, why)]
     };
     let method = MethodId::parse(&stem(path)).ok_or_else(unnamed)?;
-    let table = parse(path).map_err(|error| vec![error])?;
-    Ok((method, account::settings(path, table)?))
+    let mut table: BTreeMap<String, toml::Value> = parse(path).map_err(|error| vec![error])?;
+    let mark = match table.remove(LOGO) {
+        None => None,
+        Some(file) => {
+            let refused = |why| vec![ConfigError::new(path, format!("{LOGO}: {why}"))];
+            Some(read_mark(path, &file).map_err(refused)?)
+        }
+    };
+    Ok((method, account::settings(path, table)?, mark))
+}
+
+/// Reads a method's mark. `path` is the file with the setting.
+fn read_mark(path: &Path, file: &toml::Value) -> Result<Logo, String> {
+    let name = file.as_str().ok_or("must be the name of a PNG file")?;
+    let file = path.with_file_name(name);
+    let failed = |error: std::io::Error| format!("{name}: {error}");
+    if std::fs::metadata(&file).map_err(failed)?.len() > MAX_BYTES {
+        return Err(format!("{name}: is larger than 1 MiB"));
+    }
+    let content = std::fs::read(&file).map_err(failed)?;
+    picture::logo(content).map_err(|error| format!("{name}: {error}"))
 }
 
 fn stem(path: &Path) -> String {
@@ -442,6 +474,38 @@ mod tests {
     use kassette_domain::key::KeyOwner;
 
     use super::*;
+
+    #[test]
+    fn a_method_s_mark_is_a_png_file_that_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let methods = folder.path().join("methods");
+        std::fs::create_dir(&methods).unwrap();
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, 2, 1);
+        encoder.set_color(png::ColorType::Grayscale);
+        encoder
+            .add_text_chunk("Comment".into(), "<script>".into())
+            .unwrap();
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(&[0, 255]).unwrap();
+        writer.finish().unwrap();
+        std::fs::write(methods.join("ideal.png"), &file).unwrap();
+        let read = |text: &str| {
+            std::fs::write(methods.join("ideal.toml"), text).unwrap();
+            Config::read(folder.path(), Profile::Dev)
+        };
+        let config = read("logo = \"ideal.png\"\npreferred = \"a\"\n").unwrap();
+        let settings = config.settings("https://pay.example", Profile::Dev);
+        let mark = settings.marks[&MethodId::Ideal].png();
+        assert!(mark.starts_with(b"\x89PNG") && !mark.windows(4).any(|part| part == b"tEXt"));
+        // Its module does not get the setting.
+        let preferred = ("preferred".to_owned(), "a".to_owned());
+        assert_eq!(settings.methods[&MethodId::Ideal], [preferred]);
+        for wrong in ["\"ideal.toml\"", "\"none.png\"", "7"] {
+            let refused = read(&format!("logo = {wrong}")).unwrap_err().to_string();
+            assert!(refused.contains("logo: "), "{refused}");
+        }
+    }
 
     #[test]
     fn nodes_that_differ_in_what_is_their_own_are_configured_alike() {

@@ -8,6 +8,7 @@ use axum::extract::{Path, RawQuery};
 use axum::response::{IntoResponse as _, Response};
 use http::{Request, StatusCode};
 use kassette_domain::attempt::AttemptState;
+use kassette_domain::brand::Logo;
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Instructions, Payer, PayerAction};
@@ -110,12 +111,19 @@ pub(crate) async fn logo(visit: Visit, Path((merchant, file)): Path<(String, Str
         Ok(logo) => logo.filter(|logo| file == format!("{}.png", logo.digest())),
         Err(fault) => return visit.problem(fault.into()),
     };
-    match logo {
-        Some(logo) => assets::unchanging(
-            "image/png",
-            Keeper::Browser,
-            Body::from(logo.png().to_vec()),
-        ),
+    picture(logo, Keeper::Browser)
+}
+
+/// `GET /marks/{method}/{file}`: a method's official mark, if it is still that file.
+pub(crate) async fn mark(visit: Visit, Path((method, file)): Path<(String, String)>) -> Response {
+    let mark = MethodId::parse(&method).and_then(|method| visit.backend.mark(method));
+    let mark = mark.filter(|mark| file == format!("{}.png", mark.digest()));
+    picture(mark, Keeper::Anyone)
+}
+
+fn picture(picture: Option<Logo>, keeper: Keeper) -> Response {
+    match picture {
+        Some(logo) => assets::unchanging("image/png", keeper, Body::from(logo.png().to_vec())),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -462,6 +470,10 @@ fn row(visit: &Visit, view: &CheckoutView, offer: &Offer, provider: &OfferedProv
             .collect(),
         is_down: false,
         icon: icons::Drawn(Arc::clone(&offer.description)),
+        mark: visit
+            .backend
+            .mark(offer.method)
+            .map(|mark| format!("/marks/{}/{}.png", offer.method, mark.digest())),
         seen: provider.id.as_str().to_owned(),
         provider: provider.name.clone(),
         note: provider.verification_note.clone(),

@@ -9,6 +9,7 @@
 //! | `GET /checkout/{token}/go` | redirects to the provider |
 //! | `GET /checkout/{token}/status` | version of the payment's state, for the page's script |
 //! | `GET /logos/{merchant}/{file}` | a merchant's logo |
+//! | `GET /marks/{method}/{file}` | a method's official mark |
 //! | `GET /return/{token}` | page to which providers send payers back; `POST` redirects to it |
 //! | `GET /invitation/{token}` | shows a reseller's invitation to the merchant |
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
@@ -107,6 +108,7 @@ pub(crate) fn router(state: PagesState) -> Router {
             get(invitation::show).post(invitation::answer),
         )
         .route("/logos/{merchant}/{file}", get(checkout::logo))
+        .route("/marks/{method}/{file}", get(checkout::mark))
         .route("/assets/{file}", get(assets::serve));
     let modules = Router::new()
         .route("/checkout/{token}", get(checkout::show))

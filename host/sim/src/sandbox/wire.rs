@@ -298,8 +298,8 @@ fn next_action(account: &Account, session: &Session) -> Value {
             json!({
                 "type": "instructions",
                 "text": "Send the amount to this address. In the sandbox the link opens the simulator's page instead of a wallet.",
-                "details": [["Address", address], ["Amount", format!("{} {}", amount.value, amount.currency)]],
-                "qr": format!("sandbox:{address}?amount={}&currency={}", amount.value, amount.currency),
+                "details": [["Address", address], ["Amount", format!("{} tBTC", coins(amount.value))]],
+                "qr": format!("sandbox:{address}?amount={}", coins(amount.value)),
                 "link": page,
             })
         }
@@ -312,6 +312,12 @@ fn next_action(account: &Account, session: &Session) -> Value {
         }),
         _ => json!({ "type": "redirect", "url": page }),
     }
+}
+
+/// An amount in the sandbox's coin, which is always worth 50,000 of the payment's currency.
+fn coins(amount: Amount) -> String {
+    let smallest = u128::from(amount.0) * 20;
+    format!("{}.{:08}", smallest / 100_000_000, smallest % 100_000_000)
 }
 
 /// The body of a callback.

@@ -303,6 +303,7 @@ fn configured() -> Config {
         main: MainFile::default(),
         folder: "config".into(),
         methods: BTreeMap::new(),
+        marks: BTreeMap::new(),
         accounts: accounts
             .into_iter()
             .map(|account| (account.id.clone(), account))

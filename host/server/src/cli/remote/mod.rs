@@ -7,7 +7,7 @@ mod first_operator;
 mod show;
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::error::ErrorKind;
@@ -28,14 +28,13 @@ pub(super) use command::{
     ResellerAction, WorkAction,
 };
 
+use super::credential::credential;
 use super::output::{plain, print, write};
 use super::progress::ProgressOutput;
 
 /// Environment variable with the token; never a command-line argument, which every user of the machine can
 /// read.
 const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
-/// Maximum size of a token file, in bytes.
-const TOKEN_BYTES: u64 = 4096;
 
 /// Location of the server, and output format.
 #[derive(Args, Clone, Debug)]
@@ -68,7 +67,7 @@ pub(super) struct Connection {
 impl Connection {
     /// The operator token, if there is one.
     pub(super) fn token(&self) -> Result<Option<Secret>, String> {
-        token(self.token_file.as_deref())
+        credential(TOKEN, self.token_file.as_deref())
     }
 
     fn remote(&self) -> Result<(Remote, Secret), String> {
@@ -393,24 +392,6 @@ fn counted(sums: &serde_json::Map<String, Value>, done: &str) -> String {
 
 fn no_token() -> String {
     format!("no operator token: set {TOKEN}, or name a file with --token-file")
-}
-
-/// The operator token: from the file if given, otherwise from the environment.
-fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
-    let text = match file {
-        None => std::env::var(TOKEN).ok(),
-        Some(path) => {
-            let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-            if std::fs::metadata(path).map_err(failed)?.len() > TOKEN_BYTES {
-                return Err(format!("{}: is too large for a token", path.display()));
-            }
-            kassette_files::judge(path, kassette_files::Holds::Secret)
-                .map_err(|exposed| format!("{} {exposed}", path.display()))?;
-            Some(std::fs::read_to_string(path).map_err(failed)?)
-        }
-    };
-    let token = text.map(|text| Secret::new(text.trim()));
-    Ok(token.filter(|token| !token.expose().is_empty()))
 }
 
 /// Writes a response to standard output as it arrives.

@@ -530,21 +530,6 @@ fn wrong_usage_is_distinguished_from_a_refusal() {
 }
 
 #[test]
-fn a_token_in_a_file_that_others_may_read_or_write_is_refused() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token");
-    std::fs::write(&file, "ko_x\n").unwrap();
-    let read = |mode| {
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-        token(Some(&file))
-    };
-    assert_eq!(read(0o600).unwrap(), Some(Secret::new("ko_x")));
-    assert!(read(0o644).unwrap_err().contains("chmod 600"));
-    assert!(read(0o620).unwrap_err().contains("chmod go-w"));
-}
-
-#[test]
 fn a_token_is_never_sent_in_the_clear_over_a_network() {
     for fine in [
         "http://127.0.0.1:1/admin/v1",

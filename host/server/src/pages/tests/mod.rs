@@ -185,6 +185,11 @@ impl Backend for OnePayment {
         method.is_specified().then_some(described)
     }
 
+    fn mark(&self, method: MethodId) -> Option<Logo> {
+        let mark = Logo::try_from(b"PNG".to_vec()).ok();
+        mark.filter(|_| method == MethodId::Interac)
+    }
+
     fn provider_name(&self, _account: &AccountId) -> Option<String> {
         Some("Sandbox".into())
     }

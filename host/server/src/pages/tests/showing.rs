@@ -369,6 +369,28 @@ async fn another_provider_than_the_payer_saw_is_asked_about() {
 }
 
 #[tokio::test]
+async fn a_methods_official_mark_is_shown_instead_of_its_icon() {
+    let mut view = view(Status::Created, vec![]);
+    view.offers = [MethodId::Interac, MethodId::Ideal]
+        .map(|method| offer(method, "A way to pay", None))
+        .into();
+    let shop = shop(view);
+    let page = shop.checkout().await;
+    assert_eq!(page.html.matches("<img class=\"mark\"").count(), 1);
+    assert_eq!(page.html.matches("<svg class=\"glyph\"").count(), 1);
+    let (_, rest) = page.html.split_once("src=\"/marks/interac/").unwrap();
+    let file = rest.split('"').next().unwrap();
+    let mark = shop.get(&format!("/marks/interac/{file}")).await;
+    assert_eq!(mark.status, StatusCode::OK);
+    for other in [
+        "/marks/interac/0.png".to_owned(),
+        format!("/marks/ideal/{file}"),
+    ] {
+        assert_eq!(shop.get(&other).await.status, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_method_starts_nothing() {
     let shop = shop(view(Status::Created, vec![]));
     for body in ["", "payment_method=gold", "payment_method="] {
