@@ -109,7 +109,7 @@ pub enum Replaced {
 ///
 /// # Errors File system errors. The old file then remains.
 pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<Replaced> {
-    let mut file = NewFile::beside(path, mode)?;
+    let mut file = NewFile::create_next_to(path, mode)?;
     file.write_all(bytes)?;
     file.replace_visibly()
 }

@@ -59,7 +59,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use kassette_gateway::Gateway;
 
-pub(crate) use self::assets::{Asset, DOCS_STYLE, ICON, Keeper, STYLE, unchanging};
+pub(crate) use self::assets::{Asset, DOCS_STYLE, ICON, Keeper, unchanging};
 use self::backend::Backend;
 pub(crate) use self::reply::guard;
 use self::texts::Texts;

@@ -678,12 +678,13 @@ async fn pay_by_card(store: &Arc<dyn Store>, name: &str, shared: u64, is_dispute
         &reference,
     )
     .await;
-    let mut told = report(&reference, ProviderStatus::Completed);
-    told.particulars.instrument = Some("visa 4242".into());
-    told.particulars.references = vec![format!("shared-{shared}")];
-    told.particulars
+    let mut reported = report(&reference, ProviderStatus::Completed);
+    reported.particulars.instrument = Some("visa 4242".into());
+    reported.particulars.references = vec![format!("shared-{shared}")];
+    reported
+        .particulars
         .disputes
         .extend(is_disputed.then(|| dispute("dp_7")));
-    let step = news(&format!("attempt of {name}"), told);
+    let step = report_step(&format!("attempt of {name}"), reported);
     done(store, payment_of(name), step, NOW).await;
 }

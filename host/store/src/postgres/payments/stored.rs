@@ -226,7 +226,7 @@ pub(crate) async fn load_where(
         .get::<_, Option<i64>>(COLUMN_COUNT + 3)
         .zip(first.get::<_, Option<i64>>(COLUMN_COUNT + 4));
     Ok(Some(Loaded {
-        tells_reseller: tells_reseller(sealer, &aggregate.payment, first)?,
+        includes_reseller: includes_reseller(sealer, &aggregate.payment, first)?,
         aggregate,
         counters,
         revision: first.get(COLUMN_COUNT),
