@@ -143,8 +143,7 @@ fn table(file: File, now: Time) -> Result<RateTable, Vec<String>> {
             return Err(vec![why.to_owned()]);
         }
         (Some(_), Some(_)) => {
-            let why =
-                "the file contains usd_per_unit and units_per_euro: write all rates in one of them";
+            let why = "units_per_euro must not be combined with usd_per_unit: write all rates in one of them";
             return Err(vec![why.to_owned()]);
         }
     };

@@ -234,7 +234,7 @@ static TABLE: &[(&str, &[Standing], Claim)] = &[
         Claim::Second,
     ),
     (
-        "Another payment was received for this order as well, and a part of it",
+        "Another payment was received for this order as well, and a part was refunded",
         COMPLETED,
         Claim::SecondPartBack,
     ),

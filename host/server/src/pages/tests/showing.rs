@@ -717,7 +717,7 @@ async fn a_completed_page_shows_a_second_payment_and_what_was_refunded_of_it() {
     page.checkout().await.omits(words);
     for (returned, rest) in [
         (0, ". Please ask \u{2068}Demo shop\u{2069} about it."),
-        (1, ", and a part of it was refunded."),
+        (1, ", and a part was refunded."),
         (4990, ", and it was refunded."),
     ] {
         let other = fixtures::gone(other.clone(), Minor(returned));
