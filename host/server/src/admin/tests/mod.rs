@@ -102,7 +102,7 @@ impl World {
             settings,
         );
         let state = AdminState::new(gateway.clone(), vec![name], None);
-        let router = router(state, axum::Router::new());
+        let router = router(state, Router::new());
         let viewer = operator(&gateway, Role::Viewer).await;
         let operator_token = operator(&gateway, Role::Operator).await;
         let admin = operator(&gateway, Role::Admin).await;
