@@ -73,6 +73,7 @@ mod samples;
 mod service;
 #[path = "../serving.rs"]
 mod serving;
+mod shop_commands;
 mod signatures;
 mod sim;
 mod slow;
