@@ -24,7 +24,7 @@ const STORE_EVERY: Duration = Duration::from_secs(2);
 /// How often waiting deliveries are counted.
 const WAITING_EVERY: u64 = 5;
 /// How long figures are stored: two weeks, which the overview compares, and a day.
-const KEPT: Duration = Duration::from_secs(15 * 24 * 3600);
+const RETENTION: Duration = Duration::from_secs(15 * 24 * 3600);
 
 /// Counts that are not stored yet, by environment and start of the period.
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ impl Gateway {
             begin,
             figures,
         });
-        let expired = self.now().before(KEPT);
+        let expired = self.now().before(RETENTION);
         let stored = self.store().add_figures(added.collect(), expired).await;
         // Nothing is counted twice: the store may have added them.
         if let Err(fault) = stored {
