@@ -136,13 +136,16 @@ impl Gateway {
         if local.is_empty() {
             return;
         }
-        let added = local.into_iter();
+        let expired = self.now().before(RETENTION);
+        // A payment of a period that is no longer stored can still end.
+        let added = local
+            .into_iter()
+            .filter(|((_, begin), _)| *begin >= expired);
         let added = added.map(|((environment, begin), figures)| PeriodFigures {
             environment,
             begin,
             figures,
         });
-        let expired = self.now().before(RETENTION);
         let stored = self.store().add_figures(added.collect(), expired).await;
         // Nothing is counted twice: the store may have added them.
         if let Err(fault) = stored {

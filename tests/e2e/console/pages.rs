@@ -56,8 +56,9 @@ async fn page_of(visitor: &Visitor<'_>, payment: &Value, environment: &str) -> S
 
 #[tokio::test]
 async fn every_page_is_small_and_runs_nothing_of_its_own() {
-    let server = shared().await;
-    let visitor = admin_visitor(server).await;
+    // Alone, because the data of other tests contains markup and makes pages longer.
+    let server = Server::fresh().await;
+    let visitor = admin_visitor(&server).await;
     for page in PAGES {
         for environment in ["live", "test"] {
             let path = in_environment(page, environment);
@@ -76,7 +77,7 @@ async fn every_page_is_small_and_runs_nothing_of_its_own() {
             let sheet = sheet.split('"').next().unwrap();
             let sheet = visitor.get(sheet).await.expect(200).text;
             let size = html.len() + sheet.len();
-            assert!(size <= 100_000, "{path} has {size} bytes");
+            assert!(size <= 64_000, "{path} has {size} bytes");
             // A form that changes something has the token.
             for form in html.split("method=\"post\"").skip(1) {
                 let form = form.split("</form>").next().unwrap();

@@ -151,7 +151,7 @@ impl Filter {
 /// Nouns of the actions that change how payments are routed.
 const ROUTING: [&str; 5] = ["plugin", "provider", "merchant", "rates", "reseller"];
 /// Maximum number of changes on the overview.
-const MOST_CHANGES: usize = 26;
+const MOST_CHANGES: usize = 12;
 
 /// The newest changes of modules, switches, merchants and rates in a period, oldest first, for the overview.
 pub(super) async fn changes(

@@ -187,7 +187,7 @@ struct Stats {
     methods: Vec<MethodStats>,
     /// Most started first.
     accounts: Vec<AccountStats>,
-    /// Changes of modules, switches, merchants and rates, oldest first, at most the newest 26.
+    /// Changes of modules, switches, merchants and rates, oldest first, at most the newest 12.
     changes: Vec<StatsChange>,
 }
 

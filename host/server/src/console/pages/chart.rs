@@ -69,7 +69,7 @@ pub(super) fn bars(values: &[u64], axis: u64) -> String {
     bars.collect()
 }
 
-/// A line through the values. Without a value it is interrupted.
+/// A line through the values, which is interrupted if there is no value.
 pub(super) fn line(values: &[Option<u64>], axis: u64) -> String {
     let mut path = String::new();
     let mut command = 'M';
@@ -79,6 +79,11 @@ pub(super) fn line(values: &[Option<u64>], axis: u64) -> String {
                 // In the middle of its part of the span.
                 let x = (across(index, values.len()) + across(index + 1, values.len())) / 2.0;
                 path.push_str(&format!("{command}{x:.2} {:.1}", height(*value, axis)));
+                let next = values.get(index + 1);
+                if command == 'M' && !matches!(next, Some(Some(_))) {
+                    // A value without neighbors is a short stroke.
+                    path.push_str("h1");
+                }
                 command = 'L';
             }
             None => command = 'M',
@@ -106,7 +111,7 @@ mod tests {
             "M0.00 100V100.0h37.00V100ZM50.00 100V50.0h37.00V100Z"
         );
         let values = [Some(4), None, Some(9), Some(0)];
-        assert_eq!(line(&values, 4), "M12.50 0.0M62.50 0.0L87.50 100.0");
+        assert_eq!(line(&values, 4), "M12.50 0.0h1M62.50 0.0L87.50 100.0");
         assert_eq!((bars(&[], 4), line(&[], 4)), (String::new(), String::new()));
     }
 

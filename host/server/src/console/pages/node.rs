@@ -137,7 +137,15 @@ impl<'a> Node<'a> {
         self.when(|time| distance(self.now, time))
     }
 
-    /// The same without direction: `6 h`.
+    /// Time at which something is to happen; `now` if it has passed.
+    pub(in crate::console) fn due(&self) -> Markup {
+        self.when(|time| match time <= self.now {
+            true => "now".to_owned(),
+            false => distance(self.now, time),
+        })
+    }
+
+    /// A time as its distance from now, without direction: `6 h`.
     pub(in crate::console) fn span(&self) -> Markup {
         self.when(|time| length(self.now, time))
     }

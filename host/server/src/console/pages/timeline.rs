@@ -127,8 +127,8 @@ impl Story<'_> {
             let version = self.versions.get(decision.at("digest").raw());
             let version = version.map_or_else(String::new, |version| format!(" {version}"));
             let more = format!(
-                "{} Decided by {}{version}.",
-                decision.at("explanation"),
+                "{}. Decided by {}{version}.",
+                decision.at("explanation").to_string().trim_end_matches('.'),
                 decision.at("slot")
             );
             entries.push(entry(&decision.at("at"), "is-provider", what, None, more));

@@ -2,37 +2,35 @@
 
 pub(crate) mod checks;
 
+use std::ops::ControlFlow;
+
 use kassette_domain::figures::Figures;
 use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
-use kassette_engine::{Operation, Span};
+use kassette_engine::{IVec, Operation, Span};
 
 use crate::figures::MOST_EXPIRED;
+use crate::rows::seal::Sealer;
 use crate::rows::source::{RowSource as _, Save as _};
 use crate::rows::{records, schema};
 use crate::sled::SledStore;
 use crate::sled::memory::{Memory, Rows};
 use crate::{Fault, PeriodFigures, StoreFuture, StoredFigures};
 
-/// Number of periods per read.
-const AT_ONCE: usize = 500;
+/// Number of periods that are fetched together.
+const AT_ONCE: usize = 16;
 
-/// Adds figures.
+/// Adds figures, in parts.
 struct AddFigures {
-    added: Vec<PeriodFigures>,
+    added: std::vec::IntoIter<PeriodFigures>,
     expired: Time,
 }
 
 impl Operation<Memory> for AddFigures {
-    type Outcome = ();
+    /// The remaining figures.
+    type Outcome = std::vec::IntoIter<PeriodFigures>;
 
-    fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        for added in self.added {
-            let key = schema::figures(added.environment, added.begin);
-            let mut figures: Figures = rows.load(&key)?.unwrap_or_default();
-            figures.add(&added.figures);
-            rows.save(key, &figures)?;
-        }
+    fn apply(mut self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         for environment in [Environment::Live, Environment::Test] {
             let old = Span::prefix(&schema::figures_of(environment));
             let old = old.before(&schema::figures(environment, self.expired));
@@ -40,13 +38,35 @@ impl Operation<Memory> for AddFigures {
                 rows.remove(key);
             }
         }
-        Ok(())
+        for added in self.added.by_ref() {
+            let key = schema::figures(added.environment, added.begin);
+            let mut figures: Figures = rows.load(&key)?.unwrap_or_default();
+            figures.add(&added.figures);
+            rows.save(key, &figures)?;
+            if rows.is_enough() {
+                break;
+            }
+        }
+        Ok(self.added)
     }
+}
+
+/// A row as figures of its period.
+fn decode(sealer: &Sealer, key: &[u8], row: &IVec) -> Result<(Time, Figures), Fault> {
+    let period = schema::period_of_figures(key);
+    let (_, begin) = period.ok_or_else(|| records::damaged(key, "it is of no period"))?;
+    Ok((begin, records::decode(sealer, key, row)?))
 }
 
 impl StoredFigures for SledStore {
     fn add_figures(&self, added: Vec<PeriodFigures>, expired: Time) -> StoreFuture<'_, ()> {
-        self.operate(AddFigures { added, expired })
+        Box::pin(async move {
+            let mut added = added.into_iter();
+            while !added.as_slice().is_empty() {
+                added = self.operate(AddFigures { added, expired }).await?;
+            }
+            Ok(())
+        })
     }
 
     fn figures(
@@ -58,30 +78,20 @@ impl StoredFigures for SledStore {
         let span = Span::prefix(&schema::figures_of(environment));
         let span = span.since(&schema::figures(environment, since));
         let mut span = span.before(&schema::figures(environment, until));
-        Box::pin(async move {
-            let mut found = Vec::new();
+        let mut found = Vec::new();
+        self.read_aside(move |view| {
             loop {
-                let part = span.clone();
-                let read = self.read(move |view| {
-                    let rows = view.scan(&part, AT_ONCE)?;
-                    let decoded = rows.into_iter().map(|(key, row)| {
-                        let figures: Figures = records::decode(view.sealer(), &key, &row)?;
-                        Ok::<_, Fault>((key, figures))
-                    });
-                    decoded.collect::<Result<Vec<_>, _>>()
-                });
-                let rows = read.await?;
+                let rows = view.scan(&span, AT_ONCE)?;
                 let is_last = rows.len() < AT_ONCE;
-                if let Some((key, _)) = rows.last() {
-                    span = span.after(key);
-                }
-                for (key, figures) in rows {
-                    let period = schema::period_of_figures(&key);
-                    let period = period.ok_or_else(|| records::damaged(&key, "it is of no period"));
-                    found.push((period?.1, figures));
+                for (key, row) in rows {
+                    found.push(decode(view.sealer(), &key, &row)?);
+                    span = span.clone().after(&key);
                 }
                 if is_last {
-                    return Ok(found);
+                    return Ok(ControlFlow::Break(std::mem::take(&mut found)));
+                }
+                if view.is_enough() {
+                    return Ok(ControlFlow::Continue(()));
                 }
             }
         })

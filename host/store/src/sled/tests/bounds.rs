@@ -424,6 +424,20 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         store.count_trial(trial, counted.clone()).await.unwrap();
     }
 
+    let periods = (0..MANY).map(|number| period(Environment::Live, later(300 * number), 1));
+    let expired = later(300 * MANY);
+    store
+        .add_figures(periods.collect(), Time::default())
+        .await
+        .unwrap();
+    let figures = store
+        .figures(Environment::Live, NOW, expired)
+        .await
+        .unwrap();
+    assert_eq!(figures.len() as u64, MANY);
+    let last = vec![period(Environment::Live, expired, 1)];
+    store.add_figures(last, expired).await.unwrap();
+
     let a_day_later = later(DAY + 1);
     let mut due = 0;
     loop {
